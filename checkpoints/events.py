@@ -258,6 +258,8 @@ class EventKind(StrEnum):
         """Return an event of this kind with these fields. ``InvalidValue`` for one that the kind does not have."""
         if not self.fields.issuperset(data):
             self.check(data)
+        if at is None and (step is None or type(step) is str):
+            return EventDraft.trusted(kind=self._value_, step=step, data=data)
         return EventDraft(kind=self._value_, step=step, data=data, at=at)
 
 

@@ -16,7 +16,7 @@ from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.sqlite.executor import FairLock, SqliteDatabase, connect
 from checkpoints.sql.sqlite.schema import bring_up_to_date
 from checkpoints.sql.standalone import StandaloneStorage, standalone_scripts
-from checkpoints.sql.storage import Database
+from checkpoints.sql.writes import Database
 
 
 class FileStorage(StandaloneStorage):

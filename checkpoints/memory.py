@@ -11,8 +11,7 @@ from typing import TypeVar
 from checkpoints.sql.sqlite.executor import roll_back, run_script
 from checkpoints.sql.sqlite.schema import create_tables
 from checkpoints.sql.standalone import StandaloneStorage, standalone_scripts
-from checkpoints.sql.storage import Database
-from checkpoints.sql.writes import Script, Scripts
+from checkpoints.sql.writes import Database, Script, Scripts
 
 T = TypeVar("T")
 

@@ -68,7 +68,7 @@ def times_of(events: Sequence[EventDraft]) -> tuple[datetime | None, ...]:
 
     After an event without one, which happens at the commit, there is no earlier time.
     """
-    if all(event.at is None for event in events):
+    if not [event for event in events if event.at is not None]:
         return ()
     times: list[datetime | None] = []
     for event in events:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import compress
 from operator import is_not
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from checkpoints.content.chunks import (
     with_digest,
 )
 from checkpoints.content.merkle_levels import MerkleLevels, build_levels, hash_in
+from checkpoints.records.base import value_object
 
 Json = Any
 
@@ -41,7 +42,7 @@ MAX_IN_PLACE = 8
 """Entries that a dict above the state may have to be written in place."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class EncodedEntry:
     """An encoded entry of a dict, and what is needed to detect that its value has not changed."""
 
@@ -75,7 +76,7 @@ class EncodedItem(NamedTuple):
 NOT_KEPT = object()
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class EncodedDict:
     """A dict encoded entry by entry: its entries, and the inner chunks."""
 
@@ -94,7 +95,7 @@ Known = Mapping[tuple[str, ...], EncodedDict]
 NO_ENTRIES = EncodedDict({}, frozenset())
 
 
-@dataclass(frozen=True, kw_only=True)
+@value_object(kw_only=True)
 class Encoded:
     """A value as text: its payload, the chunks it needs, and the bytes of the value's plain JSON."""
 

@@ -28,9 +28,9 @@ from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, require_synchronous_commit
-from checkpoints.sql.storage import Database, SqlStorage
+from checkpoints.sql.storage import SqlStorage
 from checkpoints.sql.user_table import UserTable
-from checkpoints.sql.writes import Script, Scripts
+from checkpoints.sql.writes import Database, Script, Scripts
 
 T = TypeVar("T")
 

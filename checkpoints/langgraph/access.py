@@ -22,7 +22,7 @@ from checkpoints.sql.reads import Script
 from checkpoints.sql.sqlite.blocking import BlockingSqlite
 from checkpoints.sql.sqlite.executor import SqliteDatabase, write_lock
 from checkpoints.sql.statements import POSTGRES, SQLITE, Statements
-from checkpoints.sql.storage import Database
+from checkpoints.sql.writes import Database
 
 T = TypeVar("T")
 Verb = Callable[[ThreadPruning], Script[T]]

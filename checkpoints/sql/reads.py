@@ -91,7 +91,7 @@ class ReadScripts:
             root = with_digest(self._payload(info, row[-1]))
             content = decode(root, (yield from self._tree(info.run, root)))
             requests = tuple(Request.model_validate(request) for request in content["requests"])
-            return Checkpoint.model_construct(**dict(info), body=content["body"], requests=requests)
+            return Checkpoint.trusted(**dict(info), body=content["body"], requests=requests)
         except Damaged as error:
             error.facts.update(run=info.run, checkpoint=info.id)
             raise
@@ -171,11 +171,11 @@ class ReadScripts:
             facts["facts"] = rules.facts_in(facts["facts"])
         except (ValueError, TypeError):
             facts.update(reason=Reason.STEP, created=NEVER, clean=False, flaw=rules.UNREADABLE, facts={})
-        return CheckpointInfo.model_construct(**facts)
+        return CheckpointInfo.trusted(**facts)
 
     def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:
         read, time = self._document(data, "event", run, str(seq), "data"), self.dialect.time(at)
-        return Event.model_construct(kind=kind, step=step, data=read, run=run, seq=seq, at=time)
+        return Event.trusted(kind=kind, step=step, data=read, run=run, seq=seq, at=time)
 
     def _answer(
         self, request: str, key: str, value: str | None, by: str | None, at: Any, acting_for: str, others: str
@@ -183,4 +183,4 @@ class ReadScripts:
         read = self._document(value, "answer", request, "value")
         given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
         given["others"] = tuple(loads(others)) if others else ()
-        return Answer.model_construct(key=RequestKey(key), value=read, **given)
+        return Answer.trusted(key=RequestKey(key), value=read, **given)

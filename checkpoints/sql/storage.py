@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.content.encoder_cache import EncoderCache
@@ -35,36 +35,12 @@ from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
 from checkpoints.sql.runs import Removed
-from checkpoints.sql.writes import BaseGone, Script, Scripts
+from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Script, Scripts
 from checkpoints.storage import Serves
 
 T = TypeVar("T")
 
 NO_LIMIT = 2**62
-
-
-class Database(Protocol):
-    """A database that runs scripts, from any event loop and thread."""
-
-    scripts: Scripts
-
-    async def write(
-        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
-    ) -> T:
-        """Return the result of a script run in a transaction; the other scripts in it cannot affect it.
-
-        ``sync``: it must survive a power failure, also where ordinary steps need not; ``shared``: it is short and there
-        may be many like it; ``writer``: who writes one after the other, if that is not the task.
-        """
-
-    async def read(self, make: Callable[[], Script[T]]) -> T:
-        """Run a script that only reads."""
-
-    async def aclose(self) -> None:
-        """End threads and connections once every queued script has finished."""
-
-    async def aclose_loop(self) -> None:
-        """End the connections that belong to this event loop."""
 
 
 class SqlStorage(ABC):
@@ -190,12 +166,12 @@ class SqlStorage(ABC):
         check_commit(commit)
         sync = must_sync(commit)
         try:
-            given = prepared(commit, claim, self._encoder_cache.get(commit.run))
             try:
-                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True, writer=commit.run)
+                given = prepared(commit, claim, self._encoder_cache.get(commit.run))
+                seq = await self._commit(given, sync)
             except BaseGone:
                 given = prepared(commit, claim, None)
-                seq = await self._write(lambda s: s.commit(given), sync=sync, shared=True, writer=commit.run)
+                seq = await self._commit(given, sync)
         except BaseException:
             self._encoder_cache.forget(commit.run)
             raise
@@ -313,6 +289,11 @@ class SqlStorage(ABC):
         return removed is not None
 
     # Internals
+
+    def _commit(self, given: PreparedCommit, sync: bool) -> Awaitable[int]:
+        database = self._database or self._opened()
+        make = partial(database.scripts.commit, given)
+        return database.write(make, sync=sync, shared=True, writer=given.commit.run)
 
     def _with_facts(self, claimed: ClaimedRun) -> Claim:
         claim = claimed.claim

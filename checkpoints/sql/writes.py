@@ -6,11 +6,11 @@ that raises leaves nothing behind: its executor rolls back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from checkpoints import rules
 from checkpoints.content.canonical_json import dumps
@@ -28,6 +28,7 @@ from checkpoints.records import (
     Request,
     Standing,
 )
+from checkpoints.records.base import value_object
 from checkpoints.sql.claims import ClaimScripts
 from checkpoints.sql.event_rows import StoredEvent, insert_events, stored_events
 from checkpoints.sql.reads import Script as Script
@@ -45,6 +46,8 @@ from checkpoints.sql.tables import (
     run_row,
 )
 
+T = TypeVar("T")
+
 EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
 PLAIN = frozenset({str, int, bool, NoneType})
@@ -57,7 +60,7 @@ class BaseGone(Exception):
     """The checkpoint whose chunks a commit reuses is gone or damaged: write in full."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@value_object(kw_only=True)
 class PreparedCommit:
     """A commit with everything encoded that can be, so that the writer has little left to do."""
 
@@ -69,6 +72,11 @@ class PreparedCommit:
     """The stored checkpoint whose chunks this commit reuses and leaves out."""
     times: tuple[datetime | None, ...] = ()
     """The time of each event, None for that of the commit; empty if none has one of its own."""
+
+    def under(self, claim: Claim) -> PreparedCommit:
+        """Return the same commit under a claim."""
+        names = ("commit", "encoded", "events", "base", "times")
+        return PreparedCommit(claim=claim, **{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -262,8 +270,32 @@ class Scripts(ClaimScripts):
         """Write a run's first checkpoint, claim the run, and return the claim."""
         yield [self._new_run(given.commit, for_workers=False)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
-        yield from self.commit(replace(given, claim=claim))
+        yield from self.commit(given.under(claim))
         return claim
+
+
+class Database(Protocol):
+    """A database that runs scripts, from any event loop and thread."""
+
+    scripts: Scripts
+
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
+        """Return the result of a script run in a transaction; the other scripts in it cannot affect it.
+
+        ``sync``: it must survive a power failure, also where ordinary steps need not; ``shared``: it is short and there
+        may be many like it; ``writer``: who writes one after the other, if that is not the task.
+        """
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+
+    async def aclose(self) -> None:
+        """End threads and connections once every queued script has finished."""
+
+    async def aclose_loop(self) -> None:
+        """End the connections that belong to this event loop."""
 
 
 def text_of(value: Any) -> str:

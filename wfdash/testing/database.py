@@ -23,7 +23,7 @@ from checkpoints.sql.durability import Durability
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import SQLITE
-from checkpoints.sql.storage import Database
+from checkpoints.sql.writes import Database
 from wfdash.testing.clock import clock
 
 ENGINE = "wfdash.testing.sqlite"

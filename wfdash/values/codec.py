@@ -24,6 +24,8 @@ from wfdash.values.errors import NotStorable, WrongType
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})
+SCALARS = (str, bool, int)
+"""Types whose values are their own JSON."""
 
 
 UNSTORABLE = "cannot be stored: use JSON types, a dataclass or a pydantic model"
@@ -198,7 +200,7 @@ class Codec:
 
     def encode(self, value: Any, path: str = "value") -> Json:
         """Return the value as JSON; ``NotStorable`` with its path if it does not round-trip."""
-        if self.plain or (type(value) is self.kind and self.kind in (str, bool, int)):
+        if self.plain or (type(value) is self.kind and self.kind in SCALARS):
             check_plain(value, path)
             return copy_plain(value)
         try:
@@ -222,6 +224,8 @@ class Codec:
         """Return a new value; ``WrongType`` if the JSON is not valid."""
         if self.plain:
             return copy_plain(data)
+        if type(data) is self.kind and self.kind in SCALARS:
+            return data
         try:
             return self.adapter.validate_json(to_json(data, inf_nan_mode="constants"))
         except ValidationError as error:

@@ -20,7 +20,7 @@ from checkpoints.errors import Damaged
 from checkpoints.sql.durability import Durability
 from checkpoints.sql.sqlite.fair_lock import FairLock as FairLock
 from checkpoints.sql.sqlite.fair_lock import write_lock as write_lock
-from checkpoints.sql.sqlite.write_queue import QueuedScript, WriteLatency, fail_all, resolve_in_loops
+from checkpoints.sql.sqlite.write_queue import LoopTurns, QueuedScript, WriteLatency, fail_all, resolve_in_loops
 from checkpoints.sql.statements import Rows, Statement
 from checkpoints.sql.writes import Script, Scripts
 
@@ -61,7 +61,7 @@ class SqliteThread:
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
-            future = job.future = job.loop.create_future()
+            future = job.queued()
             self._queue.put(job)
         return future
 
@@ -216,7 +216,7 @@ class SqliteDatabase:
         self.scripts = scripts
         self._full = durability is Durability.FULL
         self._writer = SqliteWriter(path, lock)
-        self._inline = InlineWriter(path, lock, self._writer.latency)
+        self._inline, self._turns = InlineWriter(path, lock, self._writer.latency), LoopTurns()
         self._reader = SqliteReader(path)
 
     async def write(
@@ -226,8 +226,8 @@ class SqliteDatabase:
         job = QueuedScript(make, sync=sync or self._full, writer=writer)
         if not self._inline.write(job):
             return await self._writer.submit(job)  # type: ignore[no-any-return]
-        # A task that writes in a loop must not starve the event loop's other tasks.
-        await asyncio.sleep(0)
+        if self._turns.is_over():
+            await asyncio.sleep(0)
         if job.error is not None:
             raise job.error
         return job.result  # type: ignore[no-any-return]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ from checkpoints.sql.writes import Script
 
 QUICK = 0.001
 """Average seconds of a transaction up to which an event loop waits for it without yielding."""
+
+LONGEST_TURN = 0.003
+"""Seconds for which tasks may write inline, one script after the other, before the loop's other tasks run."""
 
 
 class QueuedScript:
@@ -23,12 +27,18 @@ class QueuedScript:
         """``sync``: its commit has to survive a power failure. ``writer``: who writes, if not the task: a run."""
         self.make = make
         self.sync = sync
-        self.loop = asyncio.get_running_loop()
         # A run commits one state after the other, some engines each in a task of its own.
-        self.writer: object = writer or id(asyncio.current_task(self.loop))
+        self.writer: object = writer or id(asyncio.current_task())
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.future: asyncio.Future[Any] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
+
+    def queued(self) -> asyncio.Future[Any]:
+        """Return the future of its result, which belongs to the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self.future = self.loop.create_future()
+        return self.future
 
     def resolve(self) -> None:
         """Resolve the future with the result or error; call it in the future's loop."""
@@ -58,6 +68,21 @@ class WriteLatency:
         return self._writer == job.writer and self._seconds <= QUICK
 
 
+class LoopTurns:
+    """How long tasks have written inline without a pause: they must not starve the event loop's other tasks."""
+
+    def __init__(self) -> None:
+        self._paused = (0, 0.0)
+
+    def is_over(self) -> bool:
+        """Return whether to pause now, and begin the next turn if so."""
+        loop, now = id(asyncio.get_running_loop()), time.perf_counter()
+        if self._paused[0] == loop and now - self._paused[1] < LONGEST_TURN:
+            return False
+        self._paused = loop, now
+        return True
+
+
 def fail_all(jobs: list[QueuedScript], error: BaseException) -> None:
     """Set the error of every script that has none of its own: nothing of theirs was stored."""
     for job in jobs:
@@ -68,7 +93,8 @@ def resolve_in_loops(jobs: list[QueuedScript]) -> None:
     """Resolve scripts in their loops, one call per loop; closed loops are skipped."""
     loops: dict[asyncio.AbstractEventLoop, list[QueuedScript]] = {}
     for job in jobs:
-        loops.setdefault(job.loop, []).append(job)
+        if job.loop is not None:
+            loops.setdefault(job.loop, []).append(job)
     for loop, theirs in loops.items():
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(resolve_all, theirs)

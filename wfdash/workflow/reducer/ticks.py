@@ -7,17 +7,18 @@ give the same run whenever they are reduced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request
+from checkpoints.records.base import value_object
 from wfdash.workflow.compiler.graph import Edge
 from wfdash.workflow.stored.position import CallIntent, JournalEntry, Packed, Position, RecordedError
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class Moment:
     """The whole state of a run between two ticks. Plain JSON apart from the requests; never changed, only replaced."""
 
@@ -26,7 +27,7 @@ class Moment:
     requests: dict[RequestKey, Request] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class Route:
     """A value on its way along an edge (None: the run's input). ``items``: (item index, value)."""
 
@@ -35,7 +36,7 @@ class Route:
     items: tuple[tuple[int, Packed], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class RunStarted:
     """The run starts. Processed: its input is delivered to the start steps."""
 
@@ -46,7 +47,7 @@ class RunStarted:
     """What the run is called, unless that is known already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class RunResumed:
     """The run continues from a checkpoint. Processed: activations in progress run again, unknown calls are asked
     about.
@@ -55,7 +56,7 @@ class RunResumed:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class StepEnded:
     """A step returned. Processed: writes are applied, values delivered, complete joins fire.
 
@@ -72,7 +73,7 @@ class StepEnded:
     shown: Json = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class StepFailed:
     """A step raised. Processed: another attempt after ``delay`` seconds, or (None) the run fails.
 
@@ -87,7 +88,7 @@ class StepFailed:
     calls: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class OperationIssued:
     """A step asks, calls or sleeps. Processed: it is recorded; a question opens; a ``once`` intent is saved.
 
@@ -101,7 +102,7 @@ class OperationIssued:
     save: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class AskedAgain:
     """A step that runs again asks something else than before. Processed: the question replaces the other.
 
@@ -116,7 +117,7 @@ class AskedAgain:
     parts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class CallDiffers:
     """A repeated call has other arguments than were shown to the person who decided. Processed: it is asked again.
 
@@ -129,7 +130,7 @@ class CallDiffers:
     intent: CallIntent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class CallDone:
     """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be reproduced."""
 
@@ -141,7 +142,7 @@ class CallDone:
     raised: RecordedError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class TranscriptGrown:
     """A step said what its conversation with a model is by now. Processed: it is in the next checkpoint.
 
@@ -153,7 +154,7 @@ class TranscriptGrown:
     messages: list[Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class AnswersArrived:
     """People answered. Processed: the asking steps continue."""
 
@@ -161,14 +162,14 @@ class AnswersArrived:
     answers: Mapping[RequestKey, Answer]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class TimePassed:
     """Time has passed. Processed: sleeps and retry waits that are over end."""
 
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_object(kw_only=True)
 class StepsIdle:
     """These activations only wait: they need not run again until something arrives.
 
@@ -195,14 +196,14 @@ Tick: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class RunStep:
     """Start (or start again) an activation's function."""
 
     activation: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class ResolveEntry:
     """Entry ``index`` of the activation's journal has its result: let the waiting code continue."""
 
@@ -210,7 +211,7 @@ class ResolveEntry:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class MakeCall:
     """The intent of this ``once`` call is recorded: make the call."""
 
@@ -218,35 +219,35 @@ class MakeCall:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class EmitEvent:
     """An event to commit."""
 
     event: EventDraft
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class OpenRequest:
     """A request to open."""
 
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class CloseRequest:
     """A request that is answered or withdrawn."""
 
     key: RequestKey
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class RecordEffect:
     """An effect to record."""
 
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class SaveCheckpoint:
     """This moment is to be committed."""
 
@@ -255,14 +256,14 @@ class SaveCheckpoint:
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class FailRun:
     """The run fails here."""
 
     error: ErrorInfo
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class CompleteRun:
     """Nothing is left to do: the run completes."""
 

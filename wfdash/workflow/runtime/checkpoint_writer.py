@@ -26,7 +26,7 @@ class CheckpointWriter:
         fresh = None
         if reason is not None or batch.reason is not None or self._changed(moment):
             fresh = self._next(recorder, moment, reason or batch.reason or Reason.PAUSE, batch)
-        commit = Commit(
+        commit = Commit.trusted(
             run=self.run,
             checkpoint=fresh,
             events=tuple(batch.events),
@@ -44,7 +44,7 @@ class CheckpointWriter:
     async def write_events(self, recorder: Recorder, batch: CommitBatch) -> Checkpoint:
         """Commit the batch's events alone, between two checkpoints."""
         if batch.events:
-            await recorder.commit(Commit(run=self.run, events=tuple(batch.events)))
+            await recorder.commit(Commit.trusted(run=self.run, events=tuple(batch.events)))
         return self.latest
 
     @property
@@ -62,7 +62,7 @@ class CheckpointWriter:
 
     def _next(self, recorder: Recorder, moment: Moment, reason: Reason, batch: CommitBatch) -> Checkpoint:
         parent = self.checkpoint
-        return Checkpoint(
+        return Checkpoint.trusted(
             id=new_checkpoint_id(),
             run=self.run,
             workflow=self.workflow,
@@ -75,4 +75,5 @@ class CheckpointWriter:
             created=recorder.now(),
             body={"state": moment.state, "position": moment.position},
             requests=tuple(moment.requests.values()),
+            facts={},
         )

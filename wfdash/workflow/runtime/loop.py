@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Coroutine, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,6 +33,7 @@ from wfdash.workflow.runtime.recorders import confirming
 from wfdash.workflow.runtime.step.step_ops import cancel_and_wait
 from wfdash.workflow.runtime.step.step_run import StepRun, describe_error
 from wfdash.workflow.runtime.timers import Timers
+from wfdash.workflow.runtime.wakeup import Wakeup
 
 CALL_GRACE = 10.0
 """Seconds that ``once`` calls in flight may take to return when another step has failed the run."""
@@ -55,7 +55,6 @@ class Drive:
         self._writer = writer
         self._moment = moment
         self._inbox: deque[ticks.Tick] = deque()
-        self._wakeup = asyncio.Event()
         self._batch = CommitBatch()
         self._runs: dict[str, StepRun] = {}
         self._timers = Timers()
@@ -63,7 +62,8 @@ class Drive:
         self._broken: BaseException | None = None
         self._events_due: float | None = None
         self._closing = False
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        self._wakeup = Wakeup(self.loop)
         self._thread = threading.get_ident()
 
     # -- what activations use (ops.Host)
@@ -78,7 +78,7 @@ class Drive:
         if threading.get_ident() == self._thread:
             self.post(tick)
         else:
-            self._loop.call_soon_threadsafe(self.post, tick)
+            self.loop.call_soon_threadsafe(self.post, tick)
 
     def recheck_idle(self) -> None:
         """Check again which activations are idle."""
@@ -94,7 +94,7 @@ class Drive:
             # Not later: a step that ends now would be gone by then, and its final events lost.
             self._add_event(activation, kind, data)
         else:
-            self._loop.call_soon_threadsafe(self._add_event, activation, kind, data)
+            self.loop.call_soon_threadsafe(self._add_event, activation, kind, data)
 
     def _add_event(self, activation: str, kind: EventKind, data: dict[str, Json]) -> None:
         record = self._moment.position["live"].get(activation)
@@ -104,12 +104,12 @@ class Drive:
         facts = {"activation": activation, **data} | ({"item": item} if item is not None else {})
         self._batch.events.append(kind.draft(record["step"], **facts))
         if self._events_due is None:
-            self._events_due = self._loop.time() + EVENT_DELAY
+            self._events_due = self.loop.time() + EVENT_DELAY
             self._wakeup.set()
 
     def stream(self, step: str, text: str) -> None:
         """Show text at once. From any thread."""
-        self._loop.call_soon_threadsafe(self._recorder.stream, step, text)
+        self.loop.call_soon_threadsafe(self._recorder.stream, step, text)
 
     def wake_at(self, when: datetime) -> None:
         """Look at the clock then."""
@@ -122,7 +122,7 @@ class Drive:
         except ClaimLost as error:
             self._broken = error
             self._wakeup.set()
-            await self._loop.create_future()
+            await self.loop.create_future()
 
     # -- the loop
 
@@ -140,9 +140,9 @@ class Drive:
             if self._broken is not None:
                 raise self._broken
             self._take_ticks()
-            outcome = await self._settle_outcome()
-            if outcome is not None:
-                return outcome
+            ending = self._ending()
+            if ending is not None:
+                return await ending
             if self._batch.reason is not None or self._events_ripe():
                 await self._commit()
             self._perform()
@@ -151,13 +151,14 @@ class Drive:
             elif not self._inbox:
                 await self._rest()
 
-    async def _settle_outcome(self) -> Outcome | None:
+    def _ending(self) -> Coroutine[Any, Any, Outcome] | None:
+        """Return what ends the drive, where nothing is left to do."""
         if self._batch.failure is not None:
-            return await self._fail(self._batch.failure.error)
+            return self._fail(self._batch.failure.error)
         if self._batch.complete:
-            return await self._finish()
+            return self._finish()
         if not self._batch.follow_ups and not self._inbox and self._is_idle() and not self._wakes_soon():
-            return await self._park()
+            return self._park()
         return None
 
     def _take_ticks(self) -> None:
@@ -226,35 +227,28 @@ class Drive:
             if when is None:
                 return None
             latest = max(latest, when)
-        return 0.0 if latest <= self._loop.time() else latest
+        return 0.0 if latest <= self.loop.time() else latest
 
     def _wakes_soon(self) -> bool:
         return bool(self._timers) and self._timers.seconds_left(self.now()) <= self.park_after
 
     def _events_ripe(self) -> bool:
-        return self._events_due is not None and self._loop.time() >= self._events_due
+        return self._events_due is not None and self.loop.time() >= self._events_due
 
     async def _rest(self) -> None:
         """Wait for a tick, an answer, a time, or for events to ripen."""
         self._listen()
-        delay = self._delay()
-        if delay is None:
-            await self._wakeup.wait()
-        elif delay > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), delay)
+        await self._wakeup.wait(self._delay())
         self._wakeup.clear()
         if self._timers and self._timers.clear_passed(now := self.now()):
             self._inbox.append(ticks.TimePassed(at=now))
 
     def _delay(self) -> float | None:
-        if self._wakeup.is_set():
-            return 0.0
         ends = [self._events_due] if self._events_due is not None else []
         idle = self._idle_at()
         if idle:
             ends.append(idle)
-        delays = [end - self._loop.time() for end in ends]
+        delays = [end - self.loop.time() for end in ends]
         if self._timers:
             delays.append(self._timers.seconds_left(self.now()))
         return min(delays) if delays else None
@@ -321,15 +315,14 @@ class Drive:
         for activation in self._runs.keys() - calling:
             self._runs[activation].ops.cut()
             self._runs[activation].task.cancel()
-        end = self._loop.time() + CALL_GRACE
+        end = self.loop.time() + CALL_GRACE
         while any(run.ops.calling_once for activation, run in self._runs.items() if activation in calling):
             self._take_ticks()
             await self._commit()
             self._perform_resolves()
-            if (left := end - self._loop.time()) <= 0:
+            if (left := end - self.loop.time()) <= 0:
                 break
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), left)
+            await self._wakeup.wait(left)
             self._wakeup.clear()
         self._take_ticks()
 

@@ -38,8 +38,8 @@ class Replay:
                 self._open.setdefault(task_name_of(entry), []).append(index)
         self._overlapped = {task_name_of(entry) for entry in journal if "o" in entry}
 
-    def follow(self, main: asyncio.Task[Any]) -> None:
-        """Say which is the step's main task."""
+    def follow(self, main: asyncio.Task[Any] | None) -> None:
+        """Say which is the step's main task; None: it has ended."""
         self._task_names.main = main
 
     def match(self, kind: str, name: str, prints: Mapping[str, str] | None = None) -> tuple[int | None, str]:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from checkpoints.events import EventKind
@@ -32,6 +33,7 @@ class Host(Protocol):
 
     run_id: str
     park_after: float
+    loop: asyncio.AbstractEventLoop
 
     def post(self, tick: Tick) -> None:
         """Hand in what happened."""
@@ -77,7 +79,7 @@ class StepOps:
         self.called = node.name
         self.scope: Any = None
         """Where in maps and sub-workflows it is."""
-        self.replay = Replay(node.name, journal)
+        self._journal = journal
         self._main: asyncio.Task[Any] | None = None
         self.timeout: asyncio.Timeout | None = None
         self.calling = 0
@@ -93,7 +95,19 @@ class StepOps:
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._waiting: dict[int, asyncio.Task[Any] | None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._last = asyncio.get_running_loop().time()
+        self._last = 0.0
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The journal, and how far the function has come in it. Most steps have none and do nothing that needs one."""
+        replay = Replay(self.node.name, self._journal)
+        replay.follow(self._main)
+        return replay
+
+    def refuse_unrepeated(self) -> None:
+        """Raise ``ReplayMismatch`` if the function returned without doing all that was recorded."""
+        if self._journal or "replay" in vars(self):
+            self.replay.check_end()
 
     def issue(
         self,
@@ -182,7 +196,14 @@ class StepOps:
     def follow(self, main: asyncio.Task[Any]) -> None:
         """Say which task that is."""
         self._main = main
-        self.replay.follow(main)
+
+    def leave(self) -> None:
+        """Forget the task, which ends now: its context refers to this, and a cycle waits for the garbage collector."""
+        if self._main is not None:
+            self._tasks.discard(self._main)
+        if "replay" in vars(self):
+            self.replay.follow(None)
+        self._main = None
 
     def expect(self, index: int, name: str, made: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Return what an operation is awaited by, having noted that it is to be."""
@@ -218,7 +239,7 @@ class StepOps:
             return self.entry(index)
         if self._closed:
             raise asyncio.CancelledError(f"step {self.node.name!r} has ended")
-        future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
+        future = self._futures.setdefault(index, self.host.loop.create_future())
         if people:
             self._block(index)
         try:
@@ -249,7 +270,7 @@ class StepOps:
                 self.timeout.reschedule(self._last + self._left)
 
     def _news(self) -> None:
-        self._last = asyncio.get_running_loop().time()
+        self._last = self.host.loop.time()
 
     def resolve(self, index: int, entry: JournalEntry) -> None:
         """Resume the code that waits for this entry. An answer to what was asked before it was renewed is none."""
@@ -257,7 +278,7 @@ class StepOps:
             return
         self.replay.entries[index] = entry
         self._unblock(index)
-        future = self._futures.setdefault(index, asyncio.get_running_loop().create_future())
+        future = self._futures.setdefault(index, self.host.loop.create_future())
         if not future.done():
             future.set_result(None)
 

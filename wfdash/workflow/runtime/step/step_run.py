@@ -37,7 +37,7 @@ class StepRun:
         self._graph, self._host, self._record = graph, host, record
         prefix = f"{self.node.parent}/" if self.node.parent else ""
         self._state = StateView(graph.state, prefix, seen)
-        self.task = asyncio.create_task(self._go(), name=f"step {self.node.name} {activation}")
+        self.task = host.loop.create_task(self._go(), name=f"step {self.node.name} {activation}")
         self.ops.follow(self.task)
 
     async def _go(self) -> None:
@@ -59,6 +59,7 @@ class StepRun:
         await self.ops.close()
         report_left_out(self.ops)
         self._host.post(tick)
+        self.ops.leave()
 
     def _ended_by_others(self) -> bool:
         return bool(self.task.cancelling())
@@ -72,7 +73,7 @@ class StepRun:
         context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
         value = await self._call([message if role == "message" else context for role in node.order])
         await self.ops.refuse_forgotten()
-        self.ops.replay.check_end()
+        self.ops.refuse_unrepeated()
         routes, output = route(self._graph, node, value)
         return StepEnded(
             at=self._host.now(),

@@ -9,21 +9,16 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
+from checkpoints.records.base import Record as Record
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, finite float, str, list of JSON, dict of str to JSON."""
 
 FORMAT = 1
 """The checkpoint format this code writes. Older formats keep a reader and a test."""
-
-
-class Record(BaseModel):
-    """A frozen, closed value object."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Reason(StrEnum):
@@ -211,7 +206,7 @@ class Checkpoint(CheckpointInfo):
 
     def info(self) -> CheckpointInfo:
         """Return only the metadata."""
-        return CheckpointInfo.model_construct(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
+        return CheckpointInfo.trusted(**{name: getattr(self, name) for name in CheckpointInfo.model_fields})
 
 
 def in_utc(at: datetime) -> datetime:
