@@ -43,6 +43,8 @@ class Dialect:
     """Statement that takes the lock of a number until the transaction ends and returns 1, or 0 while another has it;
     empty: no two transactions write at once.
     """
+    writes_in_one: bool = False
+    """Whether one statement may write several tables."""
     raw_text: str = "{}"
     """A text column as it is stored, also if it is no text any more."""
 
@@ -89,6 +91,7 @@ POSTGRES = Dialect(
     now="clock_timestamp()",
     later="clock_timestamp() + ? * interval '1 second'",
     started="statement_timestamp()",
+    writes_in_one=True,
     lock=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
     try_lock="SELECT CASE WHEN pg_try_advisory_xact_lock(?::bigint) THEN 1 ELSE 0 END",

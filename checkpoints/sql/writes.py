@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
+from operator import itemgetter
 from types import NoneType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -45,11 +47,14 @@ from checkpoints.sql.tables import (
     request_row,
     run_row,
 )
+from checkpoints.sql.whole_step import KNOWN_VALUES, WholeBatch, write_step
 
 T = TypeVar("T")
 
 EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
+DATA = itemgetter(2)
+"""Takes its data from a stored event."""
 PLAIN = frozenset({str, int, bool, NoneType})
 """Types of values that every database takes unchanged."""
 RunCounters: TypeAlias = tuple[int, int, str, str]
@@ -85,6 +90,17 @@ class Scripts(ClaimScripts):
 
     def commit(self, given: PreparedCommit) -> Script[int]:
         """Write a commit and return the run's last seq."""
+        return self._commit_whole(given) if self.dialect.writes_in_one else self._commit_parts(given)
+
+    def _commit_whole(self, given: PreparedCommit) -> Script[int]:
+        whole = self._whole_step(given)
+        if whole is not None:
+            (written,) = yield whole
+            if written:
+                return int(written[0][0])
+        return (yield from self._commit_parts(given))
+
+    def _commit_parts(self, given: PreparedCommit) -> Script[int]:
         commit = given.commit
         seq, n, family, workflow = yield from self._move(given)
         ids = (yield from self._record_answers(commit)) if commit.answered else {}
@@ -115,6 +131,24 @@ class Scripts(ClaimScripts):
         elif batch:
             yield batch
         return seq
+
+    def _whole_step(self, given: PreparedCommit) -> WholeBatch | None:
+        """Return the one statement that writes a commit; None if it does more than a step that reuses no chunks.
+
+        Nor can it number events that are encrypted, because an event's number is part of what it is encrypted by.
+        """
+        commit, claim, checkpoint, encoded = given.commit, given.claim, given.commit.checkpoint, given.encoded
+        if claim is None or checkpoint is None or encoded is None or encoded.chunks or given.base or given.times:
+            return None
+        if commit.standing or commit.opened or commit.closed or commit.answered or commit.effects or commit.restores:
+            return None
+        if rules.title_in(commit.events) is not None or any(map(self.encryptor.changes, map(DATA, given.events))):
+            return None
+        row = self._checkpoint_row(checkpoint, encoded, 0)
+        held = (commit.run, claim.epoch, claim.ttl * EXTEND_BELOW, claim.token)
+        moved = (len(given.events), checkpoint.n, checkpoint.n)
+        params = (*held, *moved, *KNOWN_VALUES(row), *chain.from_iterable(given.events))
+        return WholeBatch([(write_step(self.dialect, len(given.events)), params)])
 
     def _move(self, given: PreparedCommit) -> Script[RunCounters]:
         """Check the fence, advance the run's counters and phase, renew or drop the claim, and return the counters."""
@@ -205,18 +239,22 @@ class Scripts(ClaimScripts):
         chunks = []
         if encoded.chunks:
             chunks = insert_chunks(self.dialect, family, self.encryptor.encrypt_chunks(encoded.chunks, family))
-        counted = {"size": encoded.size, "seq": seq, "waiting": len(checkpoint.requests)}
-        row = checkpoint_row(checkpoint, encoded.payload, **counted)
-        rows = yield [self._insert_checkpoint(row), *chunks, *rest]
+        row = self._checkpoint_row(checkpoint, encoded, seq)
+        rows = yield [(self.sql.checkpoint, CHECKPOINT_VALUES(row)), *chunks, *rest]
         if not rows[0]:
             (known,) = yield [(self.sql.known_checkpoint, (checkpoint.id,))]
             rules.refuse_taken(checkpoint, id_taken=bool(known))
         return rows
 
-    def _insert_checkpoint(self, row: dict[str, Any]) -> Statement:
+    def _checkpoint_row(self, checkpoint: Checkpoint, encoded: Encoded, seq: int) -> dict[str, Any]:
+        counted = {"size": encoded.size, "seq": seq, "waiting": len(checkpoint.requests)}
+        return self._stored(checkpoint_row(checkpoint, encoded.payload, **counted))
+
+    def _stored(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a checkpoint's row as the statement takes it."""
         row["body"] = self.encryptor.encrypt(row["body"], "checkpoint", row["run"], row["id"])
         row["created"] = self.dialect.moment(row["created"])
-        return self.sql.checkpoint, CHECKPOINT_VALUES(row)
+        return row
 
     def _open_request(self, run: RunId, workflow: str, request: Request) -> Statement:
         id_ = new_request_id()
@@ -251,8 +289,8 @@ class Scripts(ClaimScripts):
         if not created:
             raise Conflict("the new run already exists: fork under a fresh run id", run=new_run)
         made = {"id": copy, "run": new_run, "n": 1, "reason": Reason.FORK, "created": self.dialect.time(now), "seq": 0}
-        row = checkpoint_row(copied(origin, **made), self._payload(origin, rows[0][-1]))
-        yield [self._insert_checkpoint(row), (self.sql.move, (0, 1, 1, 1, new_run))]
+        row = self._stored(checkpoint_row(copied(origin, **made), self._payload(origin, rows[0][-1])))
+        yield [(self.sql.checkpoint, CHECKPOINT_VALUES(row)), (self.sql.move, (0, 1, 1, 1, new_run))]
 
     def quarantine(self, run: RunId, checkpoint: CheckpointId, reason: str) -> Script[None]:
         """Mark a checkpoint as unreadable."""
@@ -270,7 +308,7 @@ class Scripts(ClaimScripts):
         """Write a run's first checkpoint, claim the run, and return the claim."""
         yield [self._new_run(given.commit, for_workers=False)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
-        yield from self.commit(given.under(claim))
+        yield from self._commit_parts(given.under(claim))
         return claim
 
 

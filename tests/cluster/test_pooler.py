@@ -65,10 +65,10 @@ def test_a_pooler_is_noticed_and_nothing_of_a_session_is_left_on_its_connections
     async def by_the_pool() -> Any:
         pool = Pool(parameters, 1, configure)
         async with pool.connection() as connection:
-            from checkpoints.sql.postgres.group_commit import run_scripts
+            from checkpoints.sql.postgres.transactions import run_script
 
             assert connection.prepare_threshold is None
-            (found,) = await run_scripts(connection, [script()])
+            found = await run_script(connection, script())
         pool.close()
         return found
 

@@ -111,11 +111,8 @@ class BenchStorage(DatabaseStorage):
     """The dashboard's storage, by the bench's clock. After the clock was moved, ``await follow_clock()``."""
 
     def _open(self) -> Database:
-        moved = {
-            "now": SQLITE.now.replace("'now'", f"'now','{clock.modifier}'"),
-            "later": SQLITE.later.replace("'now'", f"'now','{clock.modifier}'"),
-        }
-        scripts = scripts_for(replace(SQLITE, **moved), self.encryptor)
+        now, later = (text.replace("'now'", f"'now','{clock.modifier}'") for text in (SQLITE.now, SQLITE.later))
+        scripts = scripts_for(replace(SQLITE, now=now, later=later), self.encryptor)
         path = str(connection().settings_dict["NAME"])
         return SqliteDatabase(path, scripts, executor.write_lock, durability=Durability.RELAXED)
 

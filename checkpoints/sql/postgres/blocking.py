@@ -16,9 +16,9 @@ from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.types.string import TextLoader
 
 from checkpoints.sql.postgres.executor import ATTEMPTS, MAX_CONNECTIONS
-from checkpoints.sql.postgres.group_commit import ASYNC_COMMIT
 from checkpoints.sql.postgres.pool import ACQUIRE_TIMEOUT, CONNECT_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, MAX_IDLE
 from checkpoints.sql.postgres.session import set_up_session, set_up_transaction
+from checkpoints.sql.postgres.transactions import ASYNC_COMMIT
 from checkpoints.sql.reads import Script
 
 T = TypeVar("T")

@@ -17,9 +17,10 @@ from psycopg import errors
 from psycopg.types.string import TextLoader
 
 from checkpoints.sql.durability import Durability
-from checkpoints.sql.postgres.group_commit import GroupCommit, run_scripts
+from checkpoints.sql.postgres.group_commit import GroupCommit
 from checkpoints.sql.postgres.pool import Connection, Pool
 from checkpoints.sql.postgres.session import set_up_session
+from checkpoints.sql.postgres.transactions import run_script
 from checkpoints.sql.writes import Script
 
 T = TypeVar("T")
@@ -66,8 +67,7 @@ class Pools:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with pool.connection() as connection:
-                    (result,) = await run_scripts(connection, [make()], flush=flush)
-                    return result  # type: ignore[no-any-return]
+                    return await run_script(connection, make(), flush=flush)  # type: ignore[no-any-return]
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if attempt == ATTEMPTS:
                     raise

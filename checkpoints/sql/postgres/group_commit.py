@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from checkpoints.sql.postgres.pool import Connection, Pool
-from checkpoints.sql.postgres.session import set_up_transaction
+from checkpoints.sql.postgres.pool import Pool
+from checkpoints.sql.postgres.transactions import BegunScript, GroupRolledBack, run_scripts
 from checkpoints.sql.transaction_stats import meter
 from checkpoints.sql.writes import Script
 
@@ -26,24 +26,17 @@ MAX_GROUP_TRANSACTIONS = 2
 """Open transactions per event loop."""
 MAX_GROUP_SCRIPTS = 32
 """Scripts that share one transaction at most."""
-ASYNC_COMMIT = "SET LOCAL synchronous_commit TO off"
-"""Statement that lets this transaction's commit return before it is flushed to disk."""
-LOCK_TIMEOUT = "SET LOCAL lock_timeout TO '50ms'"
-"""Statement that limits lock waits in a shared transaction: one blocked script would block all of them."""
-
-
-class GroupRolledBack(Exception):
-    """A shared transaction was rolled back before COMMIT: nothing of it was stored."""
 
 
 class PendingScript:
     """A script waiting for a transaction, with the future of its result."""
 
-    __slots__ = ("flush", "future", "make")
+    __slots__ = ("flush", "future", "make", "stored")
 
     def __init__(self, make: Callable[[], Script[Any]], *, flush: bool) -> None:
         self.make = make
         self.flush = flush
+        self.stored = False
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
@@ -111,27 +104,40 @@ class GroupCommit:
     async def _run_group(self, group: list[PendingScript]) -> None:
         if len(group) > 1:
             with contextlib.suppress(GroupRolledBack):
-                for pending, result in zip(group, await self._together(group), strict=True):
-                    resolve(pending, result)
-                return
-        await asyncio.gather(*map(self._run_one, group))
+                await self._together(group)
+        await asyncio.gather(*[self._run_one(pending) for pending in group if not pending.stored])
 
-    async def _together(self, group: Sequence[PendingScript]) -> list[Any]:
+    async def _together(self, group: Sequence[PendingScript]) -> None:
+        """Run scripts that share transactions; the futures of those that are stored are resolved."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 connection = await stack.enter_async_context(self._pool.connection())
             except psycopg.Error as error:
                 raise GroupRolledBack from error
             flush, began = any(pending.flush for pending in group), time.perf_counter()
-            results = await run_scripts(connection, [pending.make() for pending in group], flush=flush)
+            begun = begin_all(group)
+            try:
+                await run_scripts(connection, begun, flush=flush)
+            finally:
+                for pending, one in zip(group, begun, strict=True):
+                    if one.committed:
+                        pending.stored = True
+                        resolve(pending, one.result)
             meter.record(len(group), time.perf_counter() - began)
-            return results
 
     async def _run_one(self, pending: PendingScript) -> None:
         try:
             resolve(pending, await self._alone(pending.make, pending.flush))
         except Exception as error:
             resolve(pending, error=error)
+
+
+def begin_all(group: Sequence[PendingScript]) -> list[BegunScript]:
+    """Begin the scripts of a group. ``GroupRolledBack`` if one of them raises."""
+    try:
+        return [BegunScript(pending.make()) for pending in group]
+    except Exception as error:
+        raise GroupRolledBack from error
 
 
 def resolve(pending: PendingScript, result: Any = None, error: BaseException | None = None) -> None:
@@ -144,54 +150,3 @@ def resolve(pending: PendingScript, result: Any = None, error: BaseException | N
         pending.future.cancel()
     else:
         pending.future.set_exception(error)
-
-
-async def run_scripts(connection: Connection, scripts: Sequence[Script[Any]], *, flush: bool = True) -> list[Any]:
-    """Run scripts in one transaction and return what each returns.
-
-    ``flush``: the commit waits for the disk. ``GroupRolledBack`` if several scripts were rolled back before COMMIT; a
-    single script raises its own error.
-    """
-    try:
-        async with connection.pipeline() as pipeline:
-            try:
-                results = await run_batches(connection, pipeline, scripts, flush=flush)
-            except Exception as error:
-                if len(scripts) == 1:
-                    raise
-                raise GroupRolledBack from error
-            await connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(psycopg.Error):
-            await connection.rollback()
-        raise
-    return results
-
-
-async def run_batches(
-    connection: Connection, pipeline: psycopg.AsyncPipeline, scripts: Sequence[Script[Any]], *, flush: bool
-) -> list[Any]:
-    """Begin, and run the scripts side by side: the next batch of each in one round trip."""
-    await connection.execute("BEGIN")
-    if connection.prepare_threshold is None:
-        await connection.execute(set_up_transaction(connection.info.server_version))
-    if not flush:
-        await connection.execute(ASYNC_COMMIT)
-    if len(scripts) > 1:
-        await connection.execute(LOCK_TIMEOUT)
-    results: list[Any] = [None] * len(scripts)
-    batches = {place: next(script) for place, script in enumerate(scripts)}
-    while batches:
-        pending = [
-            (place, [await connection.execute(sql, params) for sql, params in batch])
-            for place, batch in batches.items()
-        ]
-        await pipeline.sync()
-        for place, cursors in pending:
-            rows = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
-            try:
-                batches[place] = scripts[place].send(rows)
-            except StopIteration as end:
-                results[place] = end.value
-                del batches[place]
-    return results

@@ -1,0 +1,177 @@
+"""A step is one statement, and all that the ordinary batches promise holds for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+from django.db import connections
+
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import ClaimLost, Conflict
+from checkpoints.events import EventKind
+from checkpoints.ids import RunId, new_run_id
+from checkpoints.records import Claim, Commit, EventDraft
+from checkpoints.sql.postgres import executor
+from checkpoints.sql.postgres.conninfo import parameters_of
+from tests.conformance.worlds import checkpoint, started
+
+pytestmark = pytest.mark.postgres
+
+LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+@dataclass
+class Traced:
+    """A storage, and what its connections exchange with the server."""
+
+    storage: DatabaseStorage
+    file: Path
+
+    def round_trips(self) -> int:
+        """Return how often the server has answered that it is ready for the next."""
+        return sum("ReadyForQuery" in line for line in self.file.read_text().splitlines())
+
+
+@pytest_asyncio.fixture
+async def traced(postgres_alias: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Traced]:
+    """Give a storage whose exchanges are written to a file."""
+    configure = executor.configure
+    with (tmp_path / "trace").open("w") as trace:
+
+        async def traced_from_now_on(connection: executor.Connection) -> None:
+            await configure(connection)
+            connection.pgconn.trace(trace.fileno())
+
+        monkeypatch.setattr(executor, "configure", traced_from_now_on)
+        storage = DatabaseStorage(postgres_alias)
+        yield Traced(storage, tmp_path / "trace")
+        await storage.aclose()
+
+
+@pytest_asyncio.fixture
+async def storage(postgres_alias: str) -> AsyncIterator[DatabaseStorage]:
+    """Give a storage on a server."""
+    storage = DatabaseStorage(postgres_alias)
+    yield storage
+    await storage.aclose()
+
+
+def connected(alias: str) -> psycopg.Connection[Any]:
+    """Return a connection beside the storage's."""
+    return psycopg.connect(**parameters_of(connections[alias].settings_dict))
+
+
+async def claimed(storage: DatabaseStorage, *, ttl: float = 60) -> Claim:
+    """Return a claim of a new run."""
+    run = new_run_id()
+    await storage.commit(started(run))
+    claim = await storage.claim(run, worker="w", ttl=ttl)
+    assert claim is not None
+    return claim
+
+
+def step(run: RunId, n: int = 1, *events: EventDraft) -> Commit:
+    """Return a commit of one step with two events."""
+    drafts = events or (EventKind.STEP_FINISHED.draft("a", ms=1.0), EventKind.STEP_STARTED.draft("b"))
+    return Commit(run=run, checkpoint=checkpoint(run, n), events=drafts)
+
+
+async def test_a_step_takes_one_round_trip(traced: Traced) -> None:
+    claim = await claimed(traced.storage)
+    for n in range(1, 12):
+        await traced.storage.commit(step(claim.run, n), claim=claim)
+    before = traced.round_trips()
+    for n in range(12, 22):
+        assert await traced.storage.commit(step(claim.run, n), claim=claim) == 1 + 2 * n
+    assert traced.round_trips() - before == 10
+
+
+async def test_steps_that_come_at_once_share_round_trips(traced: Traced) -> None:
+    claims = [await claimed(traced.storage) for _ in range(30)]
+    before = traced.round_trips()
+    found = await asyncio.gather(*(traced.storage.commit(step(one.run), claim=one) for one in claims))
+    assert found == [3] * 30
+    assert traced.round_trips() - before <= 10
+
+
+async def test_what_a_step_writes_is_read_as_it_was_written(storage: DatabaseStorage) -> None:
+    claim = await claimed(storage)
+    wrote = step(claim.run, 1, EventKind.CUSTOM.draft("a", data={"ü": [1, None]}), EventKind.STEP_STARTED.draft("b"))
+    await storage.commit(wrote, claim=claim)
+    events = await storage.read_events(claim.run, after=1)
+    assert [(e.seq, e.kind, e.step, e.data) for e in events] == [
+        (2, "custom", "a", {"data": {"ü": [1, None]}}),
+        (3, "step.started", "b", {}),
+    ]
+    latest = await storage.get_latest(claim.run)
+    assert latest is not None
+    assert wrote.checkpoint == latest.model_copy(update={"seq": 0, "size": 0})
+    assert latest.seq == 3
+    await storage.commit(Commit(run=claim.run, checkpoint=checkpoint(claim.run, 2)), claim=claim)
+    assert (await storage.read_run(claim.run)).n == 2
+
+
+async def test_a_step_counts_on_from_what_another_wrote_while_it_waited(
+    storage: DatabaseStorage, postgres_alias: str
+) -> None:
+    claim = await claimed(storage)
+    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
+        watch.autocommit = True
+        other.execute("UPDATE checkpoints_run SET seq = seq + 5 WHERE id = %s", (claim.run,))
+        waiting = asyncio.create_task(storage.commit(step(claim.run), claim=claim))
+        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
+            await asyncio.sleep(0.01)
+        other.commit()
+        assert await waiting == 8
+
+
+async def test_a_run_that_was_taken_away_while_a_step_waited_keeps_it_out(
+    storage: DatabaseStorage, postgres_alias: str
+) -> None:
+    claim = await claimed(storage)
+    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
+        watch.autocommit = True
+        other.execute("UPDATE checkpoints_run SET epoch = epoch + 1 WHERE id = %s", (claim.run,))
+        waiting = asyncio.create_task(storage.commit(step(claim.run), claim=claim))
+        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
+            await asyncio.sleep(0.01)
+        other.commit()
+        with pytest.raises(ClaimLost):
+            await waiting
+    assert await storage.get_latest(claim.run) is None
+    assert len(await storage.read_events(claim.run)) == 1
+
+
+async def test_a_checkpoint_that_exists_stops_the_whole_step(storage: DatabaseStorage) -> None:
+    claim, other = await claimed(storage), await claimed(storage)
+    await storage.commit(step(claim.run), claim=claim)
+    done = await asyncio.gather(
+        storage.commit(step(other.run), claim=other),
+        storage.commit(step(claim.run), claim=claim),
+        return_exceptions=True,
+    )
+    assert done[0] == 3
+    assert isinstance(done[1], Conflict)
+    assert len(await storage.read_events(claim.run)) == 3
+
+
+async def test_a_claim_with_little_time_left_is_extended(storage: DatabaseStorage, postgres_alias: str) -> None:
+    claim = await claimed(storage, ttl=60)
+    with connected(postgres_alias) as other:
+        other.execute(
+            "UPDATE checkpoints_claim SET expires = clock_timestamp() + interval '20 s' WHERE run_id = %s", (claim.run,)
+        )
+        other.commit()
+        assert await storage.commit(step(claim.run), claim=claim) == 3
+        ((left,),) = other.execute(
+            "SELECT expires - clock_timestamp() > interval '50 s' FROM checkpoints_claim WHERE run_id = %s",
+            (claim.run,),
+        ).fetchall()
+    assert left
