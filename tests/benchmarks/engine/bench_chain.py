@@ -20,7 +20,7 @@ from typing import Any
 
 from checkpoints.ids import new_run_id
 from tests.benchmarks.engine.floor import Recording, play_grouped, read_recording
-from tests.benchmarks.peers.peer import Peer
+from tests.benchmarks.peers.peer import Figures, Peer
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
@@ -45,33 +45,32 @@ def build_chain(steps: int) -> Any:
     return chain
 
 
-async def measure_one(chain: Any, storage: Any) -> float:
-    """Return steps per second of one run."""
-    started = time.perf_counter()
-    await chain.run(message=0, storage=storage)
-    return STEPS / (time.perf_counter() - started)
+async def measure_runs(chain: Any, storage: Any, steps: int, runs: int) -> Figures:
+    """Return the figures of so many runs at once, of so many steps each; processor time is that of all threads."""
+    clock, processor = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(chain.run(message=0, storage=storage) for _ in range(runs)))
+    clock, processor = time.perf_counter() - clock, time.process_time() - processor
+    return Figures(rate=steps * runs / clock, us=processor / (steps * runs) * 1e6)
 
 
-async def measure_many(chain: Any, storage: Any) -> float:
-    """Return steps per second of 50 runs at once."""
-    started = time.perf_counter()
-    await asyncio.gather(*(chain.run(message=0, storage=storage) for _ in range(AT_ONCE)))
-    return STEPS * AT_ONCE / (time.perf_counter() - started)
+def middle(found: Sequence[Figures]) -> Figures:
+    """Return the median rate and the median processor time."""
+    return Figures(rate=median([one.rate for one in found]), us=median([one.us or 0.0 for one in found]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Steps or commits per second, measured one right after the other: the machine changes, the round does not."""
+    """Figures and the floor's commits per second, one right after the other: the machine changes, a round does not."""
 
-    ours: float
+    ours: Figures
     floor: float
-    peers: dict[str, float]
+    peers: dict[str, Figures]
 
 
-def ask(peers: Sequence[Peer], runs: int) -> dict[str, float]:
-    """Return peer -> steps per second with its better saver, for those that are installed."""
-    found = {peer.name: peer.best(STEPS, runs) for peer in peers}
-    return {name: rate for name, rate in found.items() if rate is not None}
+def ask(peers: Sequence[Peer], steps: int, runs: int) -> dict[str, Figures]:
+    """Return peer -> the figures of its better saver, for those that are installed."""
+    found = {peer.name: peer.best(steps, runs) for peer in peers}
+    return {name: figures for name, figures in found.items() if figures is not None}
 
 
 async def record(chain: Any, storage: Any, database: Path) -> list[Recording]:
@@ -91,51 +90,73 @@ async def measure(database: Path, folder: Path, peers: Sequence[Peer]) -> dict[i
         recordings = await record(chain, storage, database)
         for place in range(ROUNDS):
             for runs, found in rounds.items():
-                work = measure_one if runs == 1 else measure_many
-                ours = median([await work(chain, storage) for _ in range(3)])
+                ours = middle([await measure_runs(chain, storage, STEPS, runs) for _ in range(3)])
                 floors = [play_grouped(recordings[:runs], folder / f"{runs}-{place}-{i}.sqlite3") for i in range(3)]
-                found.append(Round(ours=ours, floor=median(floors), peers=ask(peers, runs)))
+                found.append(Round(ours=ours, floor=median(floors), peers=ask(peers, STEPS, runs)))
     finally:
         await storage.aclose()
     return rounds
 
 
-def show(title: str, rounds: dict[int, list[Round]], bars: dict[int, float]) -> int:
-    """Print the table with its bars against LangGraph: medians over rounds, of rates and of ratios."""
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """What is asked of us against LangGraph: so many times its steps at least, so much of its processor time."""
+
+    rate: float
+    processor: float | None = None
+
+
+def show(title: str, rounds: dict[int, list[Round]], bars: dict[int, Bar]) -> int:
+    """Print the table with its bars against LangGraph: medians over rounds, of figures and of ratios."""
     report = Report(title)
     for runs, bar in bars.items():
-        found = rounds[runs]
-        report.note(f"{runs} at once: wfdash", f"{median([one.ours for one in found]):.0f} steps/s")
+        found, ours = rounds[runs], middle([one.ours for one in rounds[runs]])
+        report.note(f"{runs} at once: wfdash", f"{ours.rate:.0f} steps/s, {ours.us:.0f} us")
         report.note(f"{runs} at once: floor", f"{median([one.floor for one in found]):.0f} commits/s")
-        report.note(f"{runs} at once: wfdash / floor", f"{median([one.ours / one.floor for one in found]):.2f} x")
+        report.note(f"{runs} at once: wfdash / floor", f"{median([one.ours.rate / one.floor for one in found]):.2f} x")
         for peer in found[0].peers:
-            ratio = median([one.ours / one.peers[peer] for one in found])
-            report.note(f"{runs} at once: {peer}", f"{median([one.peers[peer] for one in found]):.0f} steps/s")
-            if peer.startswith("langgraph"):
-                report.at_least(f"{runs} at once: wfdash / {peer}", ratio, bar)
-            else:
-                report.note(f"{runs} at once: wfdash / {peer}", f"{ratio:.2f} x")
+            compare(report, f"{runs} at once", peer, found, bar)
     return report.show()
+
+
+def compare(report: Report, what: str, peer: str, rounds: Sequence[Round], bar: Bar) -> None:
+    """Add one peer's figures, and ours as a ratio of them."""
+    theirs = [one.peers[peer] for one in rounds]
+    ratio = median([one.ours.rate / one.peers[peer].rate for one in rounds])
+    report.note(f"{what}: {peer}", f"{median([one.rate for one in theirs]):.0f} steps/s")
+    if not peer.startswith("langgraph"):
+        report.note(f"{what}: wfdash / {peer}", f"{ratio:.2f} x")
+        return
+    report.at_least(f"{what}: wfdash / {peer}", ratio, bar.rate)
+    times = [(one.ours.us or 0.0) / one.peers[peer].us for one in rounds if one.peers[peer].us]
+    report.note(f"{what}: processor time, {peer}", f"{median([one.us or 0.0 for one in theirs]):.0f} us")
+    if bar.processor is None:
+        report.note(f"{what}: processor time, wfdash / {peer}", f"{median(times):.2f} x")
+    else:
+        report.at_most(f"{what}: processor time, wfdash / {peer}", median(times), bar.processor, "x")
+
+
+BARS = {1: Bar(rate=2.5, processor=0.30), AT_ONCE: Bar(rate=5.0, processor=0.12)}
 
 
 def profiled() -> None:
     """Print where the time goes, one run at a time and 50 at once, in the event loop's thread."""
     from checkpoints.database.storage import DatabaseStorage
 
-    async def work(measured: Any) -> None:
+    async def work(runs: int) -> None:
         storage = DatabaseStorage()
         chain = build_chain(STEPS)
-        await measured(chain, storage)
+        await measure_runs(chain, storage, STEPS, runs)
         profile.enable()
         for _ in range(5):
-            await measured(chain, storage)
+            await measure_runs(chain, storage, STEPS, runs)
         profile.disable()
         await storage.aclose()
 
-    for measured in (measure_one, measure_many):
+    for runs in (1, AT_ONCE):
         profile = cProfile.Profile()
-        asyncio.run(work(measured))
-        print(f"\n### {measured.__name__}")
+        asyncio.run(work(runs))
+        print(f"\n### {runs} at once")
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 
@@ -147,7 +168,7 @@ def main() -> int:
             return 0
         peers = [stack.enter_context(Peer(name)) for name in PEERS]
         rounds = asyncio.run(measure(database, Path(folder), peers))
-    return show(f"chain of {STEPS} durable steps, 1 KB of state, SQLite", rounds, {1: 2.5, AT_ONCE: 5.0})
+    return show(f"chain of {STEPS} durable steps, 1 KB of state, SQLite", rounds, BARS)
 
 
 if __name__ == "__main__":

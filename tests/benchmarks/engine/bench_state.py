@@ -205,7 +205,8 @@ async def measure(database: Path, folder: Path, peer: Peer, report: Report) -> N
             one, other = await seconds_of_steps(small, storage), await seconds_of_steps(big, storage)
             whole_run, _ = await run_chain(big, storage)
             floor = floor_seconds(folder / f"{place}.sqlite3", steps)
-            rounds.append(Round(small=one, big=other, run=whole_run, floor=floor, peers=peer.rates(STEPS)))
+            rates = {name: found.rate for name, found in peer.figures(STEPS).items()}
+            rounds.append(Round(small=one, big=other, run=whole_run, floor=floor, peers=rates))
     finally:
         await storage.aclose()
     fill_bytes(report, steps, longer.bytes - base.bytes)

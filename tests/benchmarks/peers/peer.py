@@ -6,8 +6,22 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Steps per second, and microseconds of processor time per step where they were measured."""
+
+    rate: float
+    us: float | None = None
+
+    @classmethod
+    def of(cls, said: float | list[float]) -> Figures:
+        """Return what a peer says: its rate, or both."""
+        return cls(rate=said[0], us=said[1]) if isinstance(said, list) else cls(rate=said)
 
 
 class Peer:
@@ -33,8 +47,11 @@ class Peer:
         self._process.kill()
         self._process.communicate()
 
-    def rates(self, *numbers: int) -> dict[str, float]:
+    def figures(self, *numbers: int) -> dict[str, Figures]:
         """Return what it measures, by name; empty if it is not installed."""
+        return {name: Figures.of(said) for name, said in self._ask(*numbers).items()}
+
+    def _ask(self, *numbers: int) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -46,6 +63,8 @@ class Peer:
         line = stdout.readline()
         return json.loads(line) if line else {}
 
-    def best(self, *numbers: int) -> float | None:
-        """Return the best of its rates; None if it is not installed."""
-        return max(self.rates(*numbers).values(), default=None)
+    def best(self, *numbers: int) -> Figures | None:
+        """Return the best of its rates and the least of its processor times; None if it is not installed."""
+        found = self.figures(*numbers).values()
+        rate = max((one.rate for one in found), default=None)
+        return None if rate is None else Figures(rate=rate, us=min((one.us for one in found if one.us), default=None))

@@ -59,44 +59,56 @@ def build_chain(step: Any, steps: int, saver: Any) -> Any:
     return graph.compile(checkpointer=saver)
 
 
+class Started:
+    """When a measurement began, by the clock and by this process's processor time."""
+
+    def __init__(self) -> None:
+        self.clock, self.processor = time.perf_counter(), time.process_time()
+
+    def figures(self, steps: int) -> list[float]:
+        """Return steps per second, and microseconds of processor time per step."""
+        clock, processor = time.perf_counter() - self.clock, time.process_time() - self.processor
+        return [steps / clock, processor / steps * 1e6]
+
+
 def config(run: int, steps: int) -> Any:
     """Return the configuration of one run."""
     return {"configurable": {"thread_id": f"run-{run}"}, "recursion_limit": steps + 10}
 
 
-def rate_sync(path: Path, steps: int, runs: int) -> float:
-    """Steps per second of the synchronous saver, all runs at once in threads (3 runs in turn for one)."""
+def rate_sync(path: Path, steps: int, runs: int) -> list[float]:
+    """Figures of the synchronous saver, all runs at once in threads (3 runs in turn for one)."""
     connection = sqlite3.connect(path, check_same_thread=False)
     for pragma in PRAGMAS:
         connection.execute(pragma)
     saver = SqliteSaver(connection)
     saver.setup()
     app = build_chain(next_state, steps, saver)
-    started = time.perf_counter()
+    started = Started()
     count = max(runs, 3)
     with ThreadPoolExecutor(runs) as pool:
         list(pool.map(lambda run: app.invoke(FIRST, config(run, steps), durability="sync"), range(count)))
-    elapsed = time.perf_counter() - started
+    found = started.figures(steps * count)
     connection.close()
-    return steps * count / elapsed
+    return found
 
 
-async def rate_async(path: Path, steps: int, runs: int) -> float:
-    """Steps per second of the asynchronous saver, all runs at once."""
+async def rate_async(path: Path, steps: int, runs: int) -> list[float]:
+    """Figures of the asynchronous saver, all runs at once."""
     async with aiosqlite.connect(path) as connection:
         for pragma in PRAGMAS:
             await connection.execute(pragma)
         saver = AsyncSqliteSaver(connection)
         await saver.setup()
         app = build_chain(next_state_async, steps, saver)
-        started = time.perf_counter()
+        started = Started()
         calls = [app.ainvoke(FIRST, config(run, steps), durability="sync") for run in range(runs)]
         await asyncio.gather(*calls)
-        return steps * runs / (time.perf_counter() - started)
+        return started.figures(steps * runs)
 
 
-def rates(steps: int, runs: int) -> dict[str, float]:
-    """Return saver -> steps per second, each on a database of its own."""
+def rates(steps: int, runs: int) -> dict[str, list[float]]:
+    """Return saver -> its figures, each on a database of its own."""
     with tempfile.TemporaryDirectory() as folder:
         sync_rate = rate_sync(Path(folder, "sync.sqlite3"), steps, runs)
         async_rate = asyncio.run(rate_async(Path(folder, "async.sqlite3"), steps, runs))
@@ -104,7 +116,7 @@ def rates(steps: int, runs: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Answer each line ``STEPS RUNS`` with ``{"sync": steps/s, "async": steps/s}``."""
+    """Answer each line ``STEPS RUNS`` with ``{"sync": figures, "async": figures}``."""
     for line in sys.stdin:
         print(json.dumps(rates(*map(int, line.split()))), flush=True)
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from peer_langgraph import FIRST, build_chain, next_state, next_state_async
+from peer_langgraph import FIRST, Started, build_chain, next_state, next_state_async
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -30,28 +29,28 @@ def config(steps: int) -> Any:
     return {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": steps + 10}
 
 
-def rate_sync(url: str, steps: int, runs: int) -> float:
-    """Steps per second of the synchronous saver, all runs at once in threads (3 runs in turn for one)."""
+def rate_sync(url: str, steps: int, runs: int) -> list[float]:
+    """Figures of the synchronous saver, all runs at once in threads (3 runs in turn for one)."""
     with ConnectionPool(url, kwargs=GIVEN, min_size=1, max_size=min(runs, POOL)) as pool:
         saver = PostgresSaver(pool)  # type: ignore[arg-type]
         saver.setup()
         app = build_chain(next_state, steps, saver)
         count = max(runs, 3)
-        started = time.perf_counter()
+        started = Started()
         with ThreadPoolExecutor(runs) as threads:
             list(threads.map(lambda _: app.invoke(FIRST, config(steps), durability="sync"), range(count)))
-        return steps * count / (time.perf_counter() - started)
+        return started.figures(steps * count)
 
 
-async def rate_async(url: str, steps: int, runs: int) -> float:
-    """Steps per second of the asynchronous saver, all runs at once."""
+async def rate_async(url: str, steps: int, runs: int) -> list[float]:
+    """Figures of the asynchronous saver, all runs at once."""
     async with AsyncConnectionPool(url, kwargs=GIVEN, min_size=1, max_size=min(runs, POOL)) as pool:
         saver = AsyncPostgresSaver(pool)  # type: ignore[arg-type]
         await saver.setup()
         app = build_chain(next_state_async, steps, saver)
-        started = time.perf_counter()
+        started = Started()
         await asyncio.gather(*(app.ainvoke(FIRST, config(steps), durability="sync") for _ in range(runs)))
-        return steps * runs / (time.perf_counter() - started)
+        return started.figures(steps * runs)
 
 
 def main() -> None:
