@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.storage import write
 from checkpoints.models import (
     AuditEntry,
     Checkpoint,
@@ -220,7 +221,7 @@ def test_a_run_that_someone_deletes_first_is_not_found_rather_than_an_error(run,
     otto = person("otto", "operator")
     found = common.find_run(otto, run.pk)
     Run.objects.all().delete()
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound), write():
         common.lock_run(found)
 
 

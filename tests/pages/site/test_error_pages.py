@@ -5,6 +5,7 @@ from django.db import OperationalError
 from django.test import RequestFactory
 
 from checkpoints import errors as ground
+from checkpoints.ids import new_run_id
 from wfdash import errors
 from wfdash.pages.site.error_pages import ErrorPages, server_error
 from wfdash.signin.sessions import SessionStore
@@ -44,6 +45,25 @@ def test_an_error_page_says_what_to_do(as_):
     answer = as_("ana").get("/runs/nothing/")
     assert answer.status_code == 404
     assert "do not have access" in answer.content.decode()
+
+
+OLD, NEW = "019b8e2f-0000-7000-8000-000000000000", str(new_run_id())
+
+
+@pytest.mark.parametrize("path", ["/runs/{}/", "/requests/{}/", "/api/v1/runs/{}"])
+def test_a_link_so_old_that_its_run_may_have_been_removed_says_so(settings, as_, path):
+    ana = as_("ana")
+    for rules, id_, said in (
+        ({"*": 90, "ledger": None}, OLD, True),
+        ({"*": 90}, NEW, False),
+        ({"*": 90}, "r-1", False),
+        (None, OLD, False),
+    ):
+        settings.WFDASH_KEEP_RUNS = rules
+        answer = ana.get(path.format(id_))
+        assert answer.status_code == 404
+        words = "This address is from 05 January 2026, and runs may be removed 90 days after their end"
+        assert (words in answer.content.decode()) is said
 
 
 @pytest.mark.parametrize("path", ["/runs/", "/api/v1/runs"])

@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from checkpoints.content.encryption import Locked
@@ -15,7 +19,8 @@ from checkpoints.errors import Damaged
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.audit.account_events import asked_by
 from wfdash.contract import InvalidInput
-from wfdash.errors import REFUSALS, UNAVAILABLE, kind_of
+from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, kind_of
+from wfdash.installation.keep_rules import keep_rules
 from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render
@@ -45,6 +50,10 @@ WORDS = {
 }
 
 
+TIMED_UUID = 7
+"""The version of UUIDs that begin with the time they were made at, as ids do."""
+
+
 class ErrorPages:
     """Middleware: attaches ``request.viewer`` (read when first used) and turns known errors into pages.
 
@@ -69,9 +78,33 @@ class ErrorPages:
             return unavailable(request, error)
         if kind.status == 500:
             return None
+        message = with_removal(str(error), request.path) if kind is NOT_FOUND else str(error)
         if is_for_programs(request):
-            return problem_response(request, kind, str(error), _facts(error))
-        return error_page(request, kind.status, str(error), _facts(error), _title(error))
+            return problem_response(request, kind, message, _facts(error))
+        return error_page(request, kind.status, message, _facts(error), _title(error))
+
+
+def with_removal(message: str, path: str) -> str:
+    """Return why nothing was found, with what retention may have to do with it where the id in the path is old enough.
+
+    It depends on the id alone: who may not see a run reads the same as if it had never existed.
+    """
+    days, made = keep_rules(settings.WFDASH_KEEP_RUNS).shortest, next(filter(None, map(made_at, path.split("/"))), None)
+    if days is None or made is None or made > timezone.now() - timedelta(days=days):
+        return message
+    kept = f"{days:g} day{'' if days == 1 else 's'}"
+    return (
+        f"{message.rstrip('.')}. This address is from {made:%d %B %Y}, and runs may be removed {kept} after their end"
+    )
+
+
+def made_at(part: str) -> datetime | None:
+    """Return when the id of a run or request was made, which it says (UUIDv7); None for any other text."""
+    try:
+        known = UUID(part)
+        return datetime.fromtimestamp((known.int >> 80) / 1000, UTC) if known.version == TIMED_UUID else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _title(error: Exception) -> str:
