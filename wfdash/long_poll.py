@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Generic, Protocol, TypeVar
@@ -17,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from django.http import HttpRequest
 
 from wfdash import pubsub
-from wfdash.installation.stopping import stopping
+from wfdash.installation.stopping import stopping, waited
 
 LONGEST = 60
 """Seconds that a request may wait."""
@@ -109,7 +108,7 @@ class _Changes:
 
     async def wait(self, seconds: float) -> None:
         """Return after a change, or after so many seconds."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+        await waited(self._changed, seconds)
+        if self._changed.is_set():
             await asyncio.sleep(REST)
         self._changed.clear()

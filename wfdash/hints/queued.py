@@ -7,7 +7,6 @@ repeated. What is executed already is woken by a signal.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -19,6 +18,7 @@ from checkpoints.database.direct import direct_parameters
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash.hints import HintedWorker, signal, subscribe
 from wfdash.hints.queues import LONGEST_NAME, queue_of
+from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ class QueuedHints:
                     await work(worker, stopping, outage)
                 except Exception as error:
                     outage.begin("work", cause_of(error))
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), RETRY_SECONDS)
+                await waited(stopping, RETRY_SECONDS)
             await asyncio.Event().wait()
         finally:
             leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -44,6 +45,17 @@ class Stopping:
                 await stops.wait()
         finally:
             forget()
+
+
+async def waited(event: asyncio.Event, seconds: float) -> None:
+    """Return once the event is set, or after so many seconds.
+
+    Not by ``asyncio.wait_for``: before Python 3.12 that loses a cancellation which comes at the same moment as the
+    event, and what was cancelled continues.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 stopping = Stopping()

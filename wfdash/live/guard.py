@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 
 from wfdash import pubsub
+from wfdash.installation.stopping import waited
 from wfdash.live.hub import Hub
 
 
@@ -38,8 +39,7 @@ class Guard:
         """Read the rights from time to time until that raises; ``check`` is called more often, and may raise too."""
         due = self._next_look()
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look_again.wait(), min(self._limits.tick, self._limits.recheck_every))
+            await waited(self._look_again, min(self._limits.tick, self._limits.recheck_every))
             check()
             if self._look_again.is_set() or time.monotonic() >= due:
                 self._look_again.clear()

@@ -9,7 +9,6 @@ between is there for all of them at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -21,6 +20,7 @@ from checkpoints.ids import RunId
 from checkpoints.records import Claim
 from checkpoints.rules import Priority
 from checkpoints.storage import Serves
+from wfdash.installation.stopping import waited
 
 log = logging.getLogger(__name__)
 
@@ -114,14 +114,14 @@ class DueRuns:
         while not stopping.is_set() and (left := until - loop.time()) > 0:
             if not self._backlog:
                 self._changed.clear()
-                await _waited(self._changed, left)
+                await waited(self._changed, left)
             elif self._free() < 1:
                 self._changed.clear()
-                await _waited(self._changed, left)
+                await waited(self._changed, left)
                 await asyncio.sleep(ROOM_SECONDS)
             elif self._beginning and (soon := self._begun_by - loop.time()) > 0:
                 self._changed.clear()
-                await _waited(self._changed, min(left, soon))
+                await waited(self._changed, min(left, soon))
             else:
                 await self._claim_more()
 
@@ -189,9 +189,3 @@ class DueRuns:
         finally:
             self._hinted.clear()
             self._claiming = None
-
-
-async def _waited(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, at most so long."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)

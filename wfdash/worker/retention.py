@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import Phase
 from checkpoints.storage import CheckpointStorage
+from wfdash.installation.stopping import waited
 from wfdash.worker.version_holds import in_thread
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,7 @@ class BackgroundPruner(CheckpointManager):
                 since = began - SLACK
             except Exception:
                 log.exception("Could not look for cancelled runs; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+            await waited(stopping, LOOK_SECONDS)
 
     async def aclose(self) -> None:
         """Stop. What was not done is done after the next save, or by ``manage.py prune``."""

@@ -6,13 +6,13 @@ A worker of which that is not certain (on another machine, in another container)
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from functools import partial
 
 from checkpoints.claims.holder import is_gone
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import WorkerBeat
+from wfdash.installation.stopping import waited
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.heartbeat import stop_heartbeat
 
@@ -32,8 +32,7 @@ async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage) -> N
                     await thread.call(partial(forget_dead, worker))
             except Exception:
                 log.exception("Could not look for workers that have ended; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
+            await waited(stopping, LOOK_SECONDS)
     finally:
         await thread.aclose(wait=False)
 

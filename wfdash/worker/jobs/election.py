@@ -19,6 +19,7 @@ from hashlib import sha256
 from checkpoints.database.alias import connection
 from checkpoints.models import Leader
 from wfdash import catalog
+from wfdash.installation.stopping import waited
 from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,7 @@ async def lead_until(stopping: asyncio.Event, worker: str, serve: Serve) -> None
             except Exception:
                 # Until the database is there again, what a leader does fails as well, or does no harm.
                 log.exception("Could not find out which worker looks for what is due; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
+            await waited(stopping, pause)
         await leading.set(False, thread)
         with contextlib.suppress(Exception):
             await thread.repeat(partial(give_up_lead, worker))

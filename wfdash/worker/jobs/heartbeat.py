@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -11,6 +10,7 @@ from datetime import timedelta
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import WorkerBeat
+from wfdash.installation.stopping import waited
 from wfdash.queries.statistics import readiness
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.serving import Serving
@@ -33,10 +33,7 @@ async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callabl
         await _try(thread, lambda: start_heartbeat(worker, serving.loaded()))
         while not stopping.is_set():
             await _try(thread, lambda: _record(worker, driving(), serving))
-            # Not by ``wait_for``: before Python 3.12 it loses a cancellation that comes at the same moment.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await stopping.wait()
+            await waited(stopping, HEARTBEAT_SECONDS)
         while True:
             await _try(thread, lambda: record_heartbeat(worker, runs=driving(), serves={}))
             await asyncio.sleep(HEARTBEAT_SECONDS)

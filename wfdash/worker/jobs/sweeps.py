@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
 from wfdash.worker.jobs import (
     deadlines,
@@ -88,8 +88,7 @@ async def sweep_until(stopping: asyncio.Event, thread: DbThread) -> None:
                 outage.end("look")
             except Exception as error:
                 outage.begin("look", error)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), pause)
+            await waited(stopping, pause)
     finally:
         await close_all(running)
 
