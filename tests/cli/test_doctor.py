@@ -17,7 +17,7 @@ from checkpoints.models import Claim, Notice, Run, WorkerBeat
 from checkpoints.models.operations import Installation
 from wfdash import cli
 from wfdash.cli import doctor
-from wfdash.cli.doctor import database, installation, runs
+from wfdash.cli.doctor import database, growth, installation, runs
 from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
 
 SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)
@@ -76,6 +76,18 @@ def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
     now = timezone.now()
     Run.objects.create(id=new_run_id(), workflow="billing", family="f", created=now, updated=now)
     assert problems([*runs.served_runs()]) == {"unserved": "1 run of billing wait, and no worker has that workflow"}
+
+
+@pytest.mark.parametrize("alias", [SQLITE], indirect=True)
+def test_many_runs_that_are_never_removed_are_an_advice(alias: str, settings: Any, monkeypatch: Any) -> None:
+    now = timezone.now()
+    Run.objects.create(id=new_run_id(), workflow="refund", family="f", created=now, updated=now)
+    monkeypatch.setattr(growth, "MANY_RUNS", 0)
+    (found,) = growth.kept_runs()
+    assert (found.severity, found.check) == (Severity.ADVICE, "retention")
+    settings.WFDASH_KEEP_RUNS = {"*": 90, "payments": 3650}
+    (found,) = growth.kept_runs()
+    assert found.found == f"1 runs, the oldest of {now:%Y-%m-%d}; ended ones are kept: 90 days, payments: 3650 days"
 
 
 @pytest.mark.parametrize("alias", [POSTGRES], indirect=True)

@@ -56,6 +56,13 @@ def test_json_has_an_error_with_its_type_message_and_the_end_of_its_traceback() 
     assert "Traceback" in short["error"]["trace"]
 
 
+@pytest.mark.parametrize("formatter", [JsonFormatter(), LineFormatter("%(message)s")])
+def test_an_error_does_not_say_the_secret_of_a_link(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("It failed", error=ValueError("no answer from https://x/answer/the-secret/ at all")))
+    assert "the-secret" not in line
+    assert "ValueError" in line
+
+
 def test_text_names_run_step_and_request_once() -> None:
     formatter = LineFormatter("%(message)s")
     with log_context.about(run="r1", step="pay", worker="w", request="q"):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wfdash.telemetry.log_context import current_facts
+from wfdash.telemetry.log_filter import mask_secrets
 
 LONGEST = 6_000
 """Characters of a message, and of a traceback: many collectors cut lines at 16 KB."""
@@ -35,7 +36,7 @@ class JsonFormatter(logging.Formatter):
             line["error"] = {"type": type(error).__name__, "message": _cut(_text(error)), "trace": _end(trace)}
         if record.stack_info:
             line["stack"] = _end(record.stack_info)
-        return json.dumps(line)
+        return mask_secrets(json.dumps(line))
 
 
 def _text(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wfdash.telemetry.log_context import current_facts
+from wfdash.telemetry.log_filter import mask_secrets
 
 PERIOD = 60.0
 """Seconds in which repeats are counted."""
@@ -97,4 +98,4 @@ def visible(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(INDENT + visible(line) for line in text.split("\n"))
+    return "\n".join(INDENT + visible(line) for line in mask_secrets(text).split("\n"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from django.conf import settings
 from django.db.models import Min
 
 from checkpoints.database.alias import connection
 from checkpoints.models import Run
+from wfdash.actions.retention.runs import current_rules
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
 
 MEGABYTE = 1024**2
@@ -106,19 +106,19 @@ def sqlite_file() -> Findings:
 
 
 def kept_runs() -> Findings:
-    """Say how many runs there are, since when, and whether old ones are deleted."""
+    """Say how many runs there are, since when, and for how long they are kept."""
     count, first = Run.objects.count(), Run.objects.aggregate(first=Min("created"))["first"]
-    kept = settings.WFDASH_KEEP_RUNS
+    rules = current_rules()
     text = f"{count:,} runs" + (f", the oldest of {first:%Y-%m-%d}" if first else "")
-    if count > MANY_RUNS and not kept:
+    if count > MANY_RUNS and not rules:
         yield advice(
             "retention",
-            f"{text}; none is ever deleted",
+            f"{text}; none is ever removed",
             why="The database grows without end.",
             remedy="Set WFDASH_KEEP_RUNS to the days for which ended runs are kept.",
         )
     else:
-        yield ok("retention", f"{text}; kept {f'for {kept:g} days after their end' if kept else 'forever'}")
+        yield ok("retention", f"{text}; ended ones are kept: {rules}")
 
 
 EXAMINATIONS: tuple[Examine, ...] = (tables, vacuum, sqlite_file, kept_runs)

@@ -165,7 +165,7 @@ def hints() -> Findings:
     with connection().cursor() as cursor:
         cursor.execute("SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'wfdash.drive' AND status = 'todo'")
         (count,) = cursor.fetchone()
-    yield ok("hints", f"{count:,} jobs of {settings.WFDASH_HINTS} wait")
+    yield ok("hints", f"{count:,} jobs of Procrastinate wait")
 
 
 def readable_content() -> Findings:
