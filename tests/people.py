@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, User
 
 from checkpoints import ids, records
 from checkpoints.database.high_water_mark import HighWaterMark
-from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Run
+from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Reply, Run
 from checkpoints.sql.preparing import encoded_content
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.statistics.metrics_store import count_events
@@ -102,6 +102,8 @@ def answered(request: HumanRequest, by: User, verdict: str = "approve") -> Answe
     """Store an answer as if it had been given."""
     at = THEN + timedelta(hours=1)
     HumanRequest.objects.filter(pk=request.pk).update(answered=at)
+    reply = {"via": "page", "verdict": verdict, "stands": "approved", "value": {"action": verdict}, "at": at}
+    Reply.objects.create(id=ids.new_request_id(), request=request, by=by, **reply)
     return Answer.objects.create(request=request, by=by, verdict=verdict, value={"action": verdict}, at=at)
 
 

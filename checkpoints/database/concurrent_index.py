@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import router
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations import AddIndex, RemoveIndex
+from django.db.migrations import AddIndex, AlterField, RemoveIndex
 from django.db.migrations.state import ProjectState
 from django.db.models import Index, Model
 
@@ -47,6 +47,42 @@ class RemoveIndexConcurrently(RemoveIndex):
         """Build the index."""
         index = to_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
         _build(to_state.apps.get_model(app_label, self.model_name), index, schema_editor)
+
+
+class DropFieldIndexConcurrently(AlterField):
+    """Drop the index that a column has of its own (``db_index``), without making writers wait."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Drop the index."""
+        model: Any = from_state.apps.get_model(app_label, self.model_name)
+        if _has_table(model, schema_editor):
+            for name in _names_of_index(model, model._meta.get_field(self.name).column, schema_editor):
+                how = " CONCURRENTLY" if schema_editor.connection.vendor == "postgresql" else ""
+                schema_editor.execute(f"DROP INDEX{how} IF EXISTS {schema_editor.quote_name(name)}")
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Build the index, while writers wait."""
+        model: Any = to_state.apps.get_model(app_label, self.model_name)
+        if _has_table(model, schema_editor):
+            editor: Any = schema_editor
+            for statement in editor._field_indexes_sql(model, model._meta.get_field(self.name)):
+                schema_editor.execute(statement)
+
+
+def _names_of_index(model: Any, column: str, schema_editor: BaseDatabaseSchemaEditor) -> list[str]:
+    """Return the names of the indexes of one column that no index of the model's ``Meta`` is."""
+    connection, named = schema_editor.connection, {index.name for index in model._meta.indexes}
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, model._meta.db_table)
+    return [
+        name
+        for name, one in found.items()
+        if one["index"] and not one["unique"] and one["columns"] == [column] and name not in named
+    ]
 
 
 def _build(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:

@@ -64,7 +64,7 @@ class Bulk(models.Model):
     finished = MomentField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["at"], condition=Q(finished__isnull=True), name="bulk_to_do")]
+        indexes = [models.Index(fields=["by", "at"], condition=Q(finished__isnull=True), name="bulk_unfinished")]
 
     def __str__(self) -> str:
         return f"{self.verb} {self.done} of {len(self.runs)} by {self.by_id}"
@@ -164,6 +164,7 @@ class Tally(models.Model):
                 fields=["measure", "hour", "workflow", "step", "label", "bucket"], name="one_tally_per_bucket"
             )
         ]
+        indexes = [models.Index(fields=["hour"], name="tally_by_hour")]
 
     def __str__(self) -> str:
         return f"{self.measure} {self.workflow} {self.hour:%Y-%m-%d %H}"

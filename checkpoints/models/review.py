@@ -25,7 +25,7 @@ class Reply(models.Model):
 
     id = CharField(max_length=36, primary_key=True)
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="replies")
-    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, db_index=False, related_name="+")
     via = CharField(max_length=20)
     """page | api | link | batch | deadline."""
     right = CharField(max_length=300, blank=True)
@@ -49,7 +49,9 @@ class Reply(models.Model):
         indexes = [
             models.Index(
                 fields=["settles"], condition=Q(settles__isnull=False, undone__isnull=True), name="reply_to_settle"
-            )
+            ),
+            models.Index(fields=["by", "-at"], name="reply_by_person"),
+            models.Index(fields=["request", "by"], condition=Q(undone__isnull=False), name="reply_undone"),
         ]
 
     def __str__(self) -> str:
@@ -177,6 +179,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["run", "n"], name="audit_by_run"),
             models.Index(fields=["actor", "n"], name="audit_by_actor"),
             models.Index(fields=["workflow", "n"], name="audit_by_workflow"),
+            models.Index(fields=["request", "n"], condition=Q(request__gt=""), name="audit_by_request"),
         ]
 
     def __str__(self) -> str:
@@ -198,7 +201,7 @@ class Notice(models.Model):
     """The outbox: a notification on one channel, not before ``due``, retried until it is ``sent``."""
 
     id = CharField(max_length=36, primary_key=True)
-    user = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, related_name="notices")
+    user = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, db_index=False, related_name="notices")
     kind = CharField(max_length=20)
     """A name of ``wfdash.notifications.kinds``."""
     channel = CharField(max_length=12)
@@ -222,7 +225,9 @@ class Notice(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["due"], condition=Q(sent__isnull=True, given_up__isnull=True), name="notice_to_send"),
-            models.Index(fields=["user", "-created"], name="notice_by_user"),
+            models.Index(fields=["created"], name="notice_by_time"),
+            models.Index(fields=["user", "channel", "-id"], name="notice_of_person"),
+            models.Index(fields=["user", "channel", "-id"], condition=Q(read__isnull=True), name="notice_unread"),
         ]
 
     def __str__(self) -> str:

@@ -54,8 +54,9 @@ def earlier_answers(run_id: str, keys: Iterable[str]) -> dict[str, Answer]:
 
 def replaced_by(request: HumanRequest) -> HumanRequest | None:
     """Return the question that replaced this one: after a restore, or because it changed."""
-    same = Q(run_id=request.run_id, key=renewed(request.key), created__gte=request.created)
-    return HumanRequest.objects.filter(Q(replaces=request.pk) | same).order_by("-created").first()
+    same = Q(key=renewed(request.key), created__gte=request.created)
+    later = HumanRequest.objects.filter(Q(replaces=request.pk) | same, run_id=request.run_id)
+    return later.order_by("-created").first()
 
 
 def replaced(request: HumanRequest) -> HumanRequest | None:

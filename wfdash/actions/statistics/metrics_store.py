@@ -29,6 +29,8 @@ BATCH = 500
 """Events read at once. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
 HOURS = timedelta(days=3)
 """How long single hours are kept; after that they are merged into days."""
+LOOK_BACK = timedelta(days=30)
+"""How far back hours are looked for that were not merged: what is older stays as it is until it is deleted."""
 KEPT = timedelta(days=400)
 FORGOTTEN = 5_000
 """Rows deleted in one transaction."""
@@ -91,7 +93,8 @@ def tidy(now: datetime, using: str | None = None) -> int:
         saved += (
             Tally.objects.using(using).filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
         )
-    rows = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=_day(now - HOURS))
+    until = _day(now - HOURS)
+    rows = Tally.objects.using(using).filter(hour__gte=until - LOOK_BACK, hour__lt=until)
     apart = rows.annotate(clock=ExtractHour("hour", tzinfo=UTC), day=TruncDate("hour", tzinfo=UTC)).filter(clock__gt=0)
     parts = apart.values_list("day", "measure").distinct().order_by("day", "measure")
     return saved + sum(_merge_day(datetime.combine(day, time(), UTC), measure, using) for day, measure in parts)

@@ -23,6 +23,8 @@ ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) 
 """It asked for an answer, and there is one: it is obsolete."""
 COUNTED = 100
 """Unread notifications are counted up to this number."""
+LOOKED_AT = 1_000
+"""The newest that were not read, of which those that still matter are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,8 @@ def count_unread(viewer: Viewer) -> int:
 
 @compiled
 def _unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
-    unread = _own_notifications(viewer).filter(read__isnull=True).exclude(ALREADY_ANSWERED)
+    newest = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER, read__isnull=True).order_by("-id")
+    unread = _own_notifications(viewer).filter(pk__in=newest.values("pk")[:LOOKED_AT]).exclude(ALREADY_ANSWERED)
     return unread.order_by().values("pk")[:COUNTED]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Max
+from django.db.models import OuterRef, Subquery
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import IncomingDelivery, IncomingHook
@@ -58,7 +58,8 @@ class ReceivedPage:
 def incoming_hooks(viewer: Viewer) -> list[IncomingRow]:
     """Return the incoming webhooks this person manages, by name (one query)."""
     refuse_narrow(viewer)
-    rows = IncomingHook.objects.select_related("owner").defer("secret").annotate(last=Max("deliveries__at"))
+    latest = IncomingDelivery.objects.filter(hook=OuterRef("pk")).order_by("-id").values("at")[:1]
+    rows = IncomingHook.objects.select_related("owner").defer("secret").annotate(last=Subquery(latest))
     mine = rows.filter(managed_by(viewer))
     return [
         IncomingRow(

@@ -11,17 +11,17 @@ from typing import Any
 from django.db.models import Case, Q, QuerySet, When
 
 from checkpoints.database.compiled import compiled, compiled_filter, statement_of
-from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Reply
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Reply
 from wfdash.access.viewer import Viewer
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.qualifiers import filter_requests
 
 TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
-MAX_COUNTED = 1000
-"""Answered requests are counted up to this number."""
 MAX_WAITING = 1000
 """Requests that wait for a person are counted up to this number for the navigation."""
 MAX_OPEN = 1_000_000
+MOST_ANSWERED = 1_000
+"""A person's latest answers, which the tab of answered requests holds."""
 EVERYTHING = Q(pk__isnull=False)
 ASKED = OPEN & FOR_PEOPLE
 """Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
@@ -46,12 +46,8 @@ TAB_FLAGS: dict[str, tuple[str, ...]] = {
 def tab_filter(viewer: Viewer, tab: str) -> Q:
     """Return a tab's filter."""
     if tab == "answered":
-        replied = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).values("request_id")
-        return (
-            viewer.scope("see")
-            & FOR_PEOPLE
-            & Q(pk__in=replied.union(Answer.objects.filter(by_id=viewer.user.pk).values("pk")))
-        )
+        replies = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).order_by("-at")
+        return viewer.scope("see") & FOR_PEOPLE & Q(pk__in=replies.values("request_id")[:MOST_ANSWERED])
     found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
     for flag in TAB_FLAGS[tab]:
         found &= FLAGS[flag](viewer)
@@ -106,7 +102,7 @@ def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
 
 
 def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
-    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")[:MAX_COUNTED]
+    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")
 
 
 _all_flags, _all_answered = compiled(_flags), compiled(_answered)
