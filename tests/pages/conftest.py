@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from checkpoints.models import Checkpoint, HumanRequest, Run, WorkflowVersion
+from checkpoints.models import Checkpoint, HumanRequest, Run
 from tests import people
-from tests.pages.paper import expenses
+from tests.pages.shown import make_drawn_run, make_history
 from wfdash import catalog
 
 
@@ -42,11 +42,7 @@ def as_(everybody: dict[str, User]) -> Callable[..., Client]:
 
 @pytest.fixture
 def run(everybody: dict[str, User]) -> Run:
-    described = expenses.description
-    WorkflowVersion.objects.create(
-        workflow=described.workflow, version=described.version, description=described.model_dump(mode="json")
-    )
-    return people.make_run(created_by=everybody["otto"])
+    return make_drawn_run(everybody["otto"])
 
 
 @pytest.fixture
@@ -57,13 +53,4 @@ def question(run: Run) -> HumanRequest:
 @pytest.fixture
 def history(run: Run) -> list[Checkpoint]:
     """Three checkpoints in a row; the second waits for a review, the third comes after a call."""
-    people.happen(
-        run, ("run.queued", None, {"by": "otto"}), *people.step("read", "started", "finished", output={"x": 1})
-    )
-    first = people.save(run, step="read", body={"state": {"n": 1}, "position": {}})
-    people.happen(run, *people.step("review", "started", "waiting"))
-    second = people.save(run, first, step="review", body={"state": {"n": 2, "secret": "hush"}, "position": {}})
-    people.happen(run, *people.step("review", "finished"), *people.step("pay", "started", "finished"))
-    third = people.save(run, second, step="pay", body={"state": {"n": 3, "secret": "hush"}, "position": {}})
-    people.did(run, "bank.transfer", n=3)
-    return [first, second, third]
+    return make_history(run)

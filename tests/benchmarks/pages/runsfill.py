@@ -12,23 +12,34 @@ from django.utils import timezone
 
 EVERY_SECONDS = 30
 WORKFLOWS = 200
+LARGE = 10_000
+"""From so many runs on, indexes are built in the end."""
 MIXED = "(i * 7919 % 1000003)"
 """A number that looks like chance, of run ``i``."""
 
 
-def fill_runs(count: int) -> None:
-    """Store runs, oldest first, one each half minute; of their facts six each, and tags and errors of some."""
+def fill_runs(count: int, **columns: str) -> None:
+    """Store runs, oldest first, one each half minute; of their facts six each, and tags and errors of some.
+
+    ``columns`` are further columns of the runs, each as an expression of SQL.
+    """
     from checkpoints.models import Claim, Run, RunFact
 
-    people, began = _people(), int(time.time()) - (count + 20) * EVERY_SECONDS
+    people, began = _people(), first_moment(count)
     kept = [(model, index) for model in (Run, RunFact) for index in model._meta.indexes]
-    _each_index(kept, "remove_index")
+    if count >= LARGE:
+        _each_index(kept, "remove_index")
     with connection.cursor() as cursor:
-        cursor.execute(_insert(Run, _runs(people, began), count, ""))
-        for columns, some in _facts():
-            cursor.execute(_insert(RunFact, {**columns, "run_id": _id(), "created": _at(began, "i")}, count, some))
-    _each_index(kept, "add_index")
+        cursor.execute(insert(Run, {**_runs(people, began), **columns}, count))
+        for fact, some in _facts():
+            cursor.execute(insert(RunFact, {**fact, "run_id": run_id("i"), "created": at(began, "i")}, count, some))
+    if count >= LARGE:
+        _each_index(kept, "add_index")
     _claim(Run, Claim)
+
+
+def vacuum() -> None:
+    """Let PostgreSQL know what it has: after a fill, outside of a transaction."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")
@@ -57,7 +68,13 @@ def _each_index(kept: list[tuple[Any, Index]], verb: str) -> None:
             getattr(editor, verb)(model, index)
 
 
-def _insert(model: Any, columns: dict[str, str], count: int, some: str) -> str:
+def first_moment(count: int) -> int:
+    """Return when the first of so many runs was created, in seconds since 1970."""
+    return int(time.time()) - (count + 20) * EVERY_SECONDS
+
+
+def insert(model: Any, columns: dict[str, str], count: int, some: str = "") -> str:
+    """Return the statement that stores a row for each number ``i`` below ``count`` for which ``some`` holds."""
     if connection.vendor == "postgresql":
         series = f"SELECT g AS i FROM generate_series(0::bigint, {count - 1}) AS g"
     else:
@@ -69,14 +86,15 @@ def _insert(model: Any, columns: dict[str, str], count: int, some: str) -> str:
     return f"INSERT INTO {model._meta.db_table} ({names}) SELECT {values} FROM ({series}) AS s{where}"
 
 
-def _id() -> str:
+def run_id(number: str) -> str:
     """Return an id as long as real ones, growing with the time."""
+    chance = f"({number} * 7919) % 1000003"
     if connection.vendor == "postgresql":
-        return "lpad(to_hex(i), 8, '0') || '-0000-7000-8000-' || lpad(to_hex((i * 7919) % 1000003), 12, '0')"
-    return "printf('%08x-0000-7000-8000-%012x', i, (i * 7919) % 1000003)"
+        return f"lpad(to_hex({number}), 8, '0') || '-0000-7000-8000-' || lpad(to_hex({chance}), 12, '0')"
+    return f"printf('%08x-0000-7000-8000-%012x', {number}, {chance})"
 
 
-def _at(began: int, number: str) -> str:
+def at(began: int, number: str) -> str:
     """Return the moment of run ``number``, each half a minute after the one before it."""
     seconds = f"{began} + ({number}) * {EVERY_SECONDS}"
     if connection.vendor == "postgresql":
@@ -96,10 +114,10 @@ def _runs(people: list[int], began: int) -> dict[str, str]:
     return {
         **text,
         **numbers,
-        "id": _id(),
-        "family": _id(),
-        "workflow": _padded("workflow_", f"{MIXED} % {WORKFLOWS}"),
-        "version": _padded("4f1c", f"{MIXED} % {WORKFLOWS}"),
+        "id": run_id("i"),
+        "family": run_id("i"),
+        "workflow": padded("workflow_", f"{MIXED} % {WORKFLOWS}"),
+        "version": padded("4f1c", f"{MIXED} % {WORKFLOWS}"),
         "engine": "'native'",
         "title": "'Refund order ' || i",
         "phase": phase,
@@ -108,15 +126,16 @@ def _runs(people: list[int], began: int) -> dict[str, str]:
         "forked_from": f"CASE WHEN {MIXED} % 5000 = 1 THEN 'somewhere' END",
         "altered": f"CASE WHEN {MIXED} % 5000 = 2 THEN 'restored' ELSE '' END",
         "created_by_id": f"CASE {person} END",
-        "created": _at(began, "i"),
-        "updated": _at(began, "i"),
-        "finished": f"CASE WHEN {ended} THEN {_at(began, 'i + 20')} END",
+        "created": at(began, "i"),
+        "updated": at(began, "i"),
+        "finished": f"CASE WHEN {ended} THEN {at(began, 'i + 20')} END",
         "noted": true,
         "listed": true,
     }
 
 
-def _padded(prefix: str, number: str) -> str:
+def padded(prefix: str, number: str) -> str:
+    """Return a text that ends with a number of three digits."""
     if connection.vendor == "postgresql":
         return f"'{prefix}' || lpad(({number})::text, 3, '0')"
     return f"printf('{prefix}%03d', {number})"
@@ -128,7 +147,7 @@ def _facts() -> list[tuple[dict[str, str], str]]:
     failed = f"{MIXED} % 1000 BETWEEN 900 AND 939"
     kinds = [
         ("'title'", "'refund'", "NULL", ""),
-        ("'title'", f"substr({_id()}, 29)", "NULL", ""),
+        ("'title'", f"substr({run_id('i')}, 29)", "NULL", ""),
         ("'input.amount'", f"({MIXED} % 1000){text}", f"{MIXED} % 1000", ""),
         ("'input.customer'", f"'customer ' || ({MIXED} % 50000)", "NULL", ""),
         ("'word'", f"'name' || ({MIXED} % 50000)", "NULL", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from tests.pages.shown import addresses_of
 from wfdash.urls import urlpatterns
 
 EVERYBODY = ["ana", "ben", "vera", "otto", "adam"]
@@ -13,60 +14,7 @@ STRANGE = "00000000-0000-7000-8000-000000000000"
 
 @pytest.fixture
 def addresses(run, question, history):
-    chosen = [run.pk, history[0].pk]
-    return {
-        "inbox": "/",
-        "request": f"/requests/{question.pk}/",
-        "runs": "/runs/",
-        "run": f"/runs/{run.pk}/",
-        "checkpoint": reverse("wfdash:checkpoint", args=chosen),
-        "restore": reverse("wfdash:restore", args=chosen),
-        "checkpoint-delete": reverse("wfdash:checkpoint-delete", args=chosen),
-        "fork": reverse("wfdash:fork", args=chosen),
-        "runs-words": "/runs/words/?q=st",
-        "audit-words": "/audit/words/",
-        "schedules-words": "/schedules/words/",
-        "workflows-words": "/catalogue/words/",
-        "workflows-reloaded": "/catalogue/reloaded/",
-        "first-steps": "/getting-started/",
-        "run-events": f"/runs/{run.pk}/events/",
-        "run-events-export": f"/runs/{run.pk}/events.jsonl",
-        "run-logs": f"/runs/{run.pk}/logs/",
-        "run-logs-text": f"/runs/{run.pk}/logs.txt",
-        "run-state": f"/runs/{run.pk}/state/",
-        "run-history": f"/runs/{run.pk}/checkpoints/",
-        "compare": reverse("wfdash:compare", args=[run.pk]) + f"?a={history[0].pk}&b={history[-1].pk}",
-        "edit": reverse("wfdash:edit", args=chosen),
-        "replay": f"/runs/{run.pk}/at/1/",
-        "run-cancel": f"/runs/{run.pk}/cancel/",
-        "run-delete": f"/runs/{run.pk}/delete/",
-        "run-follow-up": f"/runs/{run.pk}/follow-up/",
-        "run-signal": f"/runs/{run.pk}/signal/",
-        "run-migrate": f"/runs/{run.pk}/migrate/",
-        "run-override": f"/runs/{run.pk}/override/",
-        "workflows": "/workflows/",
-        "workflow": "/workflows/expense_batch/",
-        "schedules": "/schedules/",
-        "schedule-new": "/schedules/new/?workflow=expense_batch",
-        "schedule-next": "/schedules/next/?cron=@daily&zone=UTC",
-        "operations": "/operations/",
-        "numbers": "/numbers/",
-        "decisions": "/decisions/",
-        "notices": "/notices/",
-        "search": f"/search/?q={run.pk}",
-        "settings": "/settings/",
-        "account": "/settings/account/",
-        "webhooks": "/settings/webhooks/",
-        "tokens": "/settings/tokens/",
-        "incoming-list": "/settings/incoming/",
-        "incoming-new": "/settings/incoming/new/?workflow=expense_batch",
-        "people-list": "/people/",
-        "person": "/people/ana/",
-        "person-invite": "/people/invite/",
-        "groups": "/people/groups/",
-        "group": "/people/groups/finance/",
-        "access": "/people/access/",
-    }
+    return addresses_of(run, question, history)
 
 
 EXPECTED = {
