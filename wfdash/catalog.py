@@ -2,7 +2,8 @@
 
 Loads the ``workflows`` module of every app in ``WFDASH_APPS``, everything ``WFDASH_WORKFLOWS`` names, and the workflow
 with which other programs ask people, unless ``WFDASH_ASK_PEOPLE`` forbids it. A module that fails to import, or a
-definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else.
+definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else. A server without
+workers of its own also serves what workers have published.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
 from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
-from wfdash.errors import NotFound
+from wfdash.engines.published import Published, PublishedEngine
+from wfdash.errors import CodeElsewhere, NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
 from wfdash.installation.frameworks import remedy_for
@@ -50,6 +52,8 @@ class Entry:
     source: str
     code: tuple[SourceFile, ...] = ()
     """The files with its steps, as they were when it was loaded."""
+    published: bool = False
+    """Whether this process has not loaded it, and knows it by what a worker has published of it."""
 
     @cached_property
     def step_titles(self) -> dict[str, str]:
@@ -155,12 +159,41 @@ def find(name: str) -> Entry | None:
     return load().entries.get(name)
 
 
+def refuse_without_code(entry: Entry, act: str) -> None:
+    """``CodeElsewhere`` if ``act`` needs the author's code and this process has not loaded it."""
+    if entry.published:
+        raise CodeElsewhere(
+            f"To {act}, this server needs the code of {entry.name!r}, which only workers have loaded. Nothing was"
+            " changed. Name its files to wfdash web, or in WFDASH_WORKFLOWS, and start it again"
+        )
+
+
+def use_published(found: Iterable[Published]) -> None:
+    """Serve these workflows, too, as workers describe them, in place of those that were used so far.
+
+    What this process has loaded itself comes first. For processes that execute no run.
+    """
+    served = load()
+    own = {name: entry for name, entry in served.entries.items() if not entry.published}
+    served.entries = {one.description.workflow: _published(one) for one in found} | own
+
+
+def _published(one: Published) -> Entry:
+    return Entry(
+        name=one.description.workflow,
+        definition=None,
+        engine=PublishedEngine(one),
+        description=one.description,
+        source="published by workers",
+        published=True,
+    )
+
+
 def find_engine(name: str) -> Engine | None:
     """Return an engine by name, None if it is not loaded. Its checkpoints may be of a workflow that is not loaded."""
     found = load()
-    return next(
-        (one for one in (*found.engines, *(e.engine for e in found.entries.values())) if one.name == name), None
-    )
+    loaded = (entry.engine for entry in found.entries.values() if not entry.published)
+    return next((one for one in (*found.engines, *loaded) if one.name == name), None)
 
 
 def takes_edits(name: str) -> bool:

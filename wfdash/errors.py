@@ -57,6 +57,10 @@ class WrongState(WfdashError):
     """The run's status does not allow this."""
 
 
+class CodeElsewhere(WfdashError, ground.Incompatible):
+    """This needs code that only workers have loaded: use a server that has it. Nothing was changed."""
+
+
 class AlreadyFollowed(WrongState):
     """Someone has followed up on this run since: read what they wrote, and continue there. ``facts``: run, by, at."""
 
@@ -134,6 +138,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     NoLongerOpen: _kind(409, "no_longer_open", "No longer open"),
     Changed: _kind(409, "changed", "Changed since it was shown"),
     WrongState: _kind(409, "wrong_state", "Not possible in this state"),
+    CodeElsewhere: _kind(503, "code_elsewhere", "Code loaded in workers alone"),
     AlreadyFollowed: _kind(409, "already_followed", "Already followed up"),
     KeyReused: _kind(409, "key_reused", "Idempotency key used for another command"),
     BadSignature: _kind(401, "bad_signature", "Signature refused"),

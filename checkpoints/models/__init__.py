@@ -314,6 +314,7 @@ class Effect(models.Model):
 
 Bulk = operations.Bulk
 IdempotencyKey = operations.IdempotencyKey
+PublishedWorkflow = operations.PublishedWorkflow
 RunFact = operations.RunFact
 Schedule = operations.Schedule
 Signal = operations.Signal

@@ -195,6 +195,21 @@ class WorkflowVersion(models.Model):
         return f"{self.workflow} {self.version[:8]}"
 
 
+class PublishedWorkflow(models.Model):
+    """A workflow as a worker describes it, for servers that have not loaded its code."""
+
+    workflow = CharField(max_length=200, primary_key=True)
+    version = CharField(max_length=64)
+    hash = CharField(max_length=64)
+    """Of ``document``, which is written when it changes."""
+    document = JsonField()
+    seen = MomentField()
+    """When a worker last had it; one that no worker had for a day goes."""
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.version[:8]}"
+
+
 class WorkerBeat(models.Model):
     """A worker's heartbeat row, renewed every few seconds. ``late``: seconds its timers were late by, at most."""
 

@@ -139,6 +139,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     if options.demo:
         add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
     from wfdash import catalog, server
+    from wfdash.queries.workflows.published import PublishedReader
     from wfdash.worker.shutdown import exit_process
 
     migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
@@ -146,6 +147,8 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         return status
     name = _first_admin(demo=options.demo)
     catalog.load()
+    if role == "web":
+        PublishedReader().start()
     status = server.serve(
         host=options.host,
         port=options.port,

@@ -121,13 +121,15 @@ def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
                 yield from _odd_parts(item, [*loc, key])
 
 
-def depth_of(value: Any) -> int:
-    """Return how deep lists and objects are nested (a scalar is 0), without recursion."""
+def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
+    """Return how deep lists and objects are nested (a scalar is 0), without recursion; one more than ``most`` is the
+    greatest depth.
+    """
     deepest, stack = 0, [(value, 0)]
     while stack:
         current, depth = stack.pop()
         deepest = max(deepest, depth)
-        if depth <= MAX_DEPTH:
+        if depth <= most:
             children = current.values() if isinstance(current, dict) else current if isinstance(current, list) else ()
             stack.extend((child, depth + 1) for child in children)
     return deepest

@@ -99,6 +99,7 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     another graph, ``WrongState`` where the engine cannot.
     """
     entry = catalog.get(record.workflow)
+    catalog.refuse_without_code(entry, "edit a checkpoint")
     if not isinstance(entry.engine, TakesEdits):
         raise WrongState(f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork without edits")
     if flaws := flaws_of(edits.model_dump(mode="json")):

@@ -26,13 +26,14 @@ class Serving:
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
-        return {one.name: one.description.version for one in self._entries()}
+        return {one.name: one.description.version for one in self.entries()}
 
     def limits(self) -> dict[str, int]:
         """Return workflow -> how many of its runs may execute at once, of those that have a limit."""
-        return {one.name: one.description.limit for one in self._entries() if one.description.limit is not None}
+        return {one.name: one.description.limit for one in self.entries() if one.description.limit is not None}
 
-    def _entries(self) -> list[catalog.Entry]:
+    def entries(self) -> list[catalog.Entry]:
+        """Return the workflows of which it takes runs."""
         return [one for one in catalog.load().entries.values() if self._takes(one)]
 
     def _takes(self, entry: catalog.Entry) -> bool:

@@ -32,6 +32,7 @@ from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.dead_workers import end_dead_until
 from wfdash.worker.jobs.election import lead_until
 from wfdash.worker.jobs.heartbeat import heartbeat_until
+from wfdash.worker.jobs.publish import publish_until
 from wfdash.worker.jobs.sweeps import sweep_until
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.recorder import ClaimedRecorder
@@ -64,15 +65,18 @@ class Worker:
         limit: int | None = None,
         workflows: Collection[str] = (),
         queues: Collection[str] = (),
+        publishes: bool = False,
         retention: CheckpointConfig | None = None,
     ) -> None:
         """``workflows``, ``queues``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit``
-        what is not given is what the settings say.
+        what is not given is what the settings say. ``publishes``: whether it
+        describes its workflows for servers that have not loaded them.
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
+        self._publishes = publishes
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
         self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
@@ -121,6 +125,8 @@ class Worker:
         loops["heartbeat"] = partial(
             heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
         )
+        if self._publishes:
+            loops["publish"] = partial(publish_until, serving=self._serving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:

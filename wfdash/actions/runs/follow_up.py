@@ -87,6 +87,9 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
 def _checked(run: Run, message: Json) -> FollowUp:
     """Check a message before the transaction, because that runs the author's code."""
     entry = follow_ups.taking(run.workflow)
+    known = catalog.find(run.workflow)
+    if known is not None and known.description.follow_up_schema is not None:
+        catalog.refuse_without_code(known, "follow up on a run")
     if entry is None:
         raise WrongState("Runs of this workflow take no follow-up. Start a new run instead")
     if run.phase != Phase.COMPLETED:

@@ -33,6 +33,12 @@ class Editing:
     suggested: Mapping[RequestKey, Json] = field(default_factory=dict)
 
 
+NO_CODE = (
+    "Its code is loaded in workers alone, and editing needs it. Restore or fork the checkpoint without edits, or use a"
+    " server that has loaded the workflow"
+)
+
+
 def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
@@ -42,7 +48,7 @@ def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     entry = catalog.find(row.workflow)
     if entry is not None and not isinstance(entry.engine, TakesEdits):
         text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
-        return Editing(chosen=chosen, refusal=text)
+        return Editing(chosen=chosen, refusal=NO_CODE if entry.published else text)
     try:
         outlook = outlook_of(read_row(row))
     except Incompatible as error:

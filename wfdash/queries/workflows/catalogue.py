@@ -38,6 +38,8 @@ class WorkflowRow:
     source: str = ""
     """The app or file it is loaded from; for operators the file's path."""
     loaded: bool = True
+    published: bool = False
+    """Whether this server knows it by what a worker has published alone, and has not loaded its code."""
     may_start: bool = False
     phases: dict[str, int] = field(default_factory=dict)
     """How many runs are in the phases that may need attention: those not ended, and failed."""
@@ -87,6 +89,7 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
             name=entry.name,
             description=entry.description,
             source=_source(entry, viewer),
+            published=entry.published,
             may_start=viewer.may("start", entry.name),
             phases=phases[entry.name],
             more=more,

@@ -1,0 +1,162 @@
+"""Workers describe their workflows, and a server that has loaded none of their code serves them by that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from pydantic import BaseModel, SecretStr
+
+from checkpoints.models import PublishedWorkflow, Run
+from tests.people import make_people, make_run, viewer
+from tests.worker.graphs import expense
+from wfdash import actions, catalog, queries
+from wfdash.access.viewer import Viewer
+from wfdash.catalog import Catalog, Entry
+from wfdash.contract import Description
+from wfdash.engines.native import NativeEngine
+from wfdash.errors import CodeElsewhere, Invalid, status_for
+from wfdash.queries.workflows.published import PublishedReader
+from wfdash.worker.jobs import publish as publishing
+from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker.jobs.publish import publish
+from wfdash.workflow import Workflow
+
+pytestmark = pytest.mark.django_db
+
+
+class Order(BaseModel):
+    amount: int
+    pin: SecretStr = SecretStr("")
+
+
+def entry_of(workflow: Workflow) -> Entry:
+    engine = NativeEngine()
+    described = engine.describe(workflow)
+    return Entry(name=workflow.name, definition=workflow, engine=engine, description=described, source="test")
+
+
+def refund(title: str = "Refund") -> Entry:
+    workflow = Workflow("refund", title=title, doc="Pays **back**.", queue="slow", limit=2)
+
+    @workflow.step(start=True)
+    async def pay(order: Order) -> str:
+        return f"paid {order.amount}"
+
+    return entry_of(workflow)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Catalog]:
+    """A server that has loaded nothing; called, it reads what is published."""
+    found, reader = Catalog(), PublishedReader()
+    monkeypatch.setattr(catalog, "load", lambda: found)
+
+    def read() -> Catalog:
+        reader.read()
+        return found
+
+    return read
+
+
+@pytest.fixture
+def otto(server: Callable[[], Catalog]) -> Viewer:
+    make_people()
+    return viewer("otto")
+
+
+def test_a_server_without_the_code_describes_and_starts_what_a_worker_has_published(server, otto) -> None:
+    loaded = refund()
+    publish([loaded], begins=True)
+    server()
+    known = catalog.get("refund")
+    assert (known.description, known.secrets) == (loaded.description, loaded.secrets)
+    assert "pin" in known.secrets
+    page = Client()
+    page.force_login(otto.user)
+    shown = page.get("/workflows/refund/").content.decode()
+    assert "Start a run" in shown
+    assert "This server has not loaded the code" in shown
+    with pytest.raises(Invalid) as refusal:
+        actions.start_run(otto, "refund", {"amount": "much"})
+    assert {*refusal.value.by_field} == {"amount"}
+    run = actions.start_run(otto, "refund", {"amount": 7})
+    assert page.get(f"/runs/{run.pk}/").status_code == 200
+    assert queries.run(otto, run.pk).pending == "unserved"
+
+
+def test_what_needs_the_code_is_refused_and_says_where_it_works(server, otto) -> None:
+    publish([entry_of(expense())], begins=True)
+    server()
+    held = make_run(workflow="expense", version="old", phase="paused", acted_by="")
+    for act in (actions.migrate_run, actions.override_run):
+        with pytest.raises(CodeElsewhere, match="Name its files to wfdash web") as refusal:
+            act(otto, held.pk)
+        assert status_for(refusal.value) == 503
+    assert Run.objects.get(pk=held.pk).phase == "paused"
+
+
+def test_what_a_server_has_loaded_itself_comes_before_what_is_published(server) -> None:
+    own = refund("Own")
+    server().entries["refund"] = own
+    publish([refund("Published"), entry_of(expense())], begins=True)
+    assert server().entries["refund"] is own
+    assert server().entries["expense"].published
+
+
+def test_a_description_is_written_when_it_changes_by_a_worker_that_begins_or_replaces_one_that_has_gone() -> None:
+    first, second = refund("First"), refund("Second")
+    publish([first], begins=True)
+    start_heartbeat("one", {"refund": first.description.version})
+
+    def title() -> str:
+        return str(PublishedWorkflow.objects.get().document["description"]["title"])
+
+    publish([second], begins=False)
+    assert title() == "First"
+    publish([second], begins=True)
+    assert title() == "Second"
+    start_heartbeat("one", {})
+    publish([first], begins=False)
+    assert title() == "First"
+
+
+def test_a_workflow_that_no_worker_had_for_a_day_goes(server) -> None:
+    publish([refund(), entry_of(expense())], begins=True)
+    seen = PublishedWorkflow.objects.get(pk="expense").seen
+    PublishedWorkflow.objects.filter(pk="expense").update(seen=seen - publishing.FORGET - timedelta(seconds=1))
+    assert {*server().entries} == {"refund", "expense"}
+    publish([refund()], begins=False)
+    assert {*server().entries} == {"refund"}
+
+
+@pytest.mark.parametrize("document", [{}, {"description": []}, "text", 7])
+def test_a_row_that_no_worker_wrote_is_left_out(server, document, caplog) -> None:
+    publish([refund(), entry_of(expense())], begins=True)
+    PublishedWorkflow.objects.filter(pk="refund").update(document=document, hash="other")
+    assert {*server().entries} == {"expense"}
+    assert "refund is left out" in caplog.text
+    PublishedWorkflow.objects.filter(pk="refund").update(
+        document=PublishedWorkflow.objects.get(pk="expense").document, hash="its neighbour's"
+    )
+    assert {*server().entries} == {"expense"}
+
+
+def nested(levels: int) -> dict[str, object]:
+    schema: dict[str, object] = {}
+    for _ in range(levels):
+        schema = {"properties": {"x": schema}}
+    return schema
+
+
+def test_a_description_that_is_too_large_or_too_deep_is_not_published(caplog) -> None:
+    small = refund()
+    deep, deeper = nested(60), nested(400)
+    for changed in ({"doc": "x" * 300_000}, {"input_schema": deep}, {"input_schema": deeper}):
+        described = Description.model_construct(**{**dict(small.description), **changed})
+        publish([replace(small, description=described)], begins=True)
+    assert not PublishedWorkflow.objects.exists()
+    assert caplog.text.count("refund is not published") == 3

@@ -1,0 +1,78 @@
+"""Publishes the workflows of this worker, so that servers need not load their code: descriptions, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+
+from checkpoints.database.clock import database_now
+from checkpoints.database.storage import write
+from checkpoints.models import PublishedWorkflow
+from wfdash.catalog import Entry
+from wfdash.engines.published import Published, Unpublishable, document_of
+from wfdash.queries.workers import served
+from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.serving import Serving
+
+log = logging.getLogger(__name__)
+
+PUBLISH_SECONDS = 60.0
+FORGET = timedelta(days=1)
+"""What no worker had for so long is removed by one that publishes."""
+
+
+async def publish_until(stopping: asyncio.Event, serving: Serving) -> None:
+    """Publish what the worker has at its start, and say every minute that it has it, until stopped."""
+    thread = DbThread("wfdash-publish")
+    begins = True
+    try:
+        while not stopping.is_set():
+            try:
+                await thread.call(lambda begins=begins: publish(serving.entries(), begins=begins))  # type: ignore[misc]
+                begins = False
+            except Exception:
+                log.exception("Could not publish the workflows of this worker; retrying")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), PUBLISH_SECONDS)
+    finally:
+        await thread.aclose(wait=False)
+
+
+def publish(entries: Iterable[Entry], *, begins: bool) -> None:
+    """Write what has changed, and that all of it was seen; of two versions the one whose worker began last stays.
+
+    A worker that does not begin replaces only what no other one has any more. Two queries and the writes.
+    """
+    mine = {row.workflow: row for row in map(_row, entries) if row is not None}
+    known = {row.workflow: row for row in PublishedWorkflow.objects.filter(workflow__in=mine).defer("document")}
+    alive = {pair for one in served() for pair in (one or {}).items()}
+    written = [
+        row
+        for name, row in sorted(mine.items())
+        if name not in known or (known[name].hash != row.hash and (begins or (name, known[name].version) not in alive))
+    ]
+    with write():
+        PublishedWorkflow.objects.bulk_create(
+            written,
+            update_conflicts=True,
+            unique_fields=["workflow"],
+            update_fields=["version", "hash", "document", "seen"],
+        )
+        now = database_now()
+        PublishedWorkflow.objects.filter(workflow__in=mine).update(seen=now)
+        PublishedWorkflow.objects.filter(seen__lt=now - FORGET).delete()
+
+
+def _row(entry: Entry) -> PublishedWorkflow | None:
+    published = Published(description=entry.description, secrets=tuple(sorted(entry.secrets)))
+    try:
+        document, digest = document_of(published)
+    except Unpublishable as error:
+        log.error("Workflow %s is not published: %s", entry.name, error)
+        return None
+    return PublishedWorkflow(
+        workflow=entry.name, version=entry.description.version, hash=digest, document=document, seen=database_now()
+    )
