@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from checkpoints import ids
@@ -231,3 +232,11 @@ def test_the_next_batch_is_as_large_as_fits_its_time_but_grows_by_steps():
     assert size.after(4_000, 0.001).rows == 8_000
     assert size.after(4_000, 60).rows == BatchSize.LEAST
     assert BatchSize(rows=BatchSize.MOST).after(BatchSize.MOST, 0.0).rows == BatchSize.MOST
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="the plan is that of SQLite")
+def test_the_first_old_runs_are_read_along_their_index_and_not_sorted_among_all():
+    runs = retention.old_runs(retention.current_rules(), timezone.now()).order_by("finished", "id")
+    plan = retention.free_to_go(runs).explain()
+    assert "checkpoints_run USING INDEX run_finished" in plan
+    assert "B-TREE FOR ORDER BY" not in plan

@@ -31,7 +31,7 @@ from checkpoints.database.high_water_mark import STATISTICS
 from checkpoints.database.removal import RemovedRuns, remove_locked
 from checkpoints.database.storage import write
 from checkpoints.models import Claim, Event, Notice, Run, TallyMark, Webhook
-from checkpoints.records import ENDED
+from checkpoints.records import ENDED, Phase
 from wfdash.actions.audit import entries
 from wfdash.actions.hooks import feed
 from wfdash.actions.retention import archive
@@ -50,6 +50,7 @@ REST = 3.0
 LEAST_REST, LONGEST_REST = 0.02, 0.9
 ROWS_BESIDE = 12
 """Rows that a run has beside its events and checkpoints, about."""
+OPEN_PHASES = frozenset(Phase) - ENDED
 NOTHING = RemovedRuns(relatives=(), counts={})
 COUNTED = {"events": "Event", "checkpoints": "Checkpoint", "requests": "HumanRequest"}
 """What the audit says of a batch: how many rows of these went with its runs."""
@@ -148,8 +149,10 @@ def old_runs(rules: KeepRules, now: datetime) -> QuerySet[Run]:
     if rules.default is not None:
         others = ~Q(workflow__in=list(rules.named)) if rules.named else Q()
         old |= others & Q(finished__lt=now - timedelta(days=rules.default))
-    # The nearest end of all, so that the index of ends is read no further.
-    return Run.objects.filter(old, phase__in=ENDED, finished__lt=now - timedelta(days=rules.shortest or 0))
+    # The nearest end of all, so that the index of ends is read no further. Not "phase in": SQLite would take the index
+    # that begins with it, and sort every old run for the first few.
+    ended = Run.objects.filter(finished__lt=now - timedelta(days=rules.shortest or 0)).exclude(phase__in=OPEN_PHASES)
+    return ended.filter(old)
 
 
 def free_to_go(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -203,11 +206,11 @@ def pick(rules: KeepRules, after: Ending | None = None, limit: int = CANDIDATES)
     if after is not None:
         runs = runs.filter(Q(finished__gt=after.finished) | Q(finished=after.finished, pk__gt=after.run))
         runs = runs.filter(finished__gte=after.finished)
-    return [_candidate(run) for run in free_to_go(runs).only("id", "finished", *VERSION)[:limit]]
+    return [_candidate(run) for run in free_to_go(runs).only("id", *VERSION)[:limit]]
 
 
-VERSION = ("seq", "n", "epoch", "updated")
-"""Columns of which one changes with whatever is done to a run."""
+VERSION = ("phase", "finished", "seq", "n", "epoch", "updated")
+"""Columns of which one changes with whatever is done to a run. As long as none does, it is as old as it was."""
 
 
 def _candidate(run: Run) -> OldRun:
@@ -229,7 +232,7 @@ def remove(found: Sequence[OldRun], rules: KeepRules) -> RemovedBatch:
         facts["archive"], archived = archive.archive_runs(Path(settings.WFDASH_ARCHIVE), list(versions), database_now())
         versions = {run: versions[run] for run in archived}
     rows = Run.objects.filter(pk__in=versions).order_by().only("id", *VERSION).select_for_update(skip_locked=True)
-    free = free_to_go(old_runs(rules, database_now()).filter(pk__in=versions)).values_list("pk", flat=True)
+    free = free_to_go(Run.objects.filter(pk__in=versions)).values_list("pk", flat=True)
     with write():
         began = time.monotonic()  # The wait for other writers is not its own.
         same = {run.pk for run in rows if _version(run) == versions[run.pk]}
