@@ -1,4 +1,4 @@
-# make run | test | answers | faults | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
+# make run | test | answers | faults | cluster | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
 #                                                                   (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
@@ -27,7 +27,7 @@ LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 CODE := checkpoints wfdash
 
-.PHONY: help run test answers faults check format docs docs-serve bench screenshots lock locked audit clean
+.PHONY: help run test answers faults cluster check format docs docs-serve bench screenshots lock locked audit clean
 
 help:
 	@sed -n 1,5p Makefile
@@ -45,6 +45,10 @@ faults: $(FRAMEWORKS)/installed
 	$(BIN)/python -W ignore -m tests.faults --long
 	WFDASH_LONG=1 $(FRAMEWORKS)/bin/python -m pytest -n 0 -q --timeout 1800 -m "long or hypothesis"
 	WFDASH_SHOTS=20000 WFDASH_SEED=$$RANDOM $(BIN)/python -m pytest -q -s --timeout 3600 tests/security/input/test_hostile.py
+
+# As much of it as CLUSTER says: make cluster CLUSTER="--runs 300 --hints procrastinate"
+cluster: $(VENV)/installed-dev
+	$(BIN)/python -W ignore -m tests.cluster $(CLUSTER)
 
 check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(BIN)/ruff format --check .

@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests import nursery
-from tests.e2e.server import COMMAND, free_port, wait_until
-from tests.faults.worlds import ROOT, World
+from tests.cluster.crew import KEY, Crew
+from tests.e2e.server import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
-KEY = "one-key-for-every-process-of-this-test"
-
-
-class Crew:
-    """Processes on one database, each with a data directory of its own. ``stop`` ends those that run."""
-
-    def __init__(self, folder: Path, database: str) -> None:
-        self.folder, self.database = folder, database
-        self.ports: dict[str, int] = {}
-        self._running: dict[str, nursery.Process] = {}
-
-    def start(self, name: str, verb: str, *arguments: str, **more: str) -> nursery.Process:
-        """Start ``wfdash VERB``; a server listens on a port of its own."""
-        data = self.folder / name
-        world = World(data, database=self.database, migrated=True)
-        env = world.env | {"WFDASH_SECRET_KEY": KEY} | more
-        del env["WFDASH_EMBED"]
-        if verb in {"up", "web"}:
-            self.ports[name] = free_port()
-            arguments = ("--port", str(self.ports[name]), *arguments)
-        with self.log(name).open("ab") as log:
-            started = nursery.start([COMMAND, verb, *arguments], stdout=log, stderr=log, env=env, cwd=ROOT)
-        self._running[name] = started
-        return started
-
-    def log(self, name: str) -> Path:
-        """Return the file with what a process printed."""
-        return self.folder / f"{name}.log"
-
-    def said(self, name: str) -> str:
-        """Return what a process printed."""
-        return self.log(name).read_text() if self.log(name).exists() else ""
-
-    def get(self, name: str, path: str) -> int:
-        """Return the status of an answer of a server, 0 if there is none."""
-        asked = http.client.HTTPConnection("127.0.0.1", self.ports[name], timeout=10)
-        try:
-            asked.request("GET", path)
-            return asked.getresponse().status
-        except OSError:
-            return 0
-        finally:
-            asked.close()
-
-    def stop(self) -> None:
-        """End what runs."""
-        for process in self._running.values():
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -43,12 +43,13 @@ class Promised:
 
 def look(tables: Tables, ledger: Path, promised: Promised, commits: Path | None = None) -> Findings:
     """Look at everything."""
-    found, lines = Findings(), read_ledger(ledger)
+    found, lines = Findings(), defaultdict(list)
+    for line in read_ledger(ledger):
+        lines[line.run].append(line)
     runs = tables.runs()
     _check_starts(found, runs, promised)
     for run in runs:
-        ours = [line for line in lines if line.run == run["id"]]
-        _check_run(found, tables, run, ours, promised)
+        _check_run(found, tables, run, lines[run["id"]], promised)
     found.left_claims = [claim["run_id"] for claim in tables.claims()]
     if commits is not None:
         _check_commits(found, read_facts(commits))

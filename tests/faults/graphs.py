@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.faults.ledger import write_line
-from wfdash.workflow import Approval, Context, Question, Workflow, all_of, each, gather
+from tests.faults.ledger import read_facts, write_line
+from wfdash.workflow import Approval, Context, Policy, Question, Retry, Workflow, all_of, each, gather
 
 PAUSE = 0.02
 """Seconds a step takes: long enough to be hit."""
@@ -248,7 +248,61 @@ async def heavy_ask(job: Job, ctx: Context) -> int:
     return len(ctx.state["load"])
 
 
+flaky = Workflow("flaky")
+
+
+@flaky.step(start=True, retry=Retry(attempts=50, delay=0.05))
+async def flaky_try(job: Job, ctx: Context) -> Job:
+    """Fail twice, then pay once."""
+    await begin(job, ctx)
+    tries = f"{job.ledger}.{ctx.effect_key.partition(':')[0]}"
+    write_line(tries, step=ctx.step)
+    if len(read_facts(tries)) < 3:
+        raise ConnectionError("not yet")
+    await ctx.call(charge, job, ctx.effect_key, once=True)
+    return job
+
+
+@flaky.step(after=flaky_try)
+async def flaky_end(job: Job, ctx: Context) -> int:
+    await begin(job, ctx)
+    return job.number
+
+
+letter = Workflow("letter")
+
+
+@letter.step(start=True)
+async def letter_receive(job: Job, ctx: Context) -> int:
+    """Wait for a signal."""
+    return await ctx.receive("letter", int)
+
+
+late = Workflow("late")
+
+
+@late.step(start=True)
+async def late_ask(job: Job, ctx: Context) -> str:
+    """Ask what no one answers in time."""
+    await begin(job, ctx)
+    decision = await ctx.ask(Approval(subject=f"Late {job.number}?"), policy=Policy(due="1s", on_timeout="reject"))
+    return decision.action
+
+
+rival = Workflow("rival")
+
+
+@rival.step(start=True)
+async def rival_ask(job: Job, ctx: Context) -> str:
+    """Ask several people who is first, and write down what was heard."""
+    await begin(job, ctx)
+    first = await ctx.ask(Question(subject=f"Who is first for {job.number}?"), str)
+    write_line(job.ledger, kind="heard", key=ctx.effect_key, step=first)
+    return "heard"
+
+
 NAMES = ("chain", "branch", "fan", "loop", "pay", "nested")
+MIXED = (*NAMES, "flaky", "letter", "late", "rival", "nap")
 
 
 def right_answer(kind: str, subject: str, number: int) -> Any:
@@ -271,13 +325,17 @@ def right_output(workflow: str, number: int) -> Any:
         "march": number,
         "nap": number,
         "heavy": 40,
+        "flaky": number,
+        "letter": number + 3,
+        "late": "reject",
+        "rival": "heard",
         "nested": (number + 7) * 2 + number * 10,
     }[workflow]
 
 
 def right_effects(workflow: str, number: int) -> int:
     """Return how many ``once`` effects the run must have had."""
-    return {"fan": 3, "pay": 0 if number % 5 == 0 else 2}.get(workflow, 0)
+    return {"fan": 3, "flaky": 1, "pay": 0 if number % 5 == 0 else 2}.get(workflow, 0)
 
 
 post = Workflow("post")

@@ -35,6 +35,14 @@ def admin(name: str = "admin") -> Any:
     return viewer_for(user)
 
 
+def token() -> str:
+    """Return a token by which programs act as the administrator."""
+    from wfdash.access.viewer import RIGHTS
+    from wfdash.actions.account.tokens import create_token
+
+    return str(create_token(admin(), "program", rights=RIGHTS["admin"]).text)
+
+
 def start(workflow: str, number: int, ledger: str, key: str | None = None) -> str:
     """Start a run and return its id; the same key starts it once."""
     from wfdash import actions
