@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0018_leader'),
+        ('checkpoints', '0019_indexes'),
     ]
 
     operations = [
