@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from checkpoints.database.living_workers import served
 from checkpoints.storage import Serves
 from wfdash import catalog
-from wfdash.queries.workers import served
 from wfdash.worker.version_holds import in_thread
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})

@@ -19,6 +19,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.schedules import trigger
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
+from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -146,6 +147,18 @@ def test_it_stops_when_its_input_does_not_fit_any_more(daily) -> None:
     fire_schedules()
     assert again(schedule).next_at is None
     assert "claims" in again(schedule).problem
+
+
+def test_a_time_is_left_to_a_worker_that_has_the_workflow(daily, settings) -> None:
+    schedule = daily()
+    settings.WFDASH_APPS = []
+    catalog.load.cache_clear()
+    start_heartbeat("elsewhere", {schedule.workflow: "v1"})
+    assert fire_schedules() == 0
+    assert (again(schedule).next_at, again(schedule).problem) == (schedule.next_at, "")
+    stop_heartbeat("elsewhere")
+    assert fire_schedules() == 1
+    assert "not loaded" in again(schedule).problem
 
 
 def test_without_its_workflow_it_passes_over_the_time_and_goes_on(daily, settings) -> None:

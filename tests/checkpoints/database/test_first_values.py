@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from checkpoints.database.first_values import FirstValues
+from checkpoints.database.compiled.first_values import FirstValues
 from checkpoints.models import Run, WorkerBeat
 
 

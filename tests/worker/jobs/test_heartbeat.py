@@ -9,12 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_run
 from tests.worker.conftest import until
 from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.queries.statistics.readiness import lateness
-from wfdash.queries.workers import HEARTBEAT_TIMEOUT, unserved, workers
+from wfdash.queries.workers import unserved, workers
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.jobs import metrics
 from wfdash.worker.jobs.heartbeat import FORGET, record_heartbeat, start_heartbeat, stop_heartbeat

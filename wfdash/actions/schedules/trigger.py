@@ -14,6 +14,7 @@ from typing import Any
 from django.db import IntegrityError
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import served_workflows
 from checkpoints.database.storage import write
 from checkpoints.database.timers import SCHEDULES
 from checkpoints.models import Run, Schedule
@@ -76,6 +77,8 @@ def _fire(schedule: Schedule) -> bool:
         return _stop(schedule, str(error))
     if came.fires is None:
         return _pass(schedule, came, now, schedule.problem)
+    if _is_for_others(schedule.workflow):
+        return False
     try:
         ready = _prepare(schedule)
     except StopSchedule as error:
@@ -110,6 +113,14 @@ def _start(schedule: Schedule, ready: PreparedStart, came: DueTime, fires: datet
         note_run(schedule, run)
         Schedule.objects.filter(pk=schedule.pk).update(last_run=run.pk)
     return True
+
+
+def _is_for_others(workflow: str) -> bool:
+    """Return whether this process lacks the workflow and a live worker has it, which starts the run then."""
+    if catalog.find(workflow) is not None:
+        return False
+    served = served_workflows()
+    return served is None or workflow in served
 
 
 def _prepare(schedule: Schedule) -> PreparedStart:

@@ -11,6 +11,7 @@ from django.db.models import Count, Min
 from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.ids import new_token
 from checkpoints.models import Claim, Notice, Run
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
@@ -19,7 +20,7 @@ from wfdash.pubsub.bus import Wake
 from wfdash.pubsub.process import choose_bus
 from wfdash.queries.statistics.gauges import count_unserved
 from wfdash.queries.statistics.readiness import lateness
-from wfdash.queries.workers import HEARTBEAT_TIMEOUT, workers
+from wfdash.queries.workers import workers
 
 SAMPLE = 20
 """Runs whose content is read, at either end."""

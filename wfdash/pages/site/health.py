@@ -12,12 +12,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.database.schema import missing_migrations
 from wfdash import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pages.ui.times import duration
 from wfdash.queries.statistics.readiness import lateness
-from wfdash.queries.workers import HEARTBEAT_TIMEOUT, workers
+from wfdash.queries.workers import workers
 
 RETRY_AFTER = 5
 """Seconds after which a client may ask again."""

@@ -13,11 +13,11 @@ from datetime import datetime
 from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Value, When
 from django.db.models.functions import Now
 
+from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure
-from wfdash.queries.workers import served_workflows
 
 SEEN = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from checkpoints.database import timers
-from checkpoints.database.first_values import FirstValues
+from checkpoints.database.compiled.first_values import FirstValues
 
 _oldest = FirstValues(
     deadlines=timers.ALARMS.values_list("alarm"),

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.database import timers
-from checkpoints.database.first_values import FirstValues
+from checkpoints.database.compiled.first_values import FirstValues
 from checkpoints.models import Event, TallyMark
 from wfdash.actions.hooks import feed
 from wfdash.actions.requests import announce

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import served
 from checkpoints.database.storage import write
 from checkpoints.models import PublishedWorkflow
 from wfdash.catalog import Entry
 from wfdash.engines.published import Published, Unpublishable, document_of
-from wfdash.queries.workers import served
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.serving import Serving
 

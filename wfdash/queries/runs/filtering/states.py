@@ -6,6 +6,7 @@ from django.db.models import BooleanField, F, Func, Q
 from django.db.models.functions import Now
 from django.db.models.lookups import Contains, IsNull, LessThanOrEqual
 
+from checkpoints.database.living_workers import served_workflows
 from checkpoints.records import Phase, Status
 from checkpoints.rules import TIMED
 from wfdash.queries.runs.filtering.conditions import SearchContext, any_of, either, started_by, status_filter
@@ -20,7 +21,6 @@ from wfdash.queries.runs.filtering.expressions import (
     on_run,
 )
 from wfdash.queries.search.language import Term
-from wfdash.queries.workers import served_workflows
 
 
 def is_in_state(asker: SearchContext, term: Term) -> Condition:

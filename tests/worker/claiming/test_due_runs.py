@@ -1,0 +1,166 @@
+"""Batches of due runs as one worker claims them, by its room, its pace and its turns; the storage is a double."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from checkpoints.rules import Priority
+from checkpoints.storage import Serves
+from wfdash.worker import due_runs
+from wfdash.worker.due_runs import BATCH, DueRuns
+
+
+class Backlog:
+    """A storage with so many due runs."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(1_000, UTC)
+
+    async def due(self, **_: Any) -> list[str]:
+        return ["a run"][: self.count]
+
+    async def claim_due(self, *, limit: int, runs: Any = None, **asked: Any) -> list[SimpleNamespace]:
+        self.asked.append({"limit": limit, "runs": runs, **asked})
+        if self.error is not None:
+            raise self.error
+        count = min(limit, self.count)
+        self.count -= count
+        return [SimpleNamespace(run=f"{len(self.asked)}.{n}") for n in range(count)]
+
+
+class Worker:
+    """A worker with so much room; it begins what it is given at once, unless it is ``slow``."""
+
+    def __init__(self, backlog: Backlog, room: int = 500, *, slow: bool = False) -> None:
+        self.backlog, self.room, self.slow = backlog, room, slow
+        self.begun: list[str] = []
+        found: Any = backlog
+        self.due = DueRuns(
+            found,
+            worker="w",
+            ttl=10,
+            room=lambda: self.room - len(self.begun),
+            serves=lambda: Serves(workflows=("expense",)),
+            takes_over=lambda: True,
+            begin=self.begin,
+        )
+
+    def begin(self, claim: Any, since: float) -> None:
+        self.begun.append(claim.run)
+        if not self.slow:
+            self.due.begun(claim.run)
+
+    async def rest(self, until: Callable[[], object]) -> None:
+        """Rest until that holds, long before the next look."""
+        resting = asyncio.ensure_future(self.due.rest(asyncio.Event()))
+        while not until():
+            assert not resting.done()
+            await asyncio.sleep(0)
+        resting.cancel()
+
+
+@pytest.fixture(autouse=True)
+def seldom(monkeypatch) -> None:
+    monkeypatch.setattr(due_runs, "LOOK_SECONDS", 3600)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(), 30))  # type: ignore[arg-type]
+
+
+def test_an_idle_look_claims_nothing() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(0))
+        await worker.due.look()
+        assert worker.backlog.asked == []
+
+    run(story)
+
+
+def test_a_backlog_is_claimed_in_batches_as_fast_as_they_are_begun() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(3 * BATCH + 5))
+        await worker.due.look()
+        assert len(worker.begun) == BATCH
+        await worker.rest(lambda: len(worker.begun) == 3 * BATCH + 5)
+        assert [asked["limit"] for asked in worker.backlog.asked] == [BATCH] * 4
+
+    run(story)
+
+
+def test_the_next_batch_waits_for_runs_that_have_not_begun_but_not_long(monkeypatch) -> None:
+    monkeypatch.setattr(due_runs, "BEGIN_SECONDS", 0.02)
+
+    async def story() -> None:
+        worker = Worker(Backlog(2 * BATCH), slow=True)
+        began = time.monotonic()
+        await worker.due.look()
+        await worker.rest(lambda: len(worker.begun) == 2 * BATCH)
+        assert time.monotonic() - began >= 0.02
+
+    run(story)
+
+
+def test_a_worker_never_claims_more_than_it_has_room_for() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(100), room=BATCH + 3)
+        await worker.due.look()
+        await worker.rest(lambda: len(worker.begun) == BATCH + 3)
+        worker.room += 2
+        worker.due.begun("an earlier one")
+        await worker.rest(lambda: len(worker.begun) == BATCH + 5)
+        assert [asked["limit"] for asked in worker.backlog.asked] == [BATCH, 3, 2]
+
+    run(story)
+
+
+def test_some_batches_of_a_backlog_leave_out_what_is_more_important() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(33 * BATCH), room=40 * BATCH)
+        await worker.due.look()
+        await worker.rest(lambda: not worker.backlog.count)
+        most = [asked["most"] for asked in worker.backlog.asked]
+        assert [place for place, one in enumerate(most) if one == Priority.STARTED] == [8, 24]
+        assert [place for place, one in enumerate(most) if one == Priority.TIMED] == [16, 32]
+
+    run(story)
+
+
+def test_hinted_runs_are_claimed_together_and_doubled_hints_once() -> None:
+    async def story() -> None:
+        worker: Any = Worker(Backlog(3))
+        for hinted in ("r1", "r2", "r1"):
+            worker.due.hint(hinted)
+        await asyncio.sleep(0.01)
+        assert [asked["runs"] for asked in worker.backlog.asked] == [["r1", "r2"]]
+        worker.due.hint("r3")
+        await worker.due.aclose()
+        assert len(worker.backlog.asked) == 1, "a worker that ends claims nothing more"
+
+    run(story)
+
+
+def test_a_claim_that_fails_leaves_the_room_and_the_next_look_claims(caplog) -> None:
+    async def story() -> None:
+        worker: Any = Worker(Backlog(2), room=2)
+        worker.backlog.error = ConnectionError("the database is away")
+        worker.due.hint("r1")
+        await asyncio.sleep(0.01)
+        assert "they will be found" in caplog.text
+        worker.backlog.error = None
+        await worker.due.look()
+        assert len(worker.begun) == 2
+
+    run(story)
