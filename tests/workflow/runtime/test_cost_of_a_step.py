@@ -1,0 +1,79 @@
+"""What a step costs the engine, counted: a clock would judge the machine."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+from checkpoints.records import Commit
+from wfdash.workflow import Context, Workflow
+
+MOST_CALLS = 260
+"""Calls of functions, Python's and C's, that a step with one value in its state may take. In Python 3.11: 252."""
+
+
+class Journal:
+    """Keeps how many commits it was given."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+
+    async def commit(self, commit: Commit) -> None:
+        """Count one."""
+        self.commits += 1
+
+
+def chain(steps: int) -> Workflow:
+    """Return a workflow of so many steps in a row, each of which replaces a value of the state."""
+    made = Workflow("cost", title="Cost")
+
+    async def advance(i: int, ctx: Context) -> int:
+        ctx.state["text"] = f"{i:08d}"
+        return i + 1
+
+    step = made.step(name="s0", start=True)(advance)
+    for place in range(1, steps):
+        step = made.step(name=f"s{place}", after=step)(advance)
+    return made
+
+
+async def calls_of(workflow: Workflow) -> Counter[str]:
+    """Return how often a run of the workflow calls each function of C, and Python's as ``python``."""
+    found: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, function: Any) -> None:
+        if event == "call":
+            found["python"] += 1
+        elif event == "c_call":
+            found[getattr(function, "__qualname__", "")] += 1
+
+    await workflow.run(message=0, storage=Journal())
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        await workflow.run(message=0, storage=Journal())
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+async def test_a_step_takes_few_calls_and_checks_no_record_of_its_own() -> None:
+    short, long = await calls_of(chain(20)), await calls_of(chain(40))
+    each = {name: (count - short[name]) / 20 for name, count in long.items()}
+    assert sum(each.values()) < MOST_CALLS, sorted(each.items(), key=lambda one: -one[1])[:20]
+    assert not [name for name in each if name.startswith("SchemaValidator") and each[name] > 0]
+
+
+async def test_a_step_leaves_nothing_to_the_garbage_collector() -> None:
+    workflow = chain(20)
+    await workflow.run(message=0, storage=Journal())
+    gc.collect()
+    gc.disable()
+    try:
+        await workflow.run(message=0, storage=Journal())
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
