@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 LIMIT = 1.0
 """Seconds for which a loop may be blocked before it is reported."""
-LOOK = 0.2
-"""Seconds between two looks, and between two signs of life."""
+LOOK = 0.5
+"""Seconds between two looks, and between two signs of life: both wake a worker that has nothing to do."""
 MOST = 5
 """Times that a run's events tell of the same step; the log tells of all."""
 PATIENCE = 5.0

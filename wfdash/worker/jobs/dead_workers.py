@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import Any
+
+from django.db.models import QuerySet
 
 from checkpoints.claims.holder import is_gone
+from checkpoints.database.compiled import compiled
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import WorkerBeat
 from wfdash.installation.stopping import waited
@@ -39,7 +43,12 @@ async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage) -> N
 
 def find_dead() -> list[str]:
     """Return the names of workers that ended without a word and ran on this machine (one small query)."""
-    return [name for name in WorkerBeat.objects.values_list("pk", flat=True)[:1000] if is_gone(name)]
+    return [name for (name,) in _known().rows() if is_gone(name)]
+
+
+@compiled
+def _known() -> QuerySet[Any, Any]:
+    return WorkerBeat.objects.order_by().values_list("pk")[:1000]
 
 
 def forget_dead(worker: str) -> None:
