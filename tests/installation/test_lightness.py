@@ -23,6 +23,18 @@ print(*[failure.error for failure in catalog.failures()])
 print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(","))))
 """
 HEAVY = (*frameworks.PACKAGES, "openai", "langsmith", "mcp")
+HEAVY += (
+    "apprise",
+    "allauth",
+    "celery",
+    "httpx",
+    "mkdocs",
+    "opentelemetry",
+    "procrastinate",
+    "py_vapid",
+    "redis",
+    "rich",
+)
 EXAMPLES = ["patch_review", "expense_batch", "publish_article", "parcel"]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.signals import setting_changed
 from django.http import HttpRequest, HttpResponse
 from django.template.backends.django import DjangoTemplates
-from django.test.signals import setting_changed
 
 from wfdash.installation.data_files import folder_of
 
