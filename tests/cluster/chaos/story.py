@@ -100,8 +100,10 @@ class Story:
         self.plan, self.postgres, self.database = plan, postgres, database
         dice = random.Random(plan.seed)
         self._pace = random.Random(plan.seed + 1)
-        self.world = World(folder / "plays", database=database, migrated=migrated)
-        self.world.more = {"WFDASH_SECRET_KEY": KEY}
+        self.world = World(folder / "plays", database=database, migrated=True)
+        self.world.more = {"WFDASH_SECRET_KEY": KEY} | plan.variables
+        if not migrated:
+            self.world.run("migrate", "-v0")
         self.way = CuttableWay(socket_file(database))
         self.pooler = Pooler(server_of(database), size=20) if pooled else None
         given = {"WFDASH_WORKFLOWS": str(GRAPHS), "WFDASH_UNDO": "0", "WFDASH_DRAIN": "5"}
