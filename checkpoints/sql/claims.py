@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,11 +27,13 @@ from checkpoints.sql.claim_statements import (
     select_due,
 )
 from checkpoints.sql.reads import ReadScripts, Script
-from checkpoints.sql.statements import Rows, extend_many, live_tokens, revive_many
+from checkpoints.sql.statements import Rows, current_tokens, extend_many, revive_many
 from checkpoints.storage import Serves
 
 ROUNDS = 3
 """How often a batch is filled up when other workers had some of the runs that it found."""
+SKIPPED_SECONDS = (0.01, 0.03, 0.06, 0.1, 0.3)
+"""The pauses between the renewals of a claim whose run another transaction has locked."""
 
 
 class ClaimedRun(NamedTuple):
@@ -38,6 +41,16 @@ class ClaimedRun(NamedTuple):
 
     claim: Claim
     facts: tuple[Any, ...] = ()
+
+
+class Renewals(NamedTuple):
+    """What became of claims, by their tokens, but for those that were renewed.
+
+    ``skipped``: expired, and nothing is known of them, as another transaction has their runs locked.
+    """
+
+    lost: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
 
 
 class FreeRun(NamedTuple):
@@ -55,6 +68,24 @@ class FreeRun(NamedTuple):
     def workflow(self) -> str:
         """Return the run's workflow."""
         return text_of(self.facts[0])
+
+
+async def renew_until_sure(
+    renew: Callable[[Sequence[Claim]], Awaitable[Renewals]], claims: Sequence[Claim]
+) -> frozenset[str]:
+    """Renew claims, the skipped ones again and again for half a second, and return the tokens of those that are lost.
+
+    What is skipped until then counts as lost: no one may rely on a claim that was not renewed.
+    """
+    found = await renew(claims)
+    lost = found.lost
+    for pause in SKIPPED_SECONDS:
+        if not found.skipped:
+            break
+        await asyncio.sleep(pause)
+        found = await renew([claim for claim in claims if claim.token in found.skipped])
+        lost |= found.lost
+    return lost | found.skipped
 
 
 def limited_among(rows: Rows, serves: Serves | None) -> set[str]:
@@ -224,17 +255,18 @@ class ClaimScripts(ReadScripts):
             raise ClaimLost(run=claim.run)
         return claim.model_copy(update={"expires": self.dialect.time(rows[0][0]), "ttl": ttl})
 
-    def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[frozenset[str]]:
-        """Extend claims, also expired ones of runs that no one has taken; return the tokens of those that are lost."""
+    def renew_many(self, claims: Sequence[Claim], ttl: float) -> Script[Renewals]:
+        """Extend claims, also expired ones of runs that no one has taken."""
         tokens = tuple(str(claim.token) for claim in claims)
         extend = (extend_many(self.dialect, len(tokens)), (ttl, ttl, *tokens))
-        _, rows = yield [extend, (live_tokens(self.dialect, len(tokens)), tokens)]
-        late = tuple(frozenset(tokens) - {token for (token,) in rows})
+        _, rows = yield [extend, (current_tokens(self.dialect, len(tokens)), tokens)]
+        late = tuple(frozenset(tokens) - {token for token, live in rows if live})
         if not late:
-            return frozenset()
+            return Renewals()
         revive = (revive_many(self.dialect, len(late)), (ttl, ttl, *late, *late))
-        _, rows = yield [revive, (live_tokens(self.dialect, len(late)), late)]
-        return frozenset(late) - {token for (token,) in rows}
+        _, rows = yield [revive, (current_tokens(self.dialect, len(late)), late)]
+        skipped = frozenset(token for token, live in rows if not live)
+        return Renewals(lost=frozenset(late) - {token for token, _ in rows}, skipped=skipped)
 
     def release(self, claim: Claim) -> Script[None]:
         """Drop a claim, if it is still there."""

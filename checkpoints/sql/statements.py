@@ -311,11 +311,12 @@ def revive_many(dialect: Dialect, count: int) -> str:
 
 
 @lru_cache(maxsize=512)
-def live_tokens(dialect: Dialect, count: int) -> str:
-    """Return the statement that selects which of ``count`` claims are live and have their run, by token."""
+def current_tokens(dialect: Dialect, count: int) -> str:
+    """Return the statement that selects, by token, which of ``count`` claims have their run, and if each is live."""
     return dialect.sql(
-        "SELECT c.token FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
-        f" WHERE c.token IN ({placeholders(count)}) AND c.expires > {{now}} AND {IS_CURRENT}"
+        "SELECT c.token, CASE WHEN c.expires > {now} THEN 1 ELSE 0 END"
+        " FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
+        f" WHERE c.token IN ({placeholders(count)}) AND {IS_CURRENT}"
     )
 
 

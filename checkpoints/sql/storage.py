@@ -30,7 +30,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
-from checkpoints.sql.claims import ClaimedRun
+from checkpoints.sql.claims import ClaimedRun, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
@@ -253,7 +253,7 @@ class SqlStorage(ABC):
         """
         if not claims:
             return frozenset()
-        return await self._write(lambda s: s.renew_many(claims, ttl), sync=False)
+        return await renew_until_sure(lambda some: self._write(lambda s: s.renew_many(some, ttl), sync=False), claims)
 
     async def release(self, claim: Claim) -> None:
         """See ``Claims.release``."""

@@ -20,7 +20,7 @@ from checkpoints.sql.claim_statements import (
 )
 from checkpoints.sql.listing import list_checkpoints
 from checkpoints.sql.sqlite.executor import connect
-from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, extend_many, live_tokens
+from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, current_tokens, extend_many
 from checkpoints.storage import Serves
 
 
@@ -94,7 +94,7 @@ def test_of_all_runs_only_those_that_are_due_are_read_and_already_in_their_order
     assert "run_by_workflow" not in steps
 
 
-BY_COUNT = (lock_due, look_at, next_epochs, insert_claims, extend_many, live_tokens)
+BY_COUNT = (lock_due, look_at, next_epochs, insert_claims, current_tokens, extend_many)
 
 
 def statements(dialect: Dialect) -> list[str]:

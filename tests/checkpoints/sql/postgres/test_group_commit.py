@@ -14,6 +14,8 @@ from checkpoints.errors import ClaimLost, Conflict
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Commit
+from checkpoints.sql import claims
+from checkpoints.sql.claims import Renewals
 from checkpoints.sql.postgres.conninfo import parameters_of
 from tests.conformance.worlds import checkpoint, started
 
@@ -122,3 +124,36 @@ async def test_while_a_commit_waits_for_its_run_only_renewals_keep_its_claim(
         else:
             with pytest.raises(ClaimLost):
                 await waiting
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["only locked", "taken over"])
+async def test_an_expired_claim_is_not_lost_because_someone_has_its_run_locked(
+    storage: DatabaseStorage, postgres_alias: str, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    (run,) = await begun(storage, 1)
+    claim = await storage.claim(run, worker="w", ttl=0)
+    assert claim is not None
+    found: list[Renewals] = []
+    write = storage._write
+
+    async def write_and_free(*given: Any, **how: Any) -> Renewals:
+        found.append(await write(*given, **how))
+        other.commit()
+        return found[-1]
+
+    monkeypatch.setattr(storage, "_write", write_and_free)
+    with connected(postgres_alias) as other:
+        other.execute("UPDATE checkpoints_run SET epoch = epoch + %s WHERE id = %s", (int(taken), run))
+        lost = await storage.renew_many([claim], ttl=60)
+    assert [one.skipped for one in found] == [{claim.token}, frozenset()]
+    assert lost == ({claim.token} if taken else frozenset())
+
+
+async def test_a_claim_that_cannot_be_renewed_for_long_counts_as_lost(
+    storage: DatabaseStorage, postgres_alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, free = [claim for run in await begun(storage, 2) if (claim := await storage.claim(run, worker="w", ttl=0))]
+    monkeypatch.setattr(claims, "SKIPPED_SECONDS", (0.0, 0.0))
+    with connected(postgres_alias) as other:
+        other.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (locked.run,))
+        assert await storage.renew_many([locked, free], ttl=60) == {locked.token}
