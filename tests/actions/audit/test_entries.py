@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -126,3 +127,24 @@ def test_a_transaction_that_fails_leaves_nothing_for_the_next(person) -> None:
     with write():
         entries.record(otto, "done")
     assert list(AuditEntry.objects.values_list("verb", flat=True)) == ["done"]
+
+
+@pytest.mark.django_db
+def test_who_acts_while_the_chain_is_verified_breaks_nothing(person) -> None:
+    otto = person("otto", "operator")
+
+    def act_after_the_head_was_read(execute: Any, sql: str, *given: Any) -> Any:
+        found = execute(sql, *given)
+        if AuditHead._meta.db_table in sql and not acted:
+            acted.append(sql)
+            with write():
+                entries.record(otto, "acted")
+        return found
+
+    acted: list[str] = []
+    with write():
+        entries.record(otto, "began")
+    with connection.execute_wrapper(act_after_the_head_was_read):
+        assert entries.check_chain() == (1, [])
+    assert len(acted) == 1
+    assert entries.check_chain() == (2, [])

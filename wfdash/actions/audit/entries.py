@@ -12,7 +12,8 @@ from itertools import islice
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
@@ -192,11 +193,17 @@ def check_head(n: int, digest: str) -> list[Break]:
 
 
 def _head_breaks() -> Iterator[Break]:
-    head = AuditHead.objects.filter(pk=1).first()
-    last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
+    """Yield what is wrong with the end of the chain. One statement reads it: others act in the meantime."""
+    last = AuditEntry.objects.order_by("-n")[:1]
+    ends = {
+        "last_n": Coalesce(Subquery(last.values("n")), 0),
+        "last_hash": Coalesce(Subquery(last.values("hash")), Value("")),
+    }
+    head: Any = AuditHead.objects.filter(pk=1).annotate(**ends).first()
     if head is None:
-        yield Break(last.n if last else 0, "the chain head was removed")
-    elif (head.n, head.hash) != ((last.n, last.hash) if last else (0, "")):
+        entry = last.first()
+        yield Break(entry.n if entry else 0, "the chain head was removed")
+    elif (head.n, head.hash) != (head.last_n, head.last_hash):
         yield Break(head.n, "the end of the chain is missing")
     elif flaw := _head_flaw(head):
         yield Break(head.n, f"the end of the chain {flaw}")
