@@ -142,7 +142,9 @@ class Worker:
 
     async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
         """Do what one worker does on behalf of all."""
-        await asyncio.gather(sweep_until(halt, thread), self._pruner.tidy_cancelled_until(halt))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sweep_until(halt, thread), name="sweep")
+            group.create_task(self._pruner.tidy_cancelled_until(halt), name="tidy cancelled")
 
     def stop(self, *, drain: float = 0.0) -> None:
         """Ask ``serve`` to end. Call it on the worker's loop.

@@ -129,3 +129,21 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
         *("asks, True", "asks, True", "ends"),
         *("asks, False", "begins", "ends", "one gives up"),
     ]
+
+
+def test_what_a_leader_does_begins_again_if_it_ends_with_an_error(monkeypatch, caplog) -> None:
+    stopping, begun = asyncio.Event(), list[asyncio.Event]()
+    monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(election, "give_up_lead", lambda worker: None)
+    monkeypatch.setattr(election, "take_lead", lambda worker, *, leads: 0.0)
+
+    async def lead(halt: asyncio.Event, thread: DbThread) -> None:
+        begun.append(halt)
+        if len(begun) < 3:
+            raise RuntimeError("a mistake")
+        stopping.set()
+        await halt.wait()
+
+    asyncio.run(asyncio.wait_for(lead_until(stopping, "one", lead), 30))
+    assert len(begun) == 3
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == ["Looking for what is due"] * 2

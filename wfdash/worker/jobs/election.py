@@ -107,7 +107,7 @@ def _seconds_of_another(code: str, worker: str) -> float:
 
 
 class _Leading:
-    """What a worker does while it leads."""
+    """What a worker does while it leads. Where that ends with an error it begins again, with the next renewal."""
 
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
@@ -116,17 +116,24 @@ class _Leading:
 
     @property
     def now(self) -> bool:
-        return self._task is not None
+        """Whether it does that."""
+        return self._task is not None and not self._task.done()
 
     async def set(self, leads: bool, thread: DbThread) -> None:
         """Begin, or end and wait for what is being done; nothing if it is so already."""
-        if leads and self._task is None:
+        if leads and not self.now:
             self._halt = asyncio.Event()
-            self._task = asyncio.ensure_future(self._serve(self._halt, thread))
+            self._task = asyncio.create_task(self._do(self._halt, thread), name="lead")
         elif not leads and self._task is not None:
             self._halt.set()
             task, self._task = self._task, None
             await task
+
+    async def _do(self, halt: asyncio.Event, thread: DbThread) -> None:
+        try:
+            await self._serve(halt, thread)
+        except Exception:
+            log.exception("Looking for what is due, on behalf of all workers, has ended; it begins again")
 
     async def cancel(self) -> None:
         """End at once; only what a thread does at this moment is waited for."""
