@@ -15,11 +15,8 @@ import psycopg
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash.pubsub.bus import Wake
 
-CONNECT_SECONDS = 10
 MOST = 7_900
 """NOTIFY takes 7,999 bytes."""
-ALIVE = {"keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
-"""How soon a server that is unreachable is given up: libpq's settings, in seconds."""
 NOTIFY = """
     SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, text)
     FROM unnest(%s::text[]) WITH ORDINALITY AS sent(text, n) ORDER BY n
@@ -53,8 +50,7 @@ class PostgresBus:
         return PostgresListener(connection)
 
     def _connect(self, part: str) -> Connection:
-        given = {**ALIVE, "connect_timeout": CONNECT_SECONDS, **self._parameters}
-        given["fallback_application_name"] = application_name(part)
+        given = {**self._parameters, "fallback_application_name": application_name(part)}
         return psycopg.Connection.connect(**given, autocommit=True)
 
 

@@ -20,6 +20,17 @@ DJANGO_ONLY = frozenset({"client_encoding", "cursor_factory", "isolation_level",
 """Django's ``OPTIONS`` that say how Django uses a connection, not where it leads."""
 OF_DRIVER = frozenset({"prepare_threshold"})
 """Parameters of psycopg that are not libpq's."""
+PATIENCE: Mapping[str, int] = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+}
+"""How soon a server that is unreachable is given up (seconds, the last one milliseconds): what waits for it would hang
+for hours, and the work that one leading worker does for all with it.
+"""
 NO_JIT = "-c jit=off"
 """Compiling a list's query takes longer than running it."""
 
@@ -41,7 +52,7 @@ def settings_of(url: str, *, name: str = "WFDASH_DATABASE", pooled: bool = False
     elif "options" not in query:
         found["options"] = NO_JIT
     shared = {"DISABLE_SERVER_SIDE_CURSORS": True} if found.get("prepare_threshold", 0) is None else {}
-    found.setdefault("fallback_application_name", application_name("pages"))
+    found = {**PATIENCE, "fallback_application_name": application_name("pages"), **found}
     return {
         "ENGINE": "django.db.backends.postgresql",
         **{DJANGO[key]: value for key, value in main.items()},
@@ -88,7 +99,7 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
         options.setdefault("prepare_threshold", None)
     refuse_unknown(set(options), "DATABASES")
     main = {key: settings[given] for key, given in DJANGO.items() if settings.get(given)}
-    return options | main | {"fallback_application_name": application_name("storage")}
+    return {**PATIENCE, **options} | main | {"fallback_application_name": application_name("storage")}
 
 
 def escaped(value: str) -> str:

@@ -34,6 +34,13 @@ def test_an_option_of_the_url_reaches_django_and_the_storage(name: str, value: s
         assert parameters[name] == value
 
 
+def test_a_server_that_is_unreachable_is_given_up_soon_unless_the_url_says_otherwise() -> None:
+    for parameters in sides(f"{URL}?keepalives_idle=60"):
+        assert parameters["keepalives_idle"] == "60"
+        assert (parameters["tcp_user_timeout"], parameters["connect_timeout"]) == (15_000, 10)
+    assert parameters_of({"NAME": "runs"})["tcp_user_timeout"] == 15_000
+
+
 def test_several_hosts_and_a_socket_folder_are_read() -> None:
     for parameters in sides("postgresql://ana@one:5432,two:5433/runs"):
         assert (parameters["host"], parameters["port"]) == ("one,two", "5432,5433")
@@ -86,7 +93,7 @@ def test_options_of_ones_own_replace_ours_and_may_be_none_at_all() -> None:
 def test_what_is_djangos_alone_does_not_reach_the_driver() -> None:
     options = {"isolation_level": 2, "pool": True, "server_side_binding": True, "sslmode": "require"}
     found = parameters_of({"NAME": "runs", "OPTIONS": options | {"assume_role": "run owner"}})
-    assert found.keys() == {"dbname", "sslmode", "options", "fallback_application_name"}
+    assert found.keys() - conninfo.PATIENCE == {"dbname", "sslmode", "options", "fallback_application_name"}
     assert found["options"] == "-c role=run\\ owner"
 
 
