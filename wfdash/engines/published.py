@@ -1,15 +1,16 @@
 """A workflow that this process has not loaded, by the description that a worker has published. Pure.
 
-What a description says is served as ever: forms, graphs, schemas, titles. What needs the author's code is not there:
-it has none of an engine's abilities.
+What a description says is served as ever: forms, graphs, schemas, titles. Messages are judged by their schemas. What
+needs the author's code is not there: it has no other of an engine's abilities.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from hashlib import sha256
 
-from checkpoints.records import Json, Record
+from checkpoints.records import Checkpoint, Json, Record
 from checkpoints.storage import Recorder
 from wfdash.contract import Description, InvalidInput, Outcome, RunInput
 from wfdash.schemas.validate import depth_of, problems_of
@@ -72,9 +73,14 @@ class PublishedEngine:
 
         What the author's own checks refuse beyond that, the run's worker does.
         """
-        if problems := problems_of(self._published.description.input_schema, message):
-            raise InvalidInput(problems)
-        return message
+        return _fitting(self._published.description.input_schema, message)
+
+    def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
+        """Return the message if it fits the published schema; ``InvalidInput`` with errors per field.
+
+        For a checkpoint of the published version: only the code says whether it continues from another one's.
+        """
+        return _fitting(self._published.description.follow_up_schema or {}, message)
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Refuse: workers have the code."""
@@ -83,3 +89,9 @@ class PublishedEngine:
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of its secret fields."""
         return frozenset(self._published.secrets)
+
+
+def _fitting(schema: Mapping[str, Json], message: Json) -> Json:
+    if problems := problems_of(schema, message):
+        raise InvalidInput(problems)
+    return message

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from checkpoints.records import Json, Request
 from wfdash import queries
 from wfdash.contract import ActivationInfo, Edits
-from wfdash.errors import Changed, Invalid, WrongState
+from wfdash.errors import Changed, CodeElsewhere, Invalid, WrongState, status_for
 from wfdash.pages.checkpoints.checkpoint import apply_verb, show_preview
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.card import EDITED, unedited
@@ -55,7 +55,8 @@ def edit(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     editing = queries.editing(viewer, run_id, checkpoint_id)
     if request.method != "POST" or editing.refusal:
-        return _form(request, editing, _sections(editing))
+        sent = request.method == "POST" and editing.elsewhere
+        return _form(request, editing, _sections(editing), status=status_for(CodeElsewhere()) if sent else 200)
     phase, verb = request.POST.get("_phase", "preview"), request.POST.get("_what", "")
     verb = verb if verb in VERBS else "fork"
     if phase in {"confirm", "edit"}:
@@ -119,9 +120,16 @@ def _form(
         "sections": list(sections),
         "problems": list(problems),
         "reason": reason,
+        "typed": _typed(request) if editing.elsewhere else (),
         "left_out": max(len(editing.doing) - MOST, 0) + max(len(editing.chosen.requests) - MOST, 0),
     }
     return render(request, "checkpoints/edit.html", context, status=status)
+
+
+def _typed(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return the fields of a form that this server cannot take and another one may, to be sent again."""
+    given = [(name, value) for name, values in request.POST.lists() for value in values]
+    return [(name, value) for name, value in given if name != "csrfmiddlewaretoken"]
 
 
 def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 
 from checkpoints.errors import Incompatible
 from wfdash import actions, queries
-from wfdash.errors import WrongState
+from wfdash.errors import WrongState, status_for
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.rendering import render
 
@@ -34,8 +34,8 @@ def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> Htt
     try:
         verb = actions.override_run if override else actions.migrate_run
         verb(viewer_of(request), run_id, key=key_of(request))
-    except Incompatible:
-        return _preview(request, run_id, override, status=409)
+    except Incompatible as error:
+        return _preview(request, run_id, override, status=status_for(error))
     except WrongState as error:
         messages.warning(request, str(error))
     else:

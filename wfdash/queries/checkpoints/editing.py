@@ -20,13 +20,15 @@ from wfdash.timemachine import restore_point
 
 @dataclass(frozen=True, kw_only=True)
 class Editing:
-    """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited.
+    """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited;
+    ``elsewhere``: a server that has loaded the workflow may.
 
     ``doing``: activations in progress that have a message. ``suggested``: the last answers to pending requests.
     """
 
     chosen: CheckpointView
     refusal: str = ""
+    elsewhere: bool = False
     state_schema: Mapping[str, Json] = field(default_factory=dict)
     state: Json = None
     doing: tuple[ActivationInfo, ...] = ()
@@ -47,8 +49,10 @@ def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
         return Editing(chosen=chosen, refusal=hidden.removesuffix("."))
     entry = catalog.find(row.workflow)
     if entry is not None and not isinstance(entry.engine, TakesEdits):
+        if entry.published:
+            return Editing(chosen=chosen, refusal=NO_CODE, elsewhere=True)
         text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
-        return Editing(chosen=chosen, refusal=NO_CODE if entry.published else text)
+        return Editing(chosen=chosen, refusal=text)
     try:
         outlook = outlook_of(read_row(row))
     except Incompatible as error:
