@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from threading import Thread
@@ -23,6 +24,7 @@ from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head
 from wfdash.pages.runs.status_text import plain
 from wfdash.queries.workers import unserved
+from wfdash.worker import serving
 from wfdash.worker.jobs import heartbeat, held_runs
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
@@ -194,10 +196,11 @@ def test_a_worker_process_that_is_to_serve_what_is_not_loaded_does_not_start(opt
         call_command("work", *option, "--limit", "3")
 
 
-def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone(
+def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has_gone_for_a_minute(
     wait, serve, otto, start_worker, monkeypatch
 ):
     look = Serving.look
+    monkeypatch.setattr(serving, "HOLD_SECONDS", math.inf)
     monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
     # The answer's hint comes before the worker knows of the other one.
     monkeypatch.setattr(Serving, "look", lambda serving: (time.sleep(0.2), look(serving)))
@@ -209,9 +212,40 @@ def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has
     other = actions.start_run(otto, "expense", {"amount": 5})
     until(reaches(other, "waiting"))
     assert phase_of(run) == "ready"
+    epoch = Run.objects.get(pk=run.pk).epoch
     stop_heartbeat("older")
+    until(lambda: Run.objects.filter(pk=run.pk, epoch__gt=epoch) and not Claim.objects.filter(run=run))
+    assert (phase_of(run), "run.held" in kinds(run)) == ("ready", False)
+    monkeypatch.setattr(serving, "HOLD_SECONDS", 0.0)
     until(reaches(run, "paused"))
     assert "run.held" in kinds(run)
+
+
+def test_a_worker_among_others_holds_what_none_of_them_has_had_for_a_minute(serve, monkeypatch):
+    serve(expense())
+    now, others = [1000.0], [{"expense": "old"}]
+    monkeypatch.setattr(serving, "served", lambda but: others)
+    alone = Serving("one", clock=lambda: now[0])
+    beside = Serving("two", among_others=True, clock=lambda: now[0])
+    assert alone.holds("expense", "older"), "no one else may have it"
+    assert not beside.holds("expense", "older"), "a worker that was not seen yet may"
+    now[0] += 45
+    for one in (alone, beside):
+        one.look()
+    others.clear()
+    now[0] += 5
+    for one in (alone, beside):
+        one.look()
+        assert not one.holds("expense", "old")
+    assert alone.serves().others == (("expense", "old"),)
+    assert beside.serves().others == (("expense", "old"), ("expense", "older"))
+    now[0] += 10
+    assert beside.serves().others == (("expense", "old"),)
+    assert beside.holds("expense", "older")
+    now[0] += 45
+    assert alone.serves().others == beside.serves().others == ()
+    assert beside.holds("expense", "old")
+    assert alone.holds("expense", "old")
 
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):

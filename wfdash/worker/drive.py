@@ -22,6 +22,7 @@ from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind
 from checkpoints.records import Claim, Commit, Phase, RunFacts, Standing
 from wfdash import catalog, pubsub
+from wfdash.actions.runs.migrate import Holds
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
 from wfdash.errors import WfdashError, WrongState
 from wfdash.telemetry import tracing
@@ -50,17 +51,23 @@ class Lease:
 
 
 async def advance(
-    storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, renewer: ClaimRenewer, since: float
+    storage: DatabaseStorage,
+    recorder: ClaimedRecorder,
+    facts: RunFacts,
+    renewer: ClaimRenewer,
+    since: float,
+    holds: Holds = lambda workflow, version: True,
 ) -> Outcome | None:
-    """Drive a claimed run until it ends, parks or is lost. Returns None when another worker has it now.
+    """Drive a claimed run until it ends, parks or is lost. Returns None when it does not continue here.
 
-    ``since``: ``boottime()`` before it was claimed.
+    ``since``: ``boottime()`` before it was claimed. ``holds(workflow, version)``: whether to hold a run whose version
+    leads to nothing that is loaded, or to leave it.
     """
     claim = recorder.lease
     try:
         async with renewer.holding(claim, since=since):
             recorder.trace = await tracing.follow(claim, facts)
-            return await _drive(storage, recorder, facts)
+            return await _drive(storage, recorder, facts, holds)
     except ClaimLost:
         log.info("Run %s does not continue in this worker", claim.run)
         return None
@@ -78,12 +85,12 @@ async def advance(
         pubsub.streamed_text.forget(recorder.lease.run)
 
 
-async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts) -> Outcome | None:
+async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, holds: Holds) -> Outcome | None:
     entry = catalog.find(facts.workflow)
     if rules.is_given_up(facts.attempts):
         raise GivenUp(await _why_given_up(storage, facts, entry))
     if entry is None or (facts.version and facts.version != entry.description.version):
-        if not await carry_or_hold(recorder.lease):
+        if not await carry_or_hold(recorder.lease, holds):
             return None
         facts, entry = await storage.read_run(recorder.lease.run), catalog.get(facts.workflow)
     given = await _read_input(storage, recorder, facts)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from checkpoints.claims.renewal import boottime
 from checkpoints.database.living_workers import served
 from checkpoints.storage import Serves
 from wfdash import catalog
@@ -13,16 +15,35 @@ from wfdash.worker.version_holds import in_thread
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 
+HOLD_SECONDS = 60.0
+"""A run is held once no worker has had its version for so long: one that restarts may bring it back."""
+
+
 class Serving:
     """The workflows of one worker: of those that are loaded the named ones (``only``; empty: all) in these ``queues``
     (empty: in any).
     """
 
-    def __init__(self, worker: str, only: Collection[str] = (), queues: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        worker: str,
+        only: Collection[str] = (),
+        queues: Collection[str] = (),
+        *,
+        among_others: bool = False,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        """``among_others``: workers run beside this one, which it may not have seen yet: any version may be one's."""
         self._worker = worker
         self._only = frozenset(only)
         self._queues = frozenset(queues)
+        self._clock = clock
         self._elsewhere: Sequence[tuple[str, str]] | None = None
+        self._begun = clock() if among_others else -math.inf
+        self._seen: dict[tuple[str, str], float] = {}
+        """Workflow and version -> when another worker had it."""
+        self._left: frozenset[tuple[str, str]] = frozenset()
+        """Workflows and versions from which nothing leads to what is loaded here, as the first of their runs showed."""
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
@@ -42,12 +63,28 @@ class Serving:
 
     def serves(self) -> Serves:
         """Return which runs it claims."""
-        return serves_of(self.loaded(), self._elsewhere or (), self.limits())
+        self._left = frozenset(pair for pair in self._left if self._may_return(pair))
+        return serves_of(self.loaded(), [*(self._elsewhere or ()), *self._left], self.limits())
+
+    def holds(self, workflow: str, version: str) -> bool:
+        """Return whether to hold a run of this version, from which nothing leads to what is loaded here.
+
+        Otherwise its runs are left until a worker with it is back, or none has had it for ``HOLD_SECONDS``.
+        """
+        pair = (workflow, version)
+        if not self._may_return(pair):
+            return True
+        self._left |= {pair}
+        return False
+
+    def _may_return(self, pair: tuple[str, str]) -> bool:
+        return self._clock() - self._seen.get(pair, self._begun) < HOLD_SECONDS
 
     def look(self) -> None:
         """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
-        others = served(but=self._worker)
+        others, now = served(but=self._worker), self._clock()
         self._elsewhere = [pair for one in others for pair in (one or {}).items()]
+        self._seen.update(dict.fromkeys(self._elsewhere, now))
 
     @property
     def looked(self) -> bool:

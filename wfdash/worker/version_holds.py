@@ -10,6 +10,7 @@ from django.db import connections
 
 from checkpoints.records import Claim
 from wfdash.actions.runs import cancellation, migrate
+from wfdash.actions.runs.migrate import Holds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,9 +28,9 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     return await asyncio.to_thread(call)
 
 
-async def carry_or_hold(claim: Claim) -> bool:
-    """Carry a claimed run over to the loaded graph by what is declared; False if it is held instead."""
-    return await in_thread(migrate.migrate_or_hold, claim)
+async def carry_or_hold(claim: Claim, holds: Holds) -> bool:
+    """Carry a claimed run over to the loaded graph by what is declared; False if it is held instead, or left."""
+    return await in_thread(migrate.migrate_or_hold, claim, holds)
 
 
 def keep_claim(claim: Claim) -> None:

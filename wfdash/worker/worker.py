@@ -65,21 +65,26 @@ class Worker:
         limit: int | None = None,
         workflows: Collection[str] = (),
         queues: Collection[str] = (),
-        publishes: bool = False,
+        among_others: bool = False,
         retention: CheckpointConfig | None = None,
     ) -> None:
         """``workflows``, ``queues``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit``
-        what is not given is what the settings say. ``publishes``: whether it
-        describes its workflows for servers that have not loaded them.
+        what is not given is what the settings say. ``among_others``: it describes its workflows for servers that have
+        not loaded them, and holds no run that a worker which it has not seen yet may continue.
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
-        self._publishes = publishes
+        self._among_others = among_others
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
-        self._serving = Serving(self.name, workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
+        self._serving = Serving(
+            self.name,
+            workflows or settings.WFDASH_SERVES,
+            queues or settings.WFDASH_QUEUES,
+            among_others=among_others,
+        )
         self._takeovers = Takeovers(
             grace=self._lease.ttl, absence=max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
         )
@@ -125,7 +130,7 @@ class Worker:
         loops["heartbeat"] = partial(
             heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
         )
-        if self._publishes:
+        if self._among_others:
             loops["publish"] = partial(publish_until, serving=self._serving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
@@ -286,7 +291,7 @@ class Worker:
         if self._stopping.is_set():
             await self._storage.release(claim)
             return
-        outcome = await advance(self._storage, recorder, facts, self._renewer, since)
+        outcome = await advance(self._storage, recorder, facts, self._renewer, since, self._serving.holds)
         if outcome is None or still_running(run):
             await self._leave(claim)
         if outcome is None:

@@ -6,7 +6,7 @@ A refusal leaves the run unchanged. Answers are rows and stay where they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -34,6 +34,9 @@ from wfdash.contract import Carried
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
 from wfdash.errors import WrongState
 from wfdash.timemachine import restore_point, versions
+
+Holds: TypeAlias = Callable[[str, str], bool]
+"""Whether a run of this workflow and version is to be held, if nothing leads to the loaded graph."""
 
 OVER = [Phase.COMPLETED, Phase.CANCELLED]
 HELD = Run.objects.filter(phase=Phase.PAUSED, acted_by="")
@@ -86,16 +89,18 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
     return run
 
 
-def migrate_or_hold(claim: records.Claim) -> bool:
+def migrate_or_hold(claim: records.Claim, holds: Holds) -> bool:
     """Migrate a claimed run to the loaded graph as declared and return True; otherwise hold it and return False.
 
-    Only under the claim: ``ClaimLost``.
+    Where it is not to be held it is left as it is: another worker may have its version soon. Only under the claim:
+    ``ClaimLost``.
     """
     run = Run.objects.get(pk=claim.run)
     try:
         head, carried = versions.carry_head(run, override=False)
     except Incompatible as error:
-        _hold(claim, error)
+        if holds(run.workflow, run.version):
+            _hold(claim, error)
         return False
     with write():
         run = _claimed(claim)
