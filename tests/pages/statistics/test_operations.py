@@ -17,6 +17,7 @@ from tests.people import ask, happen, make_run, step
 from wfdash import queries
 from wfdash.domain.histograms import Measure, bucket_of
 from wfdash.queries.statistics import failures, operations
+from wfdash.worker.jobs.heartbeat import start_heartbeat
 
 NOW = timedelta()
 
@@ -126,6 +127,15 @@ def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):
     make_run(phase="ready")
     page = page_of(as_("otto"))
     assert "No worker is picking up runs" in page
+    lead = re.search(
+        r'No running worker serves <a href="([^"]+)">Expense batch \(1\)</a>: start one that loads it', page
+    )
+    assert lead
+    assert "is%3Aunserved" in lead[1]
+    start_heartbeat("host-1", {people.WORKFLOW: "v1"})
+    page = page_of(as_("otto"))
+    assert "No running worker serves" not in page
+    assert "A worker is running that serves their workflows: see its log." in page
     claimed(make_run(phase="ready"), worker="host-1:77")
     page = page_of(as_("otto"))
     assert "Runs are waiting for a worker" in page

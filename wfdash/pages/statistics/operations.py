@@ -74,6 +74,10 @@ def operations(request: HttpRequest) -> HttpResponse:
         "overdue": [(*row, "") for row in named_requests(found.overdue, titles)],
         "unanswerable": [(*row, why_stuck(row[0])) for row in named_requests(found.unanswerable, titles)],
         "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
+        "unserved": [
+            (titles.get(name, name), number(count), runs_address("is:unserved", workflow=name))
+            for name, count in sorted(found.backlog.unserved.items())
+        ],
         "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
     }
     return respond(request, "statistics/operations.html", context, FRAGMENTS)

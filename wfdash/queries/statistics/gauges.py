@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Value, When
+from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 
 from checkpoints.database.living_workers import served_workflows
@@ -22,6 +22,7 @@ from wfdash.domain.histograms import ALL_TIME, Measure
 SEEN = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)
 OTHERS = "(others)"
+ALL = Q()
 
 
 @dataclass
@@ -79,14 +80,14 @@ def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Statu
     return dict(counts)
 
 
-def count_unserved() -> dict[str, int]:
+def count_unserved(scope: Q = ALL) -> dict[str, int]:
     """Return workflow -> how many of its runs are due and served by no running worker (three queries)."""
     served = served_workflows()
     if served is None:
         return {}
     live = Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now())
-    due = Run.objects.filter(~Exists(live), phase=Phase.READY.value, for_workers=True).exclude(workflow__in=served)
-    return dict(due.order_by().values_list("workflow").annotate(Count("pk")))
+    due = Run.objects.filter(~Exists(live), scope, phase=Phase.READY.value, for_workers=True).order_by()
+    return dict(due.exclude(workflow__in=served).values_list("workflow").annotate(Count("pk")))
 
 
 def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:

@@ -6,8 +6,8 @@ Each part is bounded, so that the page costs the same in an installation where t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
 from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
-from wfdash.queries.statistics.gauges import Total
+from wfdash.queries.statistics.gauges import Total, count_unserved
 
 MOST_RUNS = 8
 """Runs shown of those that are held or stuck."""
@@ -66,6 +66,8 @@ class Backlog:
     count: int
     since: datetime | None
     delay: Spread
+    unserved: Mapping[str, int] = field(default_factory=dict)
+    """Workflow -> how many of them no running worker serves; known once runs have waited for too long."""
 
     @property
     def late(self) -> bool:
@@ -101,7 +103,7 @@ class Operations:
 def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     """Return what needs attention in the workflows this person operates; failures are those of ``within``.
 
-    At most twenty queries, however many runs and requests there are.
+    At most twenty-three queries, however many runs and requests there are.
     """
     now, mine = timezone.now(), viewer.scope("operate")
     failed = failed_runs(mine, now - within)
@@ -204,4 +206,5 @@ def _backlog(mine: Q, now: datetime) -> Backlog:
     total, rows = Total(), Tally.objects.filter(mine, measure=Measure.QUEUE, hour__gte=now - RECENT)
     for bucket, count, seconds in rows.exclude(hour=ALL_TIME).values_list("bucket", "count", "total"):
         total.add(bucket, count, seconds)
-    return Backlog(count=found["number"], since=found["since"], delay=spread_of(total.buckets, total.seconds))
+    backlog = Backlog(count=found["number"], since=found["since"], delay=spread_of(total.buckets, total.seconds))
+    return replace(backlog, unserved=count_unserved(mine)) if backlog.late else backlog
