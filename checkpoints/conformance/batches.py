@@ -127,6 +127,17 @@ async def a_workflow_has_no_more_claims_than_its_limit(world: JournalWorld) -> N
     assert await _placed(world, more, MANY) == [few[4]]
 
 
+async def places_stay_with_expired_claims_while_none_is_taken_over(world: JournalWorld) -> None:
+    await _empty(world)
+    serves = _limited()
+    few, _ = await _runs_in(world, serves, 4, 0)
+    assert await _placed(world, serves, MANY, ttl=-60) == few[:2]
+    asked = {"worker": "away", "ttl": 600, "limit": MANY, "serves": serves, "takeover": False}
+    for runs in (None, few):
+        assert _runs_of(await world.storage.claim_due(**asked, runs=runs)) == []
+    assert await _placed(world, serves, MANY) == few[:2]
+
+
 async def a_full_workflow_keeps_no_other_one_back(world: JournalWorld) -> None:
     await _empty(world)
     serves = _limited()

@@ -23,6 +23,8 @@ SINCE = "COALESCE(r.ready_at, r.created)"
 
 PLACE_SECONDS = 20
 """So long an expired claim keeps its place in a workflow with a limit, unless its own run is taken over."""
+AWAY_SECONDS = 86_400
+"""So long it keeps it for a worker that was away: in an outage no one could renew, and now all do."""
 
 
 class ClaimStatements:
@@ -165,12 +167,12 @@ def count_live(dialect: Dialect, workflows: int) -> str:
 
 
 @lru_cache(maxsize=512)
-def count_places(dialect: Dialect, workflows: int, but: int) -> str:
+def count_places(dialect: Dialect, workflows: int, but: int, *, takeover: bool = True) -> str:
     """Return the statement that counts the claims that have a place in so many workflows, but for ``but`` runs' own.
 
-    One that has expired lately has it still: its worker may be about to renew it.
+    One that has expired lately has it still: its worker may be about to renew it. Without ``takeover`` lately is long.
     """
-    since = dialect.later.replace("?", str(-PLACE_SECONDS))
+    since = dialect.later.replace("?", str(-PLACE_SECONDS if takeover else -AWAY_SECONDS))
     return _count(dialect, since, workflows, f" AND r.id NOT IN ({placeholders(but)})")
 
 

@@ -123,7 +123,8 @@ class ClaimScripts(ReadScripts):
         lock = (lock_due(self.dialect, count, scope), (*runs, *scoped))
         locked, rows = yield [lock, (look_at(self.dialect, count, takeover=takeover), (*runs,))]
         mine = {run for (run,) in locked}
-        return (yield from self._claim([row for row in rows if row[0] in mine], worker, ttl, suspects, serves))
+        rows = [row for row in rows if row[0] in mine]
+        return (yield from self._claim(rows, worker, ttl, suspects, serves, takeover))
 
     def claim_due(
         self, worker: str, ttl: float, limit: int, most: int | None, serves: Serves | None, takeover: bool = True
@@ -146,7 +147,7 @@ class ClaimScripts(ReadScripts):
                 place = {run: at for at, (run,) in enumerate(found)}
                 (rows,) = yield [(look_at(self.dialect, len(place), takeover=takeover), (*place,))]
                 rows = sorted(rows, key=lambda row: place[row[0]])
-                batch = yield from self._claim(rows, worker, ttl, False, serves)
+                batch = yield from self._claim(rows, worker, ttl, False, serves, takeover)
                 claimed += batch
                 full = limited_among(rows, serves) if len(batch) < len(rows) else set()
                 if serves is not None and full:
@@ -164,7 +165,7 @@ class ClaimScripts(ReadScripts):
         (claims,) = yield [(count_live(self.dialect, len(serves.limits)), (*serves.limits,))]
         return serves.without([name for name, count in claims if count >= serves.limits[name]])
 
-    def _in_places(self, free: list[FreeRun], serves: Serves | None) -> Script[list[FreeRun]]:
+    def _in_places(self, free: list[FreeRun], serves: Serves | None, takeover: bool) -> Script[list[FreeRun]]:
         """Return those of these runs for which there is a place in their workflow: of each first those that had one.
 
         No worker waits for another: where one is counting the same places, none is taken.
@@ -174,7 +175,8 @@ class ClaimScripts(ReadScripts):
         if not names:
             return free
         locks = lock_places(self.dialect, names)
-        count = count_places(self.dialect, len(names), len(free)), (*names, *(one.run for one in free))
+        counted = count_places(self.dialect, len(names), len(free), takeover=takeover)
+        count = counted, (*names, *(one.run for one in free))
         # Counted in a statement behind the locks: it sees what those before have committed.
         *locked, claims = yield [*locks, count]
         others: dict[str, int] = dict(claims)
@@ -191,7 +193,7 @@ class ClaimScripts(ReadScripts):
         return [one for one in free if one.run in placed]
 
     def _claim(
-        self, rows: Rows, worker: str, ttl: float, suspects: bool, serves: Serves | None
+        self, rows: Rows, worker: str, ttl: float, suspects: bool, serves: Serves | None, takeover: bool
     ) -> Script[list[ClaimedRun]]:
         """Claim those of these locked runs that no one has, as far as there are places. Suspects only if wanted."""
         free: list[FreeRun] = []
@@ -199,7 +201,7 @@ class ClaimScripts(ReadScripts):
             again = rules.taken_over(attempts, before, worker)
             if not live and (suspects or not rules.is_suspect(again)):
                 free.append(FreeRun(RunId(run), again, epoch + 1, before is not None, tuple(facts)))
-        free = yield from self._in_places(free, serves)
+        free = yield from self._in_places(free, serves, takeover)
         return (yield from self._insert_claims(free, worker, ttl)) if free else []
 
     def _insert_claims(self, free: Sequence[FreeRun], worker: str, ttl: float) -> Script[list[ClaimedRun]]:
