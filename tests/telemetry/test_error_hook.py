@@ -69,6 +69,24 @@ def test_errors_of_loops_come_with_what_they_are_about(hook: ErrorHook, seen: Se
     assert error.__traceback__ is not None
 
 
+def test_what_leaves_names_no_secret_of_a_link(hook: ErrorHook, seen: Seen) -> None:
+    fail(ValueError("no"), "Internal Server Error: /answer/the-secret")
+    hook.flush()
+    assert [facts["message"] for _, facts in seen] == ["Internal Server Error: /answer/…"]
+
+
+def test_a_hook_that_ends_its_thread_gets_the_next_error(hook: ErrorHook, seen: Seen) -> None:
+    def leave(error: BaseException, facts: Mapping[str, str]) -> None:
+        seen.append((error, facts))
+        sys.exit(1)
+
+    leaving = ErrorHook(lambda: leave)
+    for n in range(2):
+        leaving.report(ValueError(n), {})
+    leaving.flush()
+    assert len(seen) == 2
+
+
 def test_a_step_that_failed_for_good_comes_with_its_name(hook: ErrorHook, seen: Seen) -> None:
     with log_context.about(workflow="refund", run="r1"):
         report_failure(KeyError("x"), "pay")

@@ -56,6 +56,17 @@ def test_json_has_an_error_with_its_type_message_and_the_end_of_its_traceback() 
     assert "Traceback" in short["error"]["trace"]
 
 
+def test_no_address_that_someone_asks_for_writes_keys_of_a_line() -> None:
+    asked = '/sign-in/secret","level":"INFO","message":"all is well'
+    with log_context.about(path=asked):
+        line = JsonFormatter().format(record("Not Found: %s", asked, error=ValueError(asked)))
+    found = json.loads(line)
+    masked = asked.replace("secret", "…")
+    assert (found["level"], found["message"], found["path"]) == ("ERROR", f"Not Found: {masked}", masked)
+    assert found["error"]["message"] == masked
+    assert line.isascii()
+
+
 @pytest.mark.parametrize("formatter", [JsonFormatter(), LineFormatter("%(message)s")])
 def test_an_error_does_not_say_the_secret_of_a_link(formatter: logging.Formatter) -> None:
     line = formatter.format(record("It failed", error=ValueError("no answer from https://x/answer/the-secret/ at all")))

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from wfdash.telemetry.log_context import current_facts
+from wfdash.telemetry.log_filter import mask_secrets
 from wfdash.telemetry.outages import database_outage
 from wfdash.values.failures import watch_failures
 
@@ -57,7 +58,7 @@ class ErrorHook(logging.Handler):
         ):
             return
         where = "request" if record.name == "django.request" else "process"
-        self.report(error, {"where": where, "logger": record.name, "message": record.getMessage()})
+        self.report(error, {"where": where, "logger": record.name, "message": mask_secrets(record.getMessage())})
 
     def report(self, error: BaseException, facts: Mapping[str, str]) -> None:
         """Let the function have an error soon, with what the current task is about. From any thread; never waits."""
@@ -100,7 +101,7 @@ class ErrorHook(logging.Handler):
         self._busy = True
         try:
             function(error, facts)
-        except Exception:
+        except (Exception, SystemExit):
             log.exception("WFDASH_ON_ERROR failed at %s: %s", type(error).__name__, facts.get("message", ""))
         finally:
             self._busy = False

@@ -27,16 +27,17 @@ class JsonFormatter(logging.Formatter):
             "time": moment.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _cut(record.getMessage()),
-            **current_facts(),
+            "message": _cut(mask_secrets(record.getMessage())),
+            **{name: mask_secrets(text) for name, text in current_facts().items()},
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and record.exc_info:
-            trace = self.formatException(record.exc_info)
-            line["error"] = {"type": type(error).__name__, "message": _cut(_text(error)), "trace": _end(trace)}
+            message, trace = mask_secrets(_text(error)), mask_secrets(self.formatException(record.exc_info))
+            line["error"] = {"type": type(error).__name__, "message": _cut(message), "trace": _end(trace)}
         if record.stack_info:
-            line["stack"] = _end(record.stack_info)
-        return mask_secrets(json.dumps(line))
+            line["stack"] = _end(mask_secrets(record.stack_info))
+        # Masked before: in JSON a mask would take the backslash in front of a quotation mark, too.
+        return json.dumps(line)
 
 
 def _text(error: BaseException) -> str:
