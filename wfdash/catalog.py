@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
 from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
-from wfdash.engines.published import Published, PublishedEngine
+from wfdash.engines.published import PublishedEngine
 from wfdash.errors import CodeElsewhere, NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
@@ -92,6 +92,8 @@ class Catalog:
     entries: dict[str, Entry] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     engines: tuple[Engine, ...] = ()
+    secrets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Workflow -> the names of its secret fields as workers have published them, also where it is not served."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +128,14 @@ def get(name: str) -> Entry:
 
 
 def secrets_of(workflow: str) -> frozenset[str]:
-    """Return the names of a workflow's secret fields, as far as it is loaded."""
+    """Return the names of a workflow's secret fields, as far as it is loaded or was published."""
     entry = find(workflow)
-    return entry.secrets if entry else frozenset()
+    return entry.secrets if entry else load().secrets.get(workflow, frozenset())
+
+
+def all_secrets() -> frozenset[str]:
+    """Return the names of the secret fields of every workflow."""
+    return frozenset[str]().union(*(entry.secrets for entry in entries()), *load().secrets.values())
 
 
 def queue_of(workflow: str) -> str:
@@ -168,22 +175,24 @@ def refuse_without_code(entry: Entry, act: str) -> None:
         )
 
 
-def use_published(found: Iterable[Published]) -> None:
-    """Serve these workflows, too, as workers describe them, in place of those that were used so far.
+def use_published(found: Iterable[Description], secrets: Mapping[str, frozenset[str]]) -> None:
+    """Serve these workflows, too, as workers describe them, in place of those that were used so far, and mask these
+    ``secrets`` of workflows, of those that are not served as well.
 
     What this process has loaded itself comes first. For processes that execute no run.
     """
     served = load()
     own = {name: entry for name, entry in served.entries.items() if not entry.published}
-    served.entries = {one.description.workflow: _published(one) for one in found} | own
+    served.secrets = secrets
+    served.entries = {one.workflow: _published(one, secrets.get(one.workflow, frozenset())) for one in found} | own
 
 
-def _published(one: Published) -> Entry:
+def _published(one: Description, secrets: frozenset[str]) -> Entry:
     return Entry(
-        name=one.description.workflow,
+        name=one.workflow,
         definition=None,
-        engine=PublishedEngine(one),
-        description=one.description,
+        engine=PublishedEngine(one, secrets),
+        description=one,
         source="published by workers",
         published=True,
     )
@@ -220,6 +229,7 @@ def reload() -> Reload:
     fresh = read()
     sys.modules.update({name: module for name, module in replaced.items() if name not in sys.modules})
     failures = [_keep(failure, before, fresh.entries) for failure in fresh.failures]
+    fresh.entries = {name: entry for name, entry in before.items() if entry.published} | fresh.entries
     served.entries, served.failures, served.engines = fresh.entries, failures, fresh.engines
     words = tuple(_difference(before, served.entries))
     latest = Reload(number=latest.number + 1, words=words, failures=tuple(failures))

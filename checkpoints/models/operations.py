@@ -204,7 +204,7 @@ class PublishedWorkflow(models.Model):
     """Of ``document``, which is written when it changes."""
     document = JsonField()
     seen = MomentField()
-    """When a worker last had it; one that no worker had for a day goes."""
+    """When a worker last had it. One that no worker had for a day goes once there are no runs of it."""
 
     def __str__(self) -> str:
         return f"{self.workflow} {self.version[:8]}"

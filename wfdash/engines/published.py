@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from hashlib import sha256
 
 from checkpoints.records import Checkpoint, Json, Record
@@ -17,14 +18,18 @@ from wfdash.schemas.validate import depth_of, problems_of
 
 LARGEST = 256_000
 """Bytes of a published description; a worker publishes no larger one, and no server reads one."""
+UNSERVED = timedelta(days=1)
+"""What no worker had for so long is not served any more; its secrets stay masked."""
 DEEPEST = 100
 """Levels of lists and objects in it."""
 
 
 class Published(Record):
-    """What a worker publishes of a workflow. ``secrets``: the names of its secret fields."""
+    """What a worker publishes of a workflow. ``description``: None where it cannot be published; ``secrets``: the names
+    of its secret fields.
+    """
 
-    description: Description
+    description: Description | None
     secrets: tuple[str, ...] = ()
 
 
@@ -56,9 +61,9 @@ def read_document(document: Json) -> Published:
 class PublishedEngine:
     """The engine of a published workflow in a process without its code; its definition is the description."""
 
-    def __init__(self, published: Published) -> None:
-        self.name = published.description.engine
-        self._published = published
+    def __init__(self, description: Description, secrets: frozenset[str]) -> None:
+        self.name = description.engine
+        self._description, self._secrets = description, secrets
 
     def accepts(self, definition: object) -> bool:
         """Return False: no object of a module is one."""
@@ -66,29 +71,29 @@ class PublishedEngine:
 
     def describe(self, definition: object) -> Description:
         """Return the published description."""
-        return self._published.description
+        return self._description
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message if it fits the published schema; ``InvalidInput`` with errors per field.
 
         What the author's own checks refuse beyond that, the run's worker does.
         """
-        return _fitting(self._published.description.input_schema, message)
+        return _fitting(self._description.input_schema, message)
 
     def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
         """Return the message if it fits the published schema; ``InvalidInput`` with errors per field.
 
         For a checkpoint of the published version: only the code says whether it continues from another one's.
         """
-        return _fitting(self._published.description.follow_up_schema or {}, message)
+        return _fitting(self._description.follow_up_schema or {}, message)
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Refuse: workers have the code."""
-        raise RuntimeError(f"The code of {self._published.description.workflow!r} is loaded in workers alone")
+        raise RuntimeError(f"The code of {self._description.workflow!r} is loaded in workers alone")
 
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of its secret fields."""
-        return frozenset(self._published.secrets)
+        return self._secrets
 
 
 def _fitting(schema: Mapping[str, Json], message: Json) -> Json:

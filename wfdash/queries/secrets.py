@@ -20,7 +20,7 @@ def masked_for(workflow: str, value: Json) -> Json:
 def masked_data(run_id: str, data: dict[str, Json]) -> dict[str, Json]:
     """Return an event's data with secrets masked (one query per run and process, if anything in it may be one)."""
     values = {name: data[name] for name in VALUES & data.keys()}
-    known = frozenset[str]().union(*(entry.secrets for entry in catalog.entries())) if values else frozenset[str]()
+    known = catalog.all_secrets() if values else frozenset[str]()
     if not known or masked(values, known) == values:
         return data
     hidden: dict[str, Json] = masked(values, secrets_of(_workflow_of(run_id)))

@@ -11,17 +11,29 @@ from django.utils import timezone
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import Answer, DeliveryAttempt, Event, Grant, HumanRequest, Notice, Run, TallyMark
+from checkpoints.models import (
+    Answer,
+    DeliveryAttempt,
+    Event,
+    Grant,
+    HumanRequest,
+    Notice,
+    PublishedWorkflow,
+    Run,
+    TallyMark,
+)
 from tests import people
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.common import append_event
 from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.actions.hooks.feed import feed_webhooks
+from wfdash.engines.published import Published, document_of
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Letter
 from wfdash.notifications.webhook import HookAttempt
 from wfdash.notifications.write import notify
+from wfdash.schemas.secrets import masked
 from wfdash.worker.jobs.outbox import deliver, due_bundles
 
 Person = Callable[..., Viewer]
@@ -145,6 +157,16 @@ def test_an_answer_is_carried_with_its_secret_fields_masked(adam: Viewer) -> Non
     assert isinstance(answer, dict)
     assert answer["action"] == "approve"
     assert "1234" not in str(letter)
+
+
+def test_secrets_of_a_workflow_that_another_worker_has_loaded_are_masked(adam: Viewer) -> None:
+    webhooks.create_webhook(adam, name="n", url=URL, values=True)
+    document, digest = document_of(Published(description=None, secrets=("pin",)))
+    PublishedWorkflow.objects.create(workflow="elsewhere", hash=digest, document=document, seen=timezone.now())
+    happen(make_run(workflow="elsewhere", phase="completed", output={"pin": "1234"}), EventKind.RUN_COMPLETED)
+    feed()
+    (letter,) = sent()
+    assert letter.payload["output"] == masked({"pin": "1234"}, {"pin"})
 
 
 def test_a_value_that_is_too_large_is_left_out_and_said_so(adam: Viewer) -> None:

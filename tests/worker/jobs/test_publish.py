@@ -18,9 +18,10 @@ from wfdash.access.viewer import Viewer
 from wfdash.catalog import Catalog, Entry
 from wfdash.contract import Description
 from wfdash.engines.native import NativeEngine
+from wfdash.engines.published import UNSERVED
 from wfdash.errors import CodeElsewhere, Invalid, status_for
+from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows.published import PublishedReader
-from wfdash.worker.jobs import publish as publishing
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 from wfdash.worker.jobs.publish import publish
 from wfdash.workflow import Workflow
@@ -124,13 +125,51 @@ def test_a_description_is_written_when_it_changes_by_a_worker_that_begins_or_rep
     assert title() == "First"
 
 
-def test_a_workflow_that_no_worker_had_for_a_day_goes(server) -> None:
+def age(name: str) -> None:
+    row = PublishedWorkflow.objects.get(pk=name)
+    PublishedWorkflow.objects.filter(pk=name).update(seen=row.seen - UNSERVED - timedelta(seconds=1))
+
+
+def test_a_workflow_that_no_worker_had_for_a_day_is_served_no_more_and_goes(server) -> None:
     publish([refund(), entry_of(expense())], begins=True)
-    seen = PublishedWorkflow.objects.get(pk="expense").seen
-    PublishedWorkflow.objects.filter(pk="expense").update(seen=seen - publishing.FORGET - timedelta(seconds=1))
     assert {*server().entries} == {"refund", "expense"}
-    publish([refund()], begins=False)
+    age("expense")
     assert {*server().entries} == {"refund"}
+    publish([refund()], begins=False)
+    assert PublishedWorkflow.objects.get().workflow == "refund"
+
+
+def test_secrets_of_a_workflow_that_no_worker_has_any_more_stay_masked_as_long_as_it_has_runs(server, otto) -> None:
+    publish([refund()], begins=True)
+    server()
+    run = actions.start_run(otto, "refund", {"amount": 7, "pin": "1234"})
+    age("refund")
+    publish([entry_of(expense())], begins=True)
+    assert {*server().entries} == {"expense"}
+    assert masked_for("refund", {"pin": "1234"}) != {"pin": "1234"}
+    page = Client()
+    page.force_login(otto.user)
+    assert "1234" not in page.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_secrets_of_a_workflow_that_is_too_large_to_be_published_are_masked(server) -> None:
+    large = refund()
+    publish([replace(large, description=large.description.model_copy(update={"doc": "x" * 300_000}))], begins=True)
+    assert not server().entries
+    assert catalog.secrets_of("refund") == catalog.all_secrets() == large.secrets
+
+
+def test_a_worker_does_not_let_programs_ask_people_where_the_setting_of_a_server_forbids_it(server) -> None:
+    publish([replace(refund(), source=catalog.ASKING)], begins=True)
+    assert not server().entries
+
+
+def test_new_code_of_a_server_leaves_what_workers_have_published(server, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish([refund()], begins=True)
+    server()
+    monkeypatch.setattr(catalog, "read", Catalog)
+    catalog.reload()
+    assert catalog.get("refund").published
 
 
 @pytest.mark.parametrize("document", [{}, {"description": []}, "text", 7])
@@ -158,5 +197,5 @@ def test_a_description_that_is_too_large_or_too_deep_is_not_published(caplog) ->
     for changed in ({"doc": "x" * 300_000}, {"input_schema": deep}, {"input_schema": deeper}):
         described = Description.model_construct(**{**dict(small.description), **changed})
         publish([replace(small, description=described)], begins=True)
-    assert not PublishedWorkflow.objects.exists()
+    assert PublishedWorkflow.objects.get().document["description"] is None
     assert caplog.text.count("refund is not published") == 3

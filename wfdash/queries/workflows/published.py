@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from threading import Event, Thread
 
 from django.db import connections
 from django.db.models import TextField
 from django.db.models.functions import Cast, Length
+from django.utils import timezone
 
 from checkpoints.models import PublishedWorkflow
 from wfdash import catalog
-from wfdash.engines.published import LARGEST, Published, read_document
+from wfdash.engines.published import LARGEST, UNSERVED, Published, read_document
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +26,10 @@ class PublishedReader:
     """Keeps the catalogue of this process as workers describe their workflows, read every few seconds."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, Published | None]] = {}
-        """Workflow -> the hash of its document, and what that says; None where it cannot be used."""
+        self._rows: Mapping[str, tuple[str, bool]] = {}
+        """Workflow -> the hash of its document, and whether a worker had it within ``UNSERVED``."""
+        self._known: Mapping[str, Published] = {}
+        """Workflow -> what its document says, if that can be used."""
         self._closing = Event()
         self._thread = Thread(target=self._follow, name="wfdash-published", daemon=True)
 
@@ -41,15 +45,17 @@ class PublishedReader:
 
     def read(self) -> None:
         """Read what has changed since the last time (one small query, and one if anything has), and serve it."""
-        hashes = dict(PublishedWorkflow.objects.order_by("workflow").values_list("workflow", "hash")[:MOST])
-        changed = [name for name, one in hashes.items() if self._known.get(name, ("",))[0] != one]
-        if not changed and hashes.keys() == self._known.keys():
+        found = PublishedWorkflow.objects.order_by("-seen").values_list("workflow", "hash", "seen")[:MOST]
+        since = timezone.now() - UNSERVED
+        rows = {name: (digest, seen >= since) for name, digest, seen in found}
+        if rows == self._rows:
             return
-        fresh = _documents(changed)
-        for name in changed:
-            self._known[name] = hashes[name], fresh.get(name)
-        self._known = {name: self._known[name] for name in hashes}
-        catalog.use_published(one for _, one in self._known.values() if one is not None)
+        changed = {name for name, (digest, _) in rows.items() if self._rows.get(name, ("",))[0] != digest}
+        kept = {name: one for name, one in self._known.items() if name in rows and name not in changed}
+        self._known, self._rows = kept | _documents(changed), rows
+        served = [self._known[name].description for name, (_, alive) in rows.items() if alive and name in self._known]
+        secrets = {name: frozenset(one.secrets) for name, one in self._known.items()}
+        catalog.use_published(filter(None, served), secrets)
 
     def _follow(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
@@ -64,7 +70,15 @@ class PublishedReader:
             connections.close_all()
 
 
-def _documents(names: list[str]) -> dict[str, Published]:
+def published_secrets(workflow: str) -> frozenset[str]:
+    """Return the names of a workflow's secret fields as a worker has published them, none where none has (one query):
+    for a process without a reader that has not loaded it.
+    """
+    found = _documents([workflow]).get(workflow)
+    return frozenset(found.secrets if found else ())
+
+
+def _documents(names: Iterable[str]) -> dict[str, Published]:
     """Return workflow -> what is published of it; without what is too large or no worker's (one query)."""
     sized = PublishedWorkflow.objects.annotate(size=Length(Cast("document", TextField())))
     found = {}
@@ -75,6 +89,6 @@ def _documents(names: list[str]) -> dict[str, Published]:
         except ValueError as error:
             log.error("What is published of workflow %s is left out: %s", row.workflow, error)
             continue
-        if said.description.workflow == row.workflow:
+        if said.description is None or said.description.workflow == row.workflow:
             found[row.workflow] = said
     return found

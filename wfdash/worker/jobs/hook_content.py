@@ -10,11 +10,12 @@ from checkpoints.content.canonical_json import dumps
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Answer, Notice, Run, Webhook
 from checkpoints.records import Json
+from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.hooks.deliveries import keep_attempt
 from wfdash.notifications.letters import Undeliverable
 from wfdash.notifications.webhook import Receiver
-from wfdash.queries.secrets import masked_for
+from wfdash.queries.workflows.published import published_secrets
 from wfdash.schemas.secrets import masked
 from wfdash.timemachine.restore_point import secrets_in
 
@@ -63,10 +64,20 @@ def values_for(recipient: Recipient, notice: Notice) -> dict[str, Json]:
     if not recipient.webhook.values or not workflow or not recipient.may("inspect", workflow):
         return {}
     try:
-        found = {name: masked_for(workflow, value) for name, value in _values(notice).items()}
+        values = _values(notice)
+        names = _secrets_of(workflow) if values else ()
+        found = {name: masked(value, names) for name, value in values.items()}
     except CheckpointsError:
         return {"omitted": "unreadable"}
     return found if len(dumps(found)) <= LARGEST else {"omitted": ", ".join(found)}
+
+
+def _secrets_of(workflow: str) -> frozenset[str]:
+    """Return the names of a workflow's secret fields: the worker that delivers may be another than the one that has its
+    code.
+    """
+    entry = catalog.find(workflow)
+    return entry.secrets if entry else published_secrets(workflow)
 
 
 def _values(notice: Notice) -> Mapping[str, Any]:

@@ -6,22 +6,21 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from datetime import timedelta
+
+from django.db.models import Exists, OuterRef
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.living_workers import served
 from checkpoints.database.storage import write
-from checkpoints.models import PublishedWorkflow
-from wfdash.catalog import Entry
-from wfdash.engines.published import Published, Unpublishable, document_of
+from checkpoints.models import PublishedWorkflow, Run
+from wfdash.catalog import ASKING, Entry
+from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS = 60.0
-FORGET = timedelta(days=1)
-"""What no worker had for so long is removed by one that publishes."""
 
 
 async def publish_until(stopping: asyncio.Event, serving: Serving) -> None:
@@ -46,7 +45,8 @@ def publish(entries: Iterable[Entry], *, begins: bool) -> None:
 
     A worker that does not begin replaces only what no other one has any more. Two queries and the writes.
     """
-    mine = {row.workflow: row for row in map(_row, entries) if row is not None}
+    # Every server has the workflow with which programs ask people, unless its own setting forbids it.
+    mine = {entry.name: _row(entry) for entry in entries if entry.source != ASKING}
     known = {row.workflow: row for row in PublishedWorkflow.objects.filter(workflow__in=mine).defer("document")}
     alive = {pair for one in served() for pair in (one or {}).items()}
     written = [
@@ -63,16 +63,18 @@ def publish(entries: Iterable[Entry], *, begins: bool) -> None:
         )
         now = database_now()
         PublishedWorkflow.objects.filter(workflow__in=mine).update(seen=now)
-        PublishedWorkflow.objects.filter(seen__lt=now - FORGET).delete()
+        gone = PublishedWorkflow.objects.filter(seen__lt=now - UNSERVED)
+        # As long as there are runs their secrets are masked by it.
+        gone.exclude(Exists(Run.objects.filter(workflow=OuterRef("workflow")))).delete()
 
 
-def _row(entry: Entry) -> PublishedWorkflow | None:
-    published = Published(description=entry.description, secrets=tuple(sorted(entry.secrets)))
+def _row(entry: Entry) -> PublishedWorkflow:
+    secrets = tuple(sorted(entry.secrets))
     try:
-        document, digest = document_of(published)
+        document, digest = document_of(Published(description=entry.description, secrets=secrets))
     except Unpublishable as error:
         log.error("Workflow %s is not published: %s", entry.name, error)
-        return None
+        document, digest = document_of(Published(description=None, secrets=secrets))
     return PublishedWorkflow(
         workflow=entry.name, version=entry.description.version, hash=digest, document=document, seen=database_now()
     )
