@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from checkpoints.models import ServiceAccount
 from tests import people
+from wfdash.live.authorization import read_viewer
 from wfdash.signin import sessions
 from wfdash.signin.session_user import SignedInUser
 from wfdash.signin.sessions import SessionStore, stored_key
@@ -66,6 +67,16 @@ def test_the_second_page_reads_session_and_user_in_one_query(ana: Client) -> Non
     (together,) = about_people(ana)
     assert "session_data" in together
     assert who(ana) == "ana"
+
+
+def test_a_socket_reads_session_and_user_in_one_query_too(ana: Client) -> None:
+    cookie = f"sessionid={ana.cookies['sessionid'].value}".encode()
+    for statements in (2, 1):
+        with CaptureQueriesContext(connection) as seen:
+            found = read_viewer({"headers": [(b"cookie", cookie)]})
+        assert found is not None
+        assert found.name == "ana"
+        assert len([one for one in seen if "session" in one["sql"] or "is_active" in one["sql"]]) == statements
 
 
 def test_whose_session_it_is_says_the_session_alone(ana: Client) -> None:

@@ -13,7 +13,8 @@ from django.utils.functional import SimpleLazyObject
 
 from checkpoints.models.user_model import User
 
-_read: ContextVar[User | None] = ContextVar("wfdash_read_with_session", default=None)
+_session: ContextVar[Any] = ContextVar("wfdash_session", default=None)
+"""The session that is being looked at."""
 
 
 class SignedInUser(AuthenticationMiddleware):
@@ -31,17 +32,16 @@ def user_of(request: HttpRequest) -> User | AnonymousUser:
     """
     given: Any = request
     if not hasattr(given, "_cached_user"):
-        request.session.is_empty()  # reads it
-        token = _read.set(getattr(request.session, "user_row", None))
+        token = _session.set(request.session)
         try:
             given._cached_user = get_user(request)
         finally:
-            _read.reset(token)
+            _session.reset(token)
     found: User | AnonymousUser = given._cached_user
     return found
 
 
 def read_with_session(user_id: Any) -> User | None:
     """Return this user if the session that is being looked at was read together with them."""
-    user = _read.get()
+    user: User | None = getattr(_session.get(), "user_row", None)
     return user if user is not None and user.pk == user_id else None
