@@ -121,6 +121,18 @@ def test_an_examination_that_fails_does_not_keep_the_others_from_looking() -> No
     assert (failed.check, failed.found) == ("living room", "cannot be examined: PermissionError: may not look")
 
 
+def test_an_archive_that_holds_up_the_removal_of_old_runs_is_found(settings: Any, tmp_path: Path) -> None:
+    settings.WFDASH_ARCHIVE, settings.WFDASH_KEEP_RUNS = str(tmp_path / "archive"), 90
+    assert "is not there" in problems([*growth.archive()])["archive"]
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive").chmod(0o777)
+    assert "every user of this machine can write" in problems([*growth.archive()])["archive"]
+    (tmp_path / "archive").chmod(0o700)
+    assert [one.severity for one in growth.archive()] == [Severity.OK]
+    settings.WFDASH_KEEP_RUNS = None
+    assert [*growth.archive()] == []
+
+
 def test_a_data_directory_that_others_can_read_and_an_address_no_one_reaches_are_problems(
     settings: Any, tmp_path: Path
 ) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from datetime import timedelta
 from pathlib import Path
 
+from django.conf import settings
 from django.db.models import Min
 
 from checkpoints.database.alias import connection
@@ -121,7 +124,30 @@ def kept_runs() -> Findings:
         yield ok("retention", f"{text}; ended ones are kept: {rules}")
 
 
-EXAMINATIONS: tuple[Examine, ...] = (tables, vacuum, sqlite_file, kept_runs)
+def archive() -> Findings:
+    """See whether old runs can be archived, without which none is removed."""
+    if not settings.WFDASH_ARCHIVE or not current_rules():
+        return
+    folder = Path(settings.WFDASH_ARCHIVE)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        yield problem(
+            "archive",
+            f"{folder} is not there, or this user cannot write to it",
+            why="No old run is removed as long as it cannot be archived.",
+            remedy="Mount or make the folder, for the user that workers run as.",
+        )
+    elif folder.stat().st_mode & stat.S_IWOTH:
+        yield problem(
+            "archive",
+            f"every user of this machine can write to {folder}",
+            why="Who makes the file of a day before wfdash does owns it, and reads the runs in it.",
+            remedy=f"chmod o-w {folder}",
+        )
+    else:
+        yield ok("archive", f"old runs are written to {folder}")
+
+
+EXAMINATIONS: tuple[Examine, ...] = (tables, vacuum, sqlite_file, kept_runs, archive)
 
 
 def _pragma(cursor: object, name: str) -> int:
