@@ -72,7 +72,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from checkpoints.config import CheckpointConfig
 from wfdash.installation.data_directory import keep_private, make_private
@@ -80,6 +80,7 @@ from wfdash.installation.data_files import folder_of
 from wfdash.installation.database import read_database
 from wfdash.installation.defaults import ENGINES
 from wfdash.installation.environment import (
+    address_parts,
     env_address,
     env_choice,
     env_count,
@@ -143,7 +144,7 @@ def _is_app(name: str) -> bool:
 
 def mail(url: str) -> dict[str, Any]:
     """Return Django's mail settings for an address; without one, mail is discarded."""
-    parts = urlsplit(url)
+    parts = address_parts("WFDASH_MAIL", url)
     if not url or parts.scheme == "console":
         name = "console" if url else "dummy"
         return {"EMAIL_BACKEND": f"django.core.mail.backends.{name}.EmailBackend"}

@@ -36,6 +36,9 @@ def test_a_broker_is_used_where_its_address_is_set(settings) -> None:
     assert isinstance(current_hints(), BrokeredHints)
     with pytest.raises(ValueError, match="set WFDASH_BROKER"):
         hints_of("celery", on_postgres=True)
+    with pytest.raises(ValueError, match="WFDASH_BROKER is no address") as refusal:
+        hints_of("celery", on_postgres=True, broker="amqp://wfdash:half/rest@h/")
+    assert "half" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(("value", "extra"), [("procrastinate", "cluster"), ("celery", "celery")])

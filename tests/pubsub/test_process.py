@@ -111,8 +111,14 @@ def test_what_carries_signals_follows_the_database_unless_set(value, on_postgres
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("postgres", "WFDASH_DATABASE"), ("yes", "postgres, off, or redis"), ("redis:/host", "must be")],
+    [
+        ("postgres", "WFDASH_DATABASE"),
+        ("yes", "postgres, off, or redis"),
+        ("redis:/host", "must be"),
+        ("redis://:half/rest@host/0", "WFDASH_SIGNALS is no address: write / . # of its password as %2F"),
+    ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused_with_what_could_be(value, words) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as refusal:
         signals_of(value, on_postgres=False)
+    assert "half" not in str(refusal.value)

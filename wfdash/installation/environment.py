@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -112,6 +113,17 @@ def env_networks(name: str) -> list[Network]:
         raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
 
 
+def address_parts(name: str, url: str) -> SplitResult:
+    """Return the parts of an address. ``ValueError``, which quotes nothing of it, if it cannot be read."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read from the text only now
+    except ValueError:
+        words = "write / ? # of its password as %2F %3F %23, and its port as digits"
+        raise ValueError(f"{name} is no address: {words}") from None
+    return parts
+
+
 REDIS = ("redis://", "rediss://", "unix://")
 
 
@@ -122,6 +134,7 @@ def signals_of(value: str, *, on_postgres: bool) -> str:
     if value.startswith(REDIS):
         if not _is_installed("redis"):
             raise ValueError("WFDASH_SIGNALS is the address of a Redis, which needs: pip install 'wfdash[redis]'")
+        address_parts("WFDASH_SIGNALS", value)
         return value
     if value not in {"", "off", "postgres"}:
         # Not the value: it may hold a password.
@@ -147,6 +160,7 @@ def hints_of(value: str, *, on_postgres: bool, broker: str = "") -> str:
         raise ValueError(f"WFDASH_HINTS is {value}, which is not installed: pip install 'wfdash[{extra}]'")
     if value == "celery" and "://" not in broker:
         raise ValueError("WFDASH_HINTS is celery: set WFDASH_BROKER to the broker's address, as redis:// or amqp://")
+    address_parts("WFDASH_BROKER", broker)
     return value
 
 
