@@ -179,7 +179,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["run", "n"], name="audit_by_run"),
             models.Index(fields=["actor", "n"], name="audit_by_actor"),
             models.Index(fields=["workflow", "n"], name="audit_by_workflow"),
-            models.Index(fields=["request", "n"], condition=Q(request__gt=""), name="audit_by_request"),
+            models.Index(fields=["request", "n"], name="audit_by_request"),
         ]
 
     def __str__(self) -> str:

@@ -172,7 +172,7 @@ def test_what_waits_the_longest_comes_first_with_its_address(as_, run, question)
 
 
 def test_runs_are_counted_by_state_with_the_address_of_their_list(as_, run):
-    make_run(phase="failed")
+    make_run(phase="failed", finished=people.THEN)
     make_run(phase="completed")
     page = as_("otto").get(f"/numbers/?workflow={run.workflow}").content.decode()
     assert f"/runs/?q={quote('status:failed')}+{quote('workflow:' + run.workflow)}" in page
@@ -200,7 +200,7 @@ def test_however_much_happened_the_queries_are_as_many(as_, run, tally, django_a
     client = as_("otto")
     for n in range(30):
         tally(Measure.STEP, timedelta(hours=n), 1.0 + n, step=f"step{n}")
-        make_run(phase="failed")
+        make_run(phase="failed", finished=people.THEN)
         people.ask(run)
     with django_assert_max_num_queries(21):
         client.get("/numbers/?days=30")
