@@ -48,6 +48,14 @@ def test_a_list_is_read_page_by_page_and_no_further_than_wanted() -> None:
     assert served.got[1].url.params["q"] == "status:failed"
 
 
+def test_a_page_without_rows_that_was_not_looked_for_to_the_end_is_followed_by_the_next() -> None:
+    far = {"items": [], "next": "further", "reached": "2026-11-01T00:00:00Z"}
+    served = Served(
+        httpx.Response(200, json=far), httpx.Response(200, json={"items": [run_record(id="r1")], "next": ""})
+    )
+    assert [run.id for run in served.client().all_runs("-parcel")] == ["r1"]
+
+
 def test_waiting_ends_when_the_run_has_ended_or_a_person_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wfdash.client.drivers.time.sleep", lambda seconds: None)
     states = ["running", "waiting", "running", "failed"]

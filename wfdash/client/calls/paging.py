@@ -38,4 +38,6 @@ def pages(
 
 def _has_more(page: Mapping[str, Any]) -> bool:
     """Return whether to read the next page, also where this one is empty and says that there is more."""
-    return bool(page["more"]) if "more" in page else bool(page["items"]) and not page.get("ended")
+    return (
+        bool(page["more"]) if "more" in page else bool(page["items"] or page.get("reached")) and not page.get("ended")
+    )
