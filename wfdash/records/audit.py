@@ -26,10 +26,14 @@ class AuditRecord(ApiRecord):
 
 
 class AuditPage(ApiRecord):
-    """A page of the log, newest first; ``next`` is the cursor of the next page, empty at the end."""
+    """A page of the log, newest first; ``next`` is the cursor of the next page, empty at the end.
+
+    ``reached``: no index covers the filter, and only entries newer than this were scanned yet.
+    """
 
     items: list[AuditRecord]
     next: str = ""
+    reached: datetime | None = None
 
 
 class AuditDetail(AuditRecord):

@@ -34,10 +34,14 @@ class DecisionRecord(ApiRecord):
 
 
 class DecisionPage(ApiRecord):
-    """A page of decisions, the latest first; ``next`` is the cursor of the next page, empty at the end."""
+    """A page of decisions, the latest first; ``next`` is the cursor of the next page, empty at the end.
+
+    ``reached``: no index covers the filter, and only decisions later than this were scanned yet.
+    """
 
     items: list[DecisionRecord]
     next: str = ""
+    reached: datetime | None = None
 
 
 class ChosenRequest(Body):

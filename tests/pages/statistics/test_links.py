@@ -76,7 +76,7 @@ def listed(viewer: Viewer, href: str) -> int:
     link = urlsplit(html.unescape(href))
     text = dict(parse_qsl(link.query))["q"]
     if link.path == "/decisions/":
-        return queries.count_decisions(viewer, text)
+        return queries.count_decisions(viewer, text)[0]
     number, more = queries.count_found(viewer, text)
     assert not more
     return number

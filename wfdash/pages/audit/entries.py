@@ -14,7 +14,7 @@ from wfdash import actions, queries
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
-from wfdash.pages.site.list_page import flaws_of, search_context
+from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
 from wfdash.queries.audit.qualifiers import FILTER
@@ -46,13 +46,12 @@ def acts(request: HttpRequest) -> HttpResponse:
     viewer, place = viewer_of(request), read_address("audit", request.GET)
     context = search_context(place, FILTER)
     try:
-        found = queries.entries(viewer, place.q, cursor=request.GET.get("after", ""))
+        found = queries.entries(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
     except Invalid as error:
         return render(request, "audit/page.html", context | {"flaws": flaws_of(error)}, status=422)
     called = queries.titles_of(viewer, [row.run for row in found.items if row.run])
     context["rows"] = [(row, called.get(row.run or "", "")) for row in found.items]
-    context["older"] = place.url(after=found.next) if found.next else ""
-    return render(request, "audit/page.html", context)
+    return render(request, "audit/page.html", context | pages_context(place, found))
 
 
 @page("GET")

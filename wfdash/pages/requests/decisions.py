@@ -10,9 +10,9 @@ from wfdash import queries
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
-from wfdash.pages.site.list_page import flaws_of, search_context
+from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.queries.requests.decision_filter import FILTER
-from wfdash.queries.requests.decisions import MOST_COUNTED
+from wfdash.queries.requests.decisions import REACH
 from wfdash.rendering import render
 
 DECIDED = {
@@ -41,11 +41,13 @@ def decisions(request: HttpRequest) -> HttpResponse:
     viewer, place = viewer_of(request), read_address("decisions", request.GET)
     context: dict[str, Any] = search_context(place, FILTER) | {
         "quick": [(place.at(q=query).url(), label, place.q == query) for query, label in QUICK],
-        "most": MOST_COUNTED,
+        "most": REACH,
     }
     try:
-        found = queries.decisions(viewer, place.q, cursor=request.GET.get("after", ""))
-        context["number"] = queries.count_decisions(viewer, place.q)
+        found = queries.decisions(
+            viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far"))
+        )
+        context["number"], context["more"] = queries.count_decisions(viewer, place.q)
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
     titles = queries.titles()
@@ -53,5 +55,4 @@ def decisions(request: HttpRequest) -> HttpResponse:
         (row, titles.get(row.workflow, row.workflow), DECIDED[row.outcome], TONES.get(row.outcome, "cancelled"))
         for row in found.items
     ]
-    context["older"] = place.url(after=found.next) if found.next else ""
-    return render(request, "requests/decisions.html", context)
+    return render(request, "requests/decisions.html", context | pages_context(place, found))

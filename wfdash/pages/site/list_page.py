@@ -45,6 +45,15 @@ def flaws_of(error: Invalid) -> list[dict[str, str]]:
     return [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]
 
 
+def pages_context(place: ListAddress, found: queries.Page[Any]) -> dict[str, Any]:
+    """Return the links to what follows: to the next page, or on where only a part of the list was looked through."""
+    return {
+        "older": place.url(after=found.next) if found.next and found.reached is None else "",
+        "further": place.url(after=found.next, far="1") if found.reached else "",
+        "reached": found.reached,
+    }
+
+
 def views_context(viewer: Viewer, place: ListAddress) -> dict[str, Any]:
     """Return the saved views of a list, the one that is open, and whether the list has been changed since."""
     views = queries.views(viewer, place.page)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
+
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, HumanRequest, Run, Shown
@@ -18,11 +20,16 @@ from wfdash.catalog import secrets_of
 from wfdash.domain.hash_chain import CHAINED, CONTENT, masked_facts
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
+from wfdash.queries.search.conditions import edge_of
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.schemas.secrets import secret_names
 
 NEWEST = KeysetOrder(columns=("-n",))
+REACH = 50_000
+"""Entries looked through for one page, where no index leads to those that a filter finds."""
+FAR_REACH = 500_000
+"""Entries looked through when a person asks to look further."""
 NONE = frozenset[str]()
 
 
@@ -70,13 +77,28 @@ class Evidence:
     page: str
 
 
-def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50) -> Page[AuditRow]:
-    """Return one page of entries, newest first (one query). ``Invalid`` names the part of the filter that is wrong."""
-    rows, place = visible_entries(viewer).filter(filter_entries(viewer, text)), NEWEST.place(cursor)
-    rows = rows.filter(NEWEST.after(place)) if place else rows
+def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False) -> Page[AuditRow]:
+    """Return one page of entries, newest first (at most three queries). ``Invalid`` for an invalid filter.
+
+    No filter looks through more than ``REACH`` entries, ``FAR_REACH`` with ``far``: a page that found too few by then
+    says how far it came, and may be empty.
+    """
+    wanted, place = filter_entries(viewer, text), NEWEST.place(cursor)
+    after = NEWEST.after(place) if place else Q()
+    edge = _edge(wanted.along & after, FAR_REACH if far else REACH) if wanted.rest else None
+    rows = visible_entries(viewer).filter(wanted.whole, after, Q() if edge is None else Q(n__gte=edge))
     found = without_secrets([row_of(entry) for entry in rows.order_by(*NEWEST.columns)[: limit + 1]])
+    if edge is not None and len(found) <= limit:
+        reached = AuditEntry.objects.values_list("at", flat=True).get(n=edge)
+        return Page(items=tuple(found), next=NEWEST.cursor({"n": edge}), reached=reached)
     more = NEWEST.cursor(vars(found[limit - 1])) if len(found) > limit else ""
     return Page(items=tuple(found[:limit]), next=more)
+
+
+def _edge(along: Q, reach: int) -> int | None:
+    """Return the number of the last entry that is looked through, None if all are."""
+    found: int | None = edge_of(AuditEntry.objects.filter(along).order_by(*NEWEST.columns), "n", reach)
+    return found
 
 
 def entry(viewer: Viewer, n: int) -> AuditRow:

@@ -61,7 +61,7 @@ def exported_rows(viewer: Viewer, text: str) -> Iterator[list[AuditRow]]:
 
 
 def _matching(viewer: Viewer, text: str) -> QuerySet[AuditEntry]:
-    return visible_entries(viewer).filter(filter_entries(viewer, text))
+    return visible_entries(viewer).filter(filter_entries(viewer, text).whole)
 
 
 def _checked_count(rows: QuerySet[AuditEntry]) -> int:

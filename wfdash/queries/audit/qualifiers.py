@@ -11,7 +11,15 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import ACCOUNTS
 from wfdash.domain.search_attributes import moment_in
 from wfdash.queries.search.common_qualifiers import WORKFLOW
-from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, equals_or_begins, lies_in
+from wfdash.queries.search.conditions import (
+    FilterContext,
+    SplitCondition,
+    ToQ,
+    equals,
+    equals_or_begins,
+    lies_in,
+    split_condition,
+)
 from wfdash.queries.search.language import SIGNS, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier
 from wfdash.queries.search.suggestions import ListedValues, listed
@@ -20,6 +28,8 @@ from wfdash.queries.search.times import is_time, times_of
 MOST = 5000
 """The newest entries, of which those that a person may read give suggestions."""
 COLUMNS = ("actor", "verb", "workflow")
+LED = frozenset({"actor", "workflow", "run", "request"})
+"""Keys for a value of which an index has the entries, by their numbers."""
 
 
 def _actor(context: FilterContext, term: Term, value: str) -> Q:
@@ -100,9 +110,9 @@ def _own(viewer: Viewer, *, whole: bool = False) -> Q:
     return own & viewer.reach() & ~Q(workflow="") if reads else Q(pk__in=[])
 
 
-def filter_entries(viewer: Viewer, text: str) -> Q:
+def filter_entries(viewer: Viewer, text: str) -> SplitCondition:
     """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
-    return condition_of(FILTER, viewer, text, _word)
+    return split_condition(FILTER, viewer, text, _word, LED)
 
 
 def audit_suggestions(viewer: Viewer) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.requests.qualifiers import KIND, in_names
 from wfdash.queries.search.common_qualifiers import WORKFLOW
-from wfdash.queries.search.conditions import FilterContext, ToQ, condition_of, equals, lies_in
+from wfdash.queries.search.conditions import FilterContext, SplitCondition, ToQ, equals, lies_in, split_condition
 from wfdash.queries.search.json_names import NamesAny, NamesBeyond, NamesEmpty
 from wfdash.queries.search.language import SIGNS, Term
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier
@@ -24,6 +24,8 @@ from wfdash.queries.search.times import is_time, times_of
 MOST = 2000
 """The latest decisions, from which suggestions are taken."""
 COLUMNS = ("workflow", "step", "kind", "by")
+LED = frozenset({"answered"})
+"""The key whose times an index has the decisions of."""
 ANSWERED = Q(answered__isnull=False) & FOR_PEOPLE
 BY_DEADLINE = Q(answer__by__isnull=True)
 VERDICTS = {"approved": "approve", "edited": "edit", "rejected": "reject"}
@@ -49,9 +51,9 @@ def reversed_later() -> Q:
     return Q(Exists(undone)) | Q(Exists(again))
 
 
-def filter_decisions(viewer: Viewer, text: str) -> Q:
+def filter_decisions(viewer: Viewer, text: str) -> SplitCondition:
     """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
-    return condition_of(FILTER, viewer, text, in_names)
+    return split_condition(FILTER, viewer, text, in_names, LED)
 
 
 def decision_suggestions(viewer: Viewer) -> dict[str, Any]:

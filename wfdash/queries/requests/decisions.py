@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import current_encryptor
@@ -14,12 +14,15 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
 from wfdash.queries.requests.decision_filter import ANSWERED, filter_decisions, outcome, reversed_later
 from wfdash.queries.run_names import title_in
+from wfdash.queries.search.conditions import SplitCondition, edge_of
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.unreadable import subject_in
 
 LATEST = KeysetOrder(columns=("-place", "-id"))
-MOST_COUNTED = 20_000
-"""Decisions are counted up to this number."""
+REACH = 20_000
+"""Decisions looked through for one page, and to count them: the latest of the time that a filter names."""
+FAR_REACH = 200_000
+"""Decisions looked through when a person asks to look further."""
 FIELDS = ("id", "run_id", "workflow", "step", "kind", "created", "place", "verdict", "subject", "outcome", "reversed")
 NAMES = ("title", "own_title", "summary")
 
@@ -47,25 +50,54 @@ class DecisionRow:
         return max(self.answered - self.created, timedelta())
 
 
-def decisions(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50) -> Page[DecisionRow]:
-    """Return one page of decisions, the latest first (one query). ``Invalid`` for an invalid filter."""
-    rows, place = HumanRequest.objects.filter(_found(viewer, text)).annotate(place=F("answered")), LATEST.place(cursor)
-    rows = rows.filter(answered__lte=place["place"]).filter(LATEST.after(place)) if place else rows
-    named = rows.annotate(outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict"))
+def decisions(
+    viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False
+) -> Page[DecisionRow]:
+    """Return one page of decisions, the latest first (at most two queries). ``Invalid`` for an invalid filter.
+
+    No filter looks through more than ``REACH`` of them, ``FAR_REACH`` with ``far``: a page that found too few by then
+    says how far it came, and may be empty.
+    """
+    wanted, place = filter_decisions(viewer, text), LATEST.place(cursor)
+    listed = HumanRequest.objects.annotate(place=F("answered"))
+    listed = listed.filter(LATEST.after(place), answered__lte=place["place"]) if place else listed
+    edge = _edge(listed.filter(wanted.along), FAR_REACH if far else REACH) if wanted.rest else None
+    named = listed.filter(_found(viewer, wanted), _until(edge)).annotate(
+        outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
+    )
     card = ("card",) if current_encryptor().active else ()
     fields = (*FIELDS, *(f"run__{name}" for name in NAMES), *card)
     found = list(named.order_by("-answered", "-id").values(*fields)[: limit + 1])
     more = LATEST.cursor(found[limit - 1]) if len(found) > limit else ""
-    return Page(items=tuple(_row(viewer, values) for values in found[:limit]), next=more)
+    items = tuple(_row(viewer, values) for values in found[:limit])
+    if edge is not None and not more:
+        # Before every id.
+        return Page(items=items, next=LATEST.cursor({"place": edge, "id": ""}), reached=edge)
+    return Page(items=items, next=more)
 
 
-def count_decisions(viewer: Viewer, text: str = "") -> int:
-    """Return how many decisions a filter finds, at most ``MOST_COUNTED`` (one query)."""
-    return HumanRequest.objects.filter(_found(viewer, text)).order_by()[:MOST_COUNTED].count()
+def count_decisions(viewer: Viewer, text: str = "") -> tuple[int, bool]:
+    """Return how many decisions a filter finds among ``REACH``, and whether there may be more (two queries)."""
+    wanted = filter_decisions(viewer, text)
+    edge = _edge(HumanRequest.objects.filter(wanted.along), REACH) if wanted.rest else None
+    rows = HumanRequest.objects.filter(_found(viewer, wanted), _until(edge)).order_by()
+    number = rows[: REACH + 1].count()
+    return min(number, REACH), number > REACH or edge is not None
 
 
-def _found(viewer: Viewer, text: str) -> Q:
-    return ANSWERED & viewer.scope("see") & filter_decisions(viewer, text)
+def _edge(rows: QuerySet[HumanRequest], reach: int) -> datetime | None:
+    """Return when the last decision that is looked through was answered, None if all are looked through."""
+    answered = rows.filter(answered__isnull=False).order_by("-answered", "-id")
+    found: datetime | None = edge_of(answered, "answered", reach)
+    return found
+
+
+def _until(edge: datetime | None) -> Q:
+    return Q() if edge is None else Q(answered__gte=edge)
+
+
+def _found(viewer: Viewer, wanted: SplitCondition) -> Q:
+    return ANSWERED & viewer.scope("see") & wanted.whole
 
 
 def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRow:

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
@@ -30,17 +30,47 @@ ToQ = Callable[[FilterContext, Term, str], Q]
 """Returns the condition of one value of a term."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitCondition:
+    """The condition of a filter. ``along``: an index has just these rows, in the order of the list; ``rest``: what is
+    asked of each of them.
+    """
+
+    along: Q
+    rest: Q
+
+    @property
+    def whole(self) -> Q:
+        """The condition of the filter."""
+        return self.along & self.rest
+
+
 def condition_of(known: ListFilter[ToQ, Any], viewer: Viewer, text: str, word: Callable[[str], Q]) -> Q:
     """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
-    wanted, context, found = known.parse(text), FilterContext(viewer=viewer), Q()
+    return split_condition(known, viewer, text, word, frozenset()).whole
+
+
+def split_condition(
+    known: ListFilter[ToQ, Any], viewer: Viewer, text: str, word: Callable[[str], Q], led: frozenset[str]
+) -> SplitCondition:
+    """Return the condition of a filter text, where an index leads to a value of the keys ``led``. ``Invalid``."""
+    wanted, context, along, found = known.parse(text), FilterContext(viewer=viewer), Q(), Q()
     for term in wanted.terms:
         one = reduce(or_, (known[term.key].condition(context, term, value) for value in term.values))
-        found &= ~one if term.negated else one
+        if term.key in led and not term.negated and len(term.values) == 1 and not term.values[0].endswith("*"):
+            along &= one
+        else:
+            found &= ~one if term.negated else one
     for text_ in wanted.words:
         found &= word(text_)
     for text_ in wanted.unwanted:
         found &= ~word(text_)
-    return found
+    return SplitCondition(along=along, rest=found)
+
+
+def edge_of(rows: QuerySet[Any, Any], column: str, reach: int) -> Any:
+    """Return a column of the row before which ``reach`` rows come; None if there are not so many (one query)."""
+    return rows.values_list(column, flat=True)[reach : reach + 1].first()
 
 
 def equals(column: str) -> ToQ:

@@ -20,7 +20,7 @@ from wfdash.pages.runs.listing.fields import FieldCell, cells_of, field_columns,
 from wfdash.pages.runs.listing.tabs import mine_of, tabs_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, DURATIONS, RunsAddress, address_in, known_columns, read_runs_address
-from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
+from wfdash.pages.site.list_page import flaws_of, open_view, pages_context, search_context, views_context
 from wfdash.pages.site.looks import looks_of
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
@@ -192,9 +192,7 @@ def _list_context(
         return context | {"flaws": flaws_of(error)}
     return context | {
         "rows": listed_runs(viewer, found.items, fields),
-        "older": place.url(after=found.next) if found.next and found.reached is None else "",
-        "further": place.url(after=found.next, far="1") if found.reached else "",
-        "reached": found.reached,
+        **pages_context(place, found),
         "whole": not found.next and not cursor,
     }
 
