@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -81,7 +82,7 @@ class BoundRecorder:
         self._woken.set()
 
     async def _woken_or_polled(self) -> None:
-        try:
-            await asyncio.wait_for(self._woken.wait(), self._poll)
-        except TimeoutError:
-            return
+        # Not by asyncio.wait_for: before Python 3.12 it loses a cancellation that comes as the event is set.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._poll):
+                await self._woken.wait()

@@ -67,3 +67,15 @@ async def test_a_lost_bell_only_costs_time() -> None:
     await asyncio.sleep(0)
     await storage.answer(run, RequestKey("a"), 1)
     assert list(await asyncio.wait_for(waiting, 60)) == ["a"]
+
+
+async def test_waiting_ends_if_it_is_cancelled_as_it_is_woken() -> None:
+    storage = MemoryStorage()
+    recorder = BoundRecorder(storage, await parked(storage, "a"), poll=60)
+    waiting = asyncio.create_task(recorder.answers())
+    await asyncio.sleep(0.001)
+    recorder.wake()
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting}, timeout=5)
+    assert waiting.cancelled()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable
 
@@ -15,6 +14,7 @@ from checkpoints.database.storage import write
 from checkpoints.models import PublishedWorkflow, Run
 from wfdash.catalog import ASKING, Entry
 from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
+from wfdash.installation.stopping import waited
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.serving import Serving
 
@@ -34,8 +34,7 @@ async def publish_until(stopping: asyncio.Event, serving: Serving) -> None:
                 begins = False
             except Exception:
                 log.exception("Could not publish the workflows of this worker; retrying")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), PUBLISH_SECONDS)
+            await waited(stopping, PUBLISH_SECONDS)
     finally:
         await thread.aclose(wait=False)
 
