@@ -13,17 +13,27 @@ from checkpoints.models import WorkerBeat
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker without a heartbeat for so long counts as gone; heartbeats come every few seconds."""
 
+MOST = 1000
+"""Workers that one looks at."""
+
 
 def living(now: datetime) -> QuerySet[WorkerBeat]:
     """Return the rows of live workers. ``now``: the database's time."""
     return WorkerBeat.objects.filter(seen__gt=now - HEARTBEAT_TIMEOUT)
 
 
-def served(*, but: str = "") -> list[Mapping[str, str] | None]:
-    """Return workflow -> version of what each live worker claims, None where it does not say; without the worker
-    ``but`` (two queries).
+def others(worker: str) -> tuple[list[str], list[Mapping[str, str] | None]]:
+    """Return the names of other workers, also of those that may have ended, and what each of them that lives claims
+    (two queries).
     """
-    return list(living(database_now()).exclude(pk=but).values_list("serves", flat=True))
+    since = database_now() - HEARTBEAT_TIMEOUT
+    rows = list(WorkerBeat.objects.order_by().exclude(pk=worker).values_list("pk", "seen", "serves")[:MOST])
+    return [name for name, _, _ in rows], [serves for _, seen, serves in rows if seen > since]
+
+
+def served() -> list[Mapping[str, str] | None]:
+    """Return workflow -> version of what each live worker claims, None where it does not say (two queries)."""
+    return list(living(database_now()).values_list("serves", flat=True))
 
 
 def served_workflows() -> frozenset[str] | None:

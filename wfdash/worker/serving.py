@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from checkpoints.claims.holder import is_gone
 from checkpoints.claims.renewal import boottime
-from checkpoints.database.living_workers import served
+from checkpoints.database.living_workers import others
 from checkpoints.storage import Serves
 from wfdash import catalog
 from wfdash.worker.version_holds import in_thread
@@ -44,6 +45,7 @@ class Serving:
         """Workflow and version -> when another worker had it."""
         self._left: frozenset[tuple[str, str]] = frozenset()
         """Workflows and versions from which nothing leads to what is loaded here, as the first of their runs showed."""
+        self._others: Sequence[str] = ()
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
@@ -82,9 +84,17 @@ class Serving:
 
     def look(self) -> None:
         """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
-        others, now = served(but=self._worker), self._clock()
-        self._elsewhere = [pair for one in others for pair in (one or {}).items()]
+        (self._others, loaded), now = others(self._worker), self._clock()
+        self._elsewhere = [pair for one in loaded for pair in (one or {}).items()]
         self._seen.update(dict.fromkeys(self._elsewhere, now))
+
+    def ended(self) -> list[str]:
+        """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
+        return [name for name in self._others if is_gone(name)]
+
+    def forget(self, worker: str) -> None:
+        """Do not return that worker again."""
+        self._others = [name for name in self._others if name != worker]
 
     @property
     def looked(self) -> bool:

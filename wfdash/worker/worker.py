@@ -132,7 +132,7 @@ class Worker:
         )
         if self._among_others:
             loops["publish"] = partial(publish_until, serving=self._serving)
-        loops["dead workers"] = partial(end_dead_until, storage=self._storage)
+        loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.test import Client
 
+from checkpoints.database import living_workers
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import last_id, settled_id
 from checkpoints.models.user_model import User
@@ -28,7 +29,7 @@ from wfdash.queries.runs.listing import RUN_SORTS
 from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics import readiness
-from wfdash.worker.jobs import dead_workers, due_work, outbox, sweeps
+from wfdash.worker.jobs import due_work, outbox, sweeps
 from wfdash.worker.retention import cancelled_since
 
 LISTS: dict[str, tuple[ListFilter[Any, Any], str, Callable[[Viewer, str], Any]]] = {
@@ -106,7 +107,7 @@ def do_jobs(recorder: Recorder) -> None:
         "look": due_work.look,
         "outbox": outbox.due_bundles,
         "lateness": lambda: readiness.lateness(now),
-        "dead workers": dead_workers.find_dead,
+        "other workers": lambda: living_workers.others("w"),
         "cancelled runs": lambda: cancelled_since(now - timedelta(days=1)),
         "old runs": RunRemover().remove_next,
         "last event": lambda: (last_id(), settled_id()),

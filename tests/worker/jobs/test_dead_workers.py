@@ -13,8 +13,8 @@ from checkpoints.claims.holder import is_gone, process_name, start_time
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
 from wfdash import actions
-from wfdash.worker.jobs.dead_workers import find_dead
 from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker.serving import Serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,7 +35,11 @@ def test_only_workers_that_have_certainly_ended_are_found() -> None:
     within_a_server = f"home-0123:{dead}"
     for name in (dead, within_a_server, *living, f"home-0123:{process_name()}abcdef"):
         start_heartbeat(name)
-    assert sorted(find_dead()) == sorted([dead, within_a_server])
+    serving = Serving(living[0])
+    serving.look()
+    assert sorted(serving.ended()) == sorted([dead, within_a_server])
+    serving.forget(dead)
+    assert serving.ended() == [within_a_server]
 
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """Ends the claims of workers on this machine that were killed: their runs need not wait until those expire.
 
-A worker of which that is not certain (on another machine, in another container) counts as alive.
+A worker of which that is not certain (on another machine, in another container) counts as alive. Which workers there
+are is read with each heartbeat: the database is not asked each second.
 """
 
 from __future__ import annotations
@@ -8,47 +9,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Any
 
-from django.db.models import QuerySet
-
-from checkpoints.claims.holder import is_gone
-from checkpoints.database.compiled import compiled
 from checkpoints.database.storage import DatabaseStorage
-from checkpoints.models import WorkerBeat
 from wfdash.installation.stopping import waited
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.heartbeat import stop_heartbeat
+from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 
 
-async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage) -> None:
+async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serving: Serving) -> None:
     """Look for them each second until stopped."""
     thread = DbThread("wfdash-dead-workers")
     try:
         while not stopping.is_set():
             try:
-                for worker in await thread.call(find_dead):
+                for worker in await thread.call(serving.ended):
                     await storage.expire_claims(worker_prefix=worker)
                     await thread.call(partial(forget_dead, worker))
+                    serving.forget(worker)
             except Exception:
                 log.exception("Could not look for workers that have ended; retrying")
             await waited(stopping, LOOK_SECONDS)
     finally:
         await thread.aclose(wait=False)
-
-
-def find_dead() -> list[str]:
-    """Return the names of workers that ended without a word and ran on this machine (one small query)."""
-    return [name for (name,) in _known().rows() if is_gone(name)]
-
-
-@compiled
-def _known() -> QuerySet[Any, Any]:
-    return WorkerBeat.objects.order_by().values_list("pk")[:1000]
 
 
 def forget_dead(worker: str) -> None:

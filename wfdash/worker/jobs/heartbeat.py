@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
@@ -30,30 +31,33 @@ async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callabl
     """
     thread = DbThread("wfdash-heartbeat")
     try:
-        await _try(thread, lambda: start_heartbeat(worker, serving.loaded()))
+        await _try(lambda: thread.call(partial(start_heartbeat, worker, serving.loaded())))
         while not stopping.is_set():
-            await _try(thread, lambda: _record(worker, driving(), serving))
+            await _try(lambda: thread.repeat(partial(_record, worker, driving(), serving)))
             await waited(stopping, HEARTBEAT_SECONDS)
         while True:
-            await _try(thread, lambda: record_heartbeat(worker, runs=driving(), serves={}))
+            await _try(lambda: thread.repeat(partial(record_heartbeat, worker, runs=driving(), serves={})))
             await asyncio.sleep(HEARTBEAT_SECONDS)
     finally:
         # A database that is away must not hold up the end.
-        await _try(thread, lambda: stop_heartbeat(worker), patience=END_SECONDS)
+        await _try(lambda: thread.call(partial(stop_heartbeat, worker)), patience=END_SECONDS)
         await thread.aclose(wait=False)
 
 
-async def _try(thread: DbThread, call: Callable[[], None], patience: float | None = None) -> None:
+async def _try(call: Callable[[], Awaitable[None]], patience: float | None = None) -> None:
     try:
-        await asyncio.wait_for(thread.call(call), patience)
+        async with asyncio.timeout(patience):
+            await call()
     except Exception:
         log.exception("Could not say how this worker is; retrying")
 
 
 def _record(worker: str, runs: int, serving: Serving) -> None:
-    late = readiness.lateness(database_now())
-    record_heartbeat(worker, runs=runs, late=round(max(late.values(), default=0.0), 3), serves=serving.loaded())
-    serving.look()
+    """Say how it is and look at the others: in one transaction, as every worker of a cluster does this."""
+    with write():
+        late = readiness.lateness(database_now())
+        record_heartbeat(worker, runs=runs, late=round(max(late.values(), default=0.0), 3), serves=serving.loaded())
+        serving.look()
 
 
 def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> None:
