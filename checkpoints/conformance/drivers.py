@@ -70,6 +70,10 @@ async def suspects_are_found_and_taken_apart_from_the_others(world: JournalWorld
     assert innocent not in await world.storage.due(limit=10_000, suspect=True)
     assert run not in await world.storage.due(limit=10_000, suspect=False)
     assert innocent in await world.storage.due(limit=10_000, suspect=False)
+    found = await world.storage.look(suspects=10_000)
+    assert found.is_any_due
+    assert run in found.suspects
+    assert innocent not in found.suspects
     assert await world.storage.claim(run, worker="third", ttl=5, suspects=False) is None
     claim = await world.storage.claim(run, worker="third", ttl=5)
     assert claim is not None

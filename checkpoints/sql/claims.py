@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -51,6 +52,21 @@ class Renewals(NamedTuple):
 
     lost: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
+
+
+class DueLook(NamedTuple):
+    """What a worker finds that looks whether there is something to do."""
+
+    now: datetime
+    """The database's time, aware, UTC."""
+    expiry: datetime | None = None
+    """When the next claim expires, of any worker, unless it is renewed; None without one."""
+    wake: datetime | None = None
+    """When the next run is to wake; None without one."""
+    is_any_due: bool = False
+    """Whether there is a run to claim that is no suspect."""
+    suspects: tuple[RunId, ...] = ()
+    """Runs to claim that may kill their workers."""
 
 
 class FreeRun(NamedTuple):
@@ -284,6 +300,18 @@ class ClaimScripts(ReadScripts):
         find = select_due(self.dialect, suspect=suspect, lock=False, scope=scope)
         (rows,) = yield [(find, (*(*scoped, limit) * 3, limit))]
         return [RunId(id_) for (id_,) in rows]
+
+    def look(self, suspects: int, serves: Serves | None) -> Script[DueLook]:
+        """Return what a worker finds that looks whether there is something to do."""
+        scope, scoped = scope_of((yield from self._with_places(serves)))
+        finds = [
+            (select_due(self.dialect, suspect=suspect, lock=False, scope=scope), (*(*scoped, limit) * 3, limit))
+            for suspect, limit in ((False, 1), (True, suspects))
+        ]
+        # The clock last: it is right when the answer comes.
+        due, found, (times,) = yield [*finds, (self.sql.clock, ())]
+        now, expiry, wake = map(self.dialect.time, times)
+        return DueLook(now, expiry, wake, bool(due), tuple(RunId(id_) for (id_,) in found))
 
     def expire(self, prefix: str) -> Script[None]:
         """End the claims of workers by the start of their names."""

@@ -153,11 +153,6 @@ class ReadScripts:
         (rows,) = yield [(self.sql.past_answers, (run,))]
         return {RequestKey(row[1]): self._answer(*row) for row in rows}
 
-    def clock(self) -> Script[tuple[datetime, datetime | None]]:
-        """Return the database's time, and when the next claim expires."""
-        ((now, expiry),) = (yield [(self.sql.clock, ())])[0]
-        return self.dialect.time(now), self.dialect.time(expiry)
-
     def _document(self, text: str | None, *row: str) -> Any:
         """Return the document that a row stores as text, None where it is null. ``Damaged``, ``Locked``."""
         return None if text is None else loads(self.encryptor.decrypt_document(text, *row))

@@ -213,7 +213,10 @@ class Statements:
             "SELECT kind, step, data, seq, at FROM checkpoints_event WHERE run_id=? AND seq > ? ORDER BY seq LIMIT ?"
         )
         self.now = say("SELECT {now}")
-        self.clock = say("SELECT {now}, (SELECT min(expires) FROM checkpoints_claim WHERE expires > {now})")
+        self.clock = say(
+            "SELECT {now}, (SELECT min(expires) FROM checkpoints_claim WHERE expires > {now}),"
+            " (SELECT min(wake_at) FROM checkpoints_run WHERE wake_at > {started})"
+        )
 
     def _pruning(self, dialect: Dialect) -> None:
         say = dialect.sql

@@ -30,7 +30,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
-from checkpoints.sql.claims import ClaimedRun, renew_until_sure
+from checkpoints.sql.claims import ClaimedRun, DueLook, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
@@ -82,20 +82,20 @@ class SqlStorage(ABC):
             await self._database.aclose_loop()
 
     def now(self) -> datetime:
-        """Return the database's time, aware, UTC; this machine's until ``sync_clock`` was awaited."""
+        """Return the database's time, aware, UTC; this machine's until ``look`` was awaited."""
         if self._clock is None:
             return datetime.now(UTC)
         read_at, theirs = self._clock
         return theirs + timedelta(seconds=time.monotonic() - read_at)
 
-    async def sync_clock(self) -> datetime | None:
-        """Read the database's time; ``now()`` follows it from then on, whatever this machine's clock does.
+    async def look(self, *, suspects: int = 0, serves: Serves | None = None) -> DueLook:
+        """Read in one transaction whether there is something to do for a worker; at most so many ``suspects``.
 
-        Returns when the next claim expires, of any worker, unless it is renewed; None without one.
+        ``now()`` follows the database's time from then on, whatever this machine's clock does.
         """
-        theirs, expiry = await self._read(lambda s: s.clock())
-        self._clock = time.monotonic(), theirs
-        return expiry
+        found = await self._read(lambda s: s.look(suspects, serves))
+        self._clock = time.monotonic(), found.now
+        return found
 
     # CheckpointStorage
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from threading import Event
+from types import SimpleNamespace
+
 import pytest
 
 from tests.hints.conftest import NEEDS
@@ -7,11 +10,22 @@ from wfdash.hints import current_hints
 from wfdash.hints.brokered import BrokeredHints
 from wfdash.hints.signalled import SignalledHints
 from wfdash.installation.environment import hints_of
+from wfdash.pubsub.process import signals
 
 
 def test_signals_are_the_default() -> None:
     assert isinstance(current_hints(), SignalledHints)
     assert hints_of("", on_postgres=False) == ""
+
+
+def test_not_all_hints_are_heard_while_signals_are_off_or_their_connection_is_lost(monkeypatch) -> None:
+    hints, listening = SignalledHints(), Event()
+    monkeypatch.setattr(signals, "transport", None)
+    assert not hints.are_all_heard, "off"
+    monkeypatch.setattr(signals, "transport", SimpleNamespace(listening=listening))
+    assert not hints.are_all_heard, "lost"
+    listening.set()
+    assert hints.are_all_heard
 
 
 @NEEDS

@@ -224,7 +224,7 @@ def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has
 def test_a_worker_among_others_holds_what_none_of_them_has_had_for_a_minute(serve, monkeypatch):
     serve(expense())
     now, others = [1000.0], [{"expense": "old"}]
-    monkeypatch.setattr(serving, "served", lambda but: others)
+    monkeypatch.setattr(serving, "others", lambda worker: (["other"], others))
     alone = Serving("one", clock=lambda: now[0])
     beside = Serving("two", among_others=True, clock=lambda: now[0])
     assert alone.holds("expense", "older"), "no one else may have it"

@@ -1,7 +1,7 @@
 """Hints: *a worker should look at run R*. What carries them is a port: signals, a queue in the database, or a broker.
 
 A hint carries no truth: it may be lost, doubled, late or of a run that is not due. The claim decides who executes a
-run, and every worker looks for due runs each second.
+run, and workers look for due runs each second, those that may be seldom every three.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class Hints(Protocol):
 
     def send(self, *runs: str) -> None:
         """Hint at runs, each in its own priority, once the caller's transaction is committed; never if it is not."""
+
+    @property
+    def are_all_heard(self) -> bool:
+        """Whether this process hears at this moment of every run that becomes due, as far as that can be known."""
 
     async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
         """Give the worker what it is to look at until ``stopping`` is set, then wake what it still executes.

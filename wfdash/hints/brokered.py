@@ -67,6 +67,8 @@ class Hint(NamedTuple):
 class BrokeredHints:
     """Hints by the broker of ``WFDASH_BROKER``."""
 
+    are_all_heard = False
+
     def send(self, *runs: str) -> None:
         """Send the runs once the caller's transaction is committed. One query."""
         rows = Run.objects.using(alias()).filter(pk__in=runs).values_list("pk", "workflow", "priority")

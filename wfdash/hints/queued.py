@@ -58,6 +58,8 @@ TIDY = """
 class QueuedHints:
     """Hints by Procrastinate, on the PostgreSQL of the runs."""
 
+    are_all_heard = False
+
     def send(self, *runs: str) -> None:
         """Enqueue the runs in the caller's transaction."""
         with connection().cursor() as cursor:

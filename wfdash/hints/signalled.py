@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from wfdash.hints import HintedWorker, signal, subscribe
+from wfdash.pubsub.process import signals
 
 
 class SignalledHints:
@@ -13,6 +14,12 @@ class SignalledHints:
     def send(self, *runs: str) -> None:
         """Signal the runs once the caller's transaction is committed."""
         signal(*runs)
+
+    @property
+    def are_all_heard(self) -> bool:
+        """Whether signals of other processes arrive."""
+        transport = signals.transport
+        return transport is not None and transport.listening.is_set()
 
     async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
         """Let the worker look at each run that is signalled."""

@@ -119,4 +119,4 @@ class BenchStorage(DatabaseStorage):
     async def follow_clock(self) -> None:
         """Open the database again, with the time as it is now."""
         await self.aclose()
-        await self.sync_clock()
+        await self.look()

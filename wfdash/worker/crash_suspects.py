@@ -7,6 +7,9 @@ import time
 SURVIVED = 300.0
 """Seconds of running after which a suspect is none any more: one that runs for hours must not keep others waiting."""
 
+CANDIDATES = 50
+"""Suspects of which one is chosen."""
+
 
 class SuspectSlot:
     """The one place for a suspect (``checkpoints.rules.is_suspect``) in a worker. ``run`` is empty while it is free."""
@@ -20,9 +23,9 @@ class SuspectSlot:
         self._steady_at = time.monotonic() + steady_after
         self._since = 0.0
 
-    def is_free(self) -> bool:
-        """Say whether a suspect may be taken now."""
-        return not self.run and time.monotonic() >= self._steady_at
+    def wanted(self) -> int:
+        """Return from how many suspects one is to be chosen now; 0 if none may be taken."""
+        return 0 if self.run or time.monotonic() < self._steady_at else CANDIDATES
 
     def take(self, run: str) -> None:
         """Put a run into the slot."""

@@ -4,6 +4,9 @@ A hint only makes it look sooner: every second it looks for what no hint named. 
 continues as fast as the worker begins what it has. So no worker takes what others could begin sooner, and they share a
 backlog by how fast each of them is. All workers look at the same moments of the database's clock: what became ready in
 between is there for all of them at once.
+
+A worker looks more seldom while nothing is due or will be soon, no run of any worker executes, every hint is heard
+here, and another worker looks each second.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import timedelta
 from itertools import islice
 
 from checkpoints.claims.renewal import boottime
@@ -19,6 +22,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.records import Claim
 from checkpoints.rules import Priority
+from checkpoints.sql.claims import DueLook
 from checkpoints.storage import Serves
 from wfdash.installation.stopping import waited
 
@@ -27,6 +31,8 @@ log = logging.getLogger(__name__)
 BATCH = 32
 """Runs that are claimed in one transaction."""
 LOOK_SECONDS = 1.0
+IDLE_SECONDS = 3.0
+"""Between two looks that may be seldom: less than a claim lasts, so none that began in between has expired."""
 CLAIM_SECONDS = 5.0
 """Seconds a look may take: the next one makes a connection pool retry a database that was unavailable."""
 BEGIN_SECONDS = 0.25
@@ -52,10 +58,11 @@ class DueRuns:
         serves: Callable[[], Serves],
         takes_over: Callable[[], bool],
         begin: Callable[[Claim, float], None],
+        may_be_seldom: Callable[[], bool] = lambda: False,
     ) -> None:
         """``room()`` says how many more runs the worker takes, ``serves()`` which, and ``takes_over()`` whether also
         those whose claims have expired. ``begin(claim, since)`` gets each that was claimed, ``since`` being
-        ``boottime()`` before that.
+        ``boottime()`` before that. ``may_be_seldom()`` says whether hints are heard, and another worker looks.
         """
         self._storage = storage
         self._worker = worker
@@ -64,6 +71,7 @@ class DueRuns:
         self._serves = serves
         self._takes_over = takes_over
         self._begin = begin
+        self._may_be_seldom = may_be_seldom
         self._reserved = 0
         self._hinted: dict[RunId, None] = {}
         self._claiming: asyncio.Task[None] | None = None
@@ -72,10 +80,16 @@ class DueRuns:
         self._changed = asyncio.Event()
         self._backlog = False
         self._batches = 0
-        self._expiry: datetime | None = None
+        self._found: DueLook | None = None
+        self.is_idle = False
+        """Whether the last look found nothing to do for any worker, and no hint came since."""
 
     def hint(self, run: RunId) -> None:
         """Claim this run at once if it is due and there is room."""
+        if self.is_idle:
+            # One that is locked at this moment is found by the next look: that is soon.
+            self.is_idle = False
+            self._changed.set()
         self._hinted[run] = None
         if self._claiming is None:
             self._claiming = asyncio.create_task(self._claim_hinted(), name="claim hinted runs")
@@ -95,26 +109,27 @@ class DueRuns:
         self._backlog = True
         self._changed.set()
 
-    async def look(self, expiry: datetime | None = None) -> None:
-        """Claim the first batch of what is due. While nothing is, it only reads: a claim waits for other writers.
+    async def look(self, found: DueLook) -> None:
+        """Claim the first batch of what is due. While nothing is, nothing is written: a claim waits for other writers.
 
-        ``expiry``: when the next claim expires, in the database's time.
+        ``found``: what has just been read.
         """
-        self._expiry = expiry
-        if self._backlog or self._free() < 1 or await self._is_any_due():
+        self._found = found
+        busy = self._backlog or self._free() < 1 or found.is_any_due
+        wakes_soon = found.wake is not None and found.wake - found.now < timedelta(seconds=IDLE_SECONDS + LOOK_SECONDS)
+        self.is_idle = not (busy or found.suspects or found.expiry or wakes_soon)
+        if busy:
             await self._claim()
 
     async def rest(self, stopping: asyncio.Event) -> None:
         """Return once it is time to look again, or a claim expires; until then claim what is left of a backlog."""
-        loop, now = asyncio.get_running_loop(), self._storage.now()
-        pause = LOOK_SECONDS - now.timestamp() % LOOK_SECONDS
-        if self._expiry is not None:
-            pause = min(pause, max((self._expiry - now).total_seconds() + EXPIRED_SECONDS, EXPIRED_SECONDS))
-        until = loop.time() + pause
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._pause()
         while not stopping.is_set() and (left := until - loop.time()) > 0:
             if not self._backlog:
                 self._changed.clear()
                 await waited(self._changed, left)
+                until = min(until, loop.time() + self._pause())
             elif self._free() < 1:
                 self._changed.clear()
                 await waited(self._changed, left)
@@ -134,8 +149,15 @@ class DueRuns:
     def _free(self) -> int:
         return self._room() - self._reserved
 
-    async def _is_any_due(self) -> bool:
-        return bool(await self._storage.due(limit=1, suspect=False, serves=self._serves()))
+    def _pause(self) -> float:
+        """Return the seconds to the next look."""
+        now = self._storage.now()
+        idle = self.is_idle and self._ttl >= IDLE_SECONDS + LOOK_SECONDS and self._may_be_seldom()
+        every = IDLE_SECONDS if idle else LOOK_SECONDS
+        pause = every - now.timestamp() % every
+        if self._found is not None and (expiry := self._found.expiry) is not None:
+            pause = min(pause, max((expiry - now).total_seconds() + EXPIRED_SECONDS, EXPIRED_SECONDS))
+        return pause
 
     async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
         """Claim and begin one batch, of all that is due or of the hinted ones."""

@@ -1,7 +1,8 @@
 """When a worker may take over runs whose claims have expired: not right after it was away itself.
 
 Claims expire because their worker is gone, or because no worker could reach the database, or because the whole machine
-was paused. One that was away as well cannot tell which: it gives the others time to renew what is theirs.
+was paused. One that was away as well cannot tell which: it gives the others time to renew what is theirs. Where there
+was no claim at its last look it may have been away for longer: none that began since can have expired.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ class Takeovers:
     """Whether takeovers are ``allowed``, by the times at which this worker looked for runs (seconds, ``boottime``)."""
 
     def __init__(self, *, grace: float, absence: float) -> None:
-        """``absence``: seconds without a look after which takeovers are put off, for ``grace`` seconds."""
+        """``absence``: seconds without a look after which takeovers are put off, for ``grace`` seconds: so long a claim
+        lasts.
+        """
         self.allowed = True
         self._grace = grace
         self._absence = absence
         self._last: float | None = None
+        self._was_idle = False
         self._off_until: float | None = None
 
     def begun(self, now: float) -> None:
@@ -28,9 +32,12 @@ class Takeovers:
             self.allowed = now >= self._off_until
             if self.allowed:
                 self._off_until = None
-        elif self._last is not None and now - self._last > self._absence:
+        elif self._last is not None and now - self._last > (self._grace if self._was_idle else self._absence):
             self.allowed, self._off_until = False, now + self._grace
 
-    def ended(self, now: float) -> None:
-        """Note that a look has ended well; however long it took, the worker was not away."""
-        self._last = now
+    def ended(self, now: float, *, idle: bool = False) -> None:
+        """Note that a look has ended well; however long it took, the worker was not away.
+
+        ``idle``: it found nothing to do, and no claim of any worker.
+        """
+        self._last, self._was_idle = now, idle

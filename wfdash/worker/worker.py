@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
@@ -47,8 +47,6 @@ log = logging.getLogger(__name__)
 
 STEADY_SECONDS = 10.0
 """A worker must have lived for so long before it takes its first suspect."""
-CANDIDATES = 50
-"""Suspects of which one is chosen."""
 LEFT_SECONDS = 0.1
 """Between two looks whether functions that were left behind have ended."""
 
@@ -96,7 +94,9 @@ class Worker:
             serves=self._serving.serves,
             takes_over=self._takes_over,
             begin=self._begin,
+            may_be_seldom=lambda: not self._leads and self._hints.are_all_heard,
         )
+        self._hints, self._leads = current_hints(), False
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
         """Claims of runs whose last drive here has not ended yet."""
@@ -126,7 +126,7 @@ class Worker:
         watchdog.start()
         loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {}
         loops["what is due"] = partial(lead_until, worker=self.name, serve=self._lead)
-        loops["hints"] = partial(current_hints().serve, self)
+        loops["hints"] = partial(self._hints.serve, self)
         loops["heartbeat"] = partial(
             heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
         )
@@ -147,9 +147,11 @@ class Worker:
 
     async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
         """Do what one worker does on behalf of all."""
+        self._leads = True
         async with asyncio.TaskGroup() as group:
             group.create_task(sweep_until(halt, thread), name="sweep")
             group.create_task(self._pruner.tidy_cancelled_until(halt), name="tidy cancelled")
+        self._leads = False
 
     def stop(self, *, drain: float = 0.0) -> None:
         """Ask ``serve`` to end. Call it on the worker's loop.
@@ -229,23 +231,21 @@ class Worker:
 
     async def _sweep(self) -> None:
         await self._trust_survivor()
-        expiry = await self._storage.sync_clock()
-        self._takeovers.begun(boottime())
+        await self._serving.look_first()
         while self._unreleased:
             await self._storage.release(self._unreleased[-1])
             self._unreleased.pop()
-        await self._serving.look_first()
-        await self._claim_suspect()
-        await self._due.look(expiry)
-        self._takeovers.ended(boottime())
+        wanted = self._suspects.wanted() if self._room() > 0 else 0
+        found = await self._storage.look(suspects=wanted, serves=self._serving.serves())
+        self._takeovers.begun(boottime())
+        await self._claim_suspect(found.suspects)
+        await self._due.look(found)
+        self._takeovers.ended(boottime(), idle=self._due.is_idle)
 
-    async def _claim_suspect(self) -> None:
-        # In a full worker it would have the slot and never be driven.
-        if self._room() < 1 or not self._takes_over() or not self._suspects.is_free():
-            return
-        found = await self._storage.due(limit=CANDIDATES, suspect=True, serves=self._serving.serves())
+    async def _claim_suspect(self, found: Iterable[RunId]) -> None:
         chosen = [run for run in found if run not in self._driving]
-        if self._room() < 1 or not chosen:
+        # In a full worker it would have the slot and never be driven.
+        if not chosen or self._room() < 1 or not self._takes_over():
             return
         run, since = random.choice(chosen), boottime()  # noqa: S311 (any may be next)
         serves = self._serving.serves()

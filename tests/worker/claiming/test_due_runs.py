@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from checkpoints.rules import Priority
+from checkpoints.sql.claims import DueLook
 from checkpoints.storage import Serves
 from wfdash.worker import due_runs
 from wfdash.worker.due_runs import BATCH, DueRuns
@@ -26,10 +27,7 @@ class Backlog:
         self.error: Exception | None = None
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(1_000, UTC)
-
-    async def due(self, **_: Any) -> list[str]:
-        return ["a run"][: self.count]
+        return datetime.fromtimestamp(0, UTC)
 
     async def claim_due(self, *, limit: int, runs: Any = None, **asked: Any) -> list[SimpleNamespace]:
         self.asked.append({"limit": limit, "runs": runs, **asked})
@@ -46,6 +44,7 @@ class Worker:
     def __init__(self, backlog: Backlog, room: int = 500, *, slow: bool = False) -> None:
         self.backlog, self.room, self.slow = backlog, room, slow
         self.begun: list[str] = []
+        self.may_be_seldom = False
         found: Any = backlog
         self.due = DueRuns(
             found,
@@ -55,12 +54,17 @@ class Worker:
             serves=lambda: Serves(workflows=("expense",)),
             takes_over=lambda: True,
             begin=self.begin,
+            may_be_seldom=lambda: self.may_be_seldom,
         )
 
     def begin(self, claim: Any, since: float) -> None:
         self.begun.append(claim.run)
         if not self.slow:
             self.due.begun(claim.run)
+
+    async def look(self, **found: Any) -> None:
+        """Look as a worker does."""
+        await self.due.look(DueLook(self.backlog.now(), is_any_due=self.backlog.count > 0, **found))
 
     async def rest(self, until: Callable[[], object]) -> None:
         """Rest until that holds, long before the next look."""
@@ -83,8 +87,28 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 def test_an_idle_look_claims_nothing() -> None:
     async def story() -> None:
         worker = Worker(Backlog(0))
-        await worker.due.look()
+        await worker.look()
         assert worker.backlog.asked == []
+
+    run(story)
+
+
+def test_a_full_worker_asks_for_nothing() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(1), room=0)
+        await worker.look()
+        assert (worker.backlog.asked, worker.begun) == ([], [])
+
+    run(story)
+
+
+def test_what_is_due_is_claimed_by_the_look_that_finds_it_and_a_backlog_without_another_read() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(BATCH + 3))
+        await worker.look()
+        assert worker.begun == [f"1.{n}" for n in range(BATCH)]
+        await worker.due.look(DueLook(worker.backlog.now()))
+        assert len(worker.begun) == BATCH + 3
 
     run(story)
 
@@ -92,7 +116,7 @@ def test_an_idle_look_claims_nothing() -> None:
 def test_a_backlog_is_claimed_in_batches_as_fast_as_they_are_begun() -> None:
     async def story() -> None:
         worker = Worker(Backlog(3 * BATCH + 5))
-        await worker.due.look()
+        await worker.look()
         assert len(worker.begun) == BATCH
         await worker.rest(lambda: len(worker.begun) == 3 * BATCH + 5)
         assert [asked["limit"] for asked in worker.backlog.asked] == [BATCH] * 4
@@ -106,7 +130,7 @@ def test_the_next_batch_waits_for_runs_that_have_not_begun_but_not_long(monkeypa
     async def story() -> None:
         worker = Worker(Backlog(2 * BATCH), slow=True)
         began = time.monotonic()
-        await worker.due.look()
+        await worker.look()
         await worker.rest(lambda: len(worker.begun) == 2 * BATCH)
         assert time.monotonic() - began >= 0.02
 
@@ -116,7 +140,7 @@ def test_the_next_batch_waits_for_runs_that_have_not_begun_but_not_long(monkeypa
 def test_a_worker_never_claims_more_than_it_has_room_for() -> None:
     async def story() -> None:
         worker = Worker(Backlog(100), room=BATCH + 3)
-        await worker.due.look()
+        await worker.look()
         await worker.rest(lambda: len(worker.begun) == BATCH + 3)
         worker.room += 2
         worker.due.begun("an earlier one")
@@ -129,7 +153,7 @@ def test_a_worker_never_claims_more_than_it_has_room_for() -> None:
 def test_some_batches_of_a_backlog_leave_out_what_is_more_important() -> None:
     async def story() -> None:
         worker = Worker(Backlog(33 * BATCH), room=40 * BATCH)
-        await worker.due.look()
+        await worker.look()
         await worker.rest(lambda: not worker.backlog.count)
         most = [asked["most"] for asked in worker.backlog.asked]
         assert [place for place, one in enumerate(most) if one == Priority.STARTED] == [8, 24]
@@ -160,7 +184,41 @@ def test_a_claim_that_fails_leaves_the_room_and_the_next_look_claims(caplog) -> 
         await asyncio.sleep(0.01)
         assert "they will be found" in caplog.text
         worker.backlog.error = None
-        await worker.due.look()
+        await worker.look()
         assert len(worker.begun) == 2
+
+    run(story)
+
+
+SOON = datetime.fromtimestamp(2, UTC)
+
+
+@pytest.mark.parametrize(
+    ("heard", "found", "hinted", "seldom"),
+    [
+        (True, {}, False, True),
+        (False, {}, False, False),
+        (True, {"expiry": SOON}, False, False),
+        (True, {"wake": SOON}, False, False),
+        (True, {"suspects": ("r1",)}, False, False),
+        (True, {}, True, False),
+    ],
+)
+def test_a_worker_looks_seldom_only_while_nothing_can_become_due_unheard(
+    monkeypatch, heard: bool, found: dict[str, Any], hinted: bool, seldom: bool
+) -> None:
+    monkeypatch.setattr(due_runs, "LOOK_SECONDS", 0.01)
+
+    async def story() -> None:
+        worker: Any = Worker(Backlog(0))
+        worker.may_be_seldom = heard
+        await worker.look(**found)
+        resting = asyncio.ensure_future(worker.due.rest(asyncio.Event()))
+        await asyncio.sleep(0)
+        if hinted:
+            worker.due.hint("r1")
+        await asyncio.wait({resting}, timeout=0.1 if seldom else 5)
+        assert resting.done() is not seldom
+        resting.cancel()
 
     run(story)

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Claim, Event, WorkerBeat
+from checkpoints.sql.claims import DueLook
 from tests.worker.conftest import phase_of, reaches, until
 from wfdash import actions
 from wfdash.worker.due_runs import DueRuns
@@ -42,6 +43,16 @@ def test_where_every_look_comes_late_the_runs_of_dead_workers_are_taken_over_in_
     assert allowed([0, 5, 10, 15, 20]) == [True, False, True, False, True]
 
 
+def test_a_worker_that_saw_no_claim_may_look_seldom_but_not_be_away_for_longer_than_one_lasts() -> None:
+    takeovers = Takeovers(grace=4.0, absence=3.0)
+    found = []
+    for at in (0, 3.5, 7.0, 11.5):
+        takeovers.begun(at)
+        takeovers.ended(at, idle=True)
+        found.append(takeovers.allowed)
+    assert found == [True, True, True, False]
+
+
 async def test_a_worker_looks_as_soon_as_a_claim_expires() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,11 +60,11 @@ async def test_a_worker_looks_as_soon_as_a_claim_expires() -> None:
         return []
 
     given = {"worker": "w", "ttl": 4.0, "room": lambda: 1, "serves": lambda: None, "takes_over": lambda: True}
-    storage = SimpleNamespace(now=lambda: now, claim_due=nothing, due=nothing)
+    storage = SimpleNamespace(now=lambda: now, claim_due=nothing)
     due = DueRuns(storage, **given, begin=lambda claim, since: None)  # type: ignore[arg-type]
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for expiry, soon in ((now - timedelta(seconds=60), True), (now + timedelta(seconds=3), False), (None, False)):
-        await due.look(expiry)
+        await due.look(DueLook(now, expiry))
         began, rest = loop.time(), asyncio.create_task(due.rest(stopping))
         if not soon:
             await asyncio.sleep(0.2)
