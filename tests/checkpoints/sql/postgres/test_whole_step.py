@@ -18,7 +18,7 @@ from checkpoints.errors import ClaimLost, Conflict
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Claim, Commit, EventDraft
-from checkpoints.sql.postgres import executor
+from checkpoints.sql.postgres import executor, transactions
 from checkpoints.sql.postgres.conninfo import parameters_of
 from tests.conformance.worlds import checkpoint, started
 
@@ -175,3 +175,37 @@ async def test_a_claim_with_little_time_left_is_extended(storage: DatabaseStorag
             (claim.run,),
         ).fetchall()
     assert left
+
+
+async def test_steps_are_not_written_again_if_the_server_ended_the_connection_after_their_commit(
+    storage: DatabaseStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = [await claimed(storage) for _ in range(6)]
+    written = transactions._written
+
+    async def write_and_end(*given: Any, **how: Any) -> Any:
+        found = await written(*given, **how)
+        if len(found) > 1:
+            raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+        return found
+
+    monkeypatch.setattr(transactions, "_written", write_and_end)
+    commits = [storage.commit(step(one.run), claim=one) for one in claims]
+    done = await asyncio.gather(*commits, return_exceptions=True)
+    ended = [one for one in done if isinstance(one, psycopg.errors.AdminShutdown)]
+    assert len(ended) >= 2
+    assert [one for one in done if one not in ended] == [3] * (6 - len(ended))
+    assert [len(await storage.read_events(one.run)) for one in claims] == [3] * 6
+
+
+async def test_a_run_that_someone_has_locked_holds_up_its_own_step_alone(
+    storage: DatabaseStorage, postgres_alias: str
+) -> None:
+    claims = [await claimed(storage) for _ in range(6)]
+    with connected(postgres_alias) as other:
+        other.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (claims[3].run,))
+        tasks = [asyncio.create_task(storage.commit(step(one.run), claim=one)) for one in claims]
+        held = tasks.pop(3)
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 60) == [3] * 5
+        assert not held.done()
+    assert await held == 3
