@@ -55,7 +55,8 @@ def listeners_of(people: Iterable[int], workflow: str, run: str, *, webhooks: bo
 
 def webhooks_for(workflows: Iterable[str], runs: Iterable[str]) -> QuerySet[Webhook]:
     """Return the active webhooks of these workflows, and the callbacks of these runs."""
-    return Webhook.objects.filter(_about(["*", *workflows], [run for run in runs if run]), active=True).defer("secret")
+    about = _about(["*", *workflows], Q(run__in=[run for run in runs if run]))
+    return Webhook.objects.filter(about, active=True).defer("secret")
 
 
 def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
@@ -64,8 +65,8 @@ def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
     return about and (not webhook.kinds or kind in webhook.kinds)
 
 
-def _about(workflows: list[Any], runs: list[Any]) -> Q:
-    return Q(run=None, workflow__in=workflows) | Q(run__in=runs)
+def _about(workflows: list[Any], callbacks: Q) -> Q:
+    return Q(run=None, workflow__in=workflows) | callbacks
 
 
 @compiled_rows
@@ -74,9 +75,9 @@ def _listeners(people: int, webhooks: bool) -> QuerySet[Any, Any]:
     run, and the database's time where it has one of its own.
     """
     now = DatabaseNow() if connection().vendor == "postgresql" else _NO_TEXT
-    wanted: list[Any] = [Placeholder(f"user{place}") for place in range(people)]
+    wanted: list[Any] = [Placeholder(f"user{place}", User._meta.pk) for place in range(people)]
     persons = User.objects.filter(pk__in=wanted, service_account__isnull=True)
-    hooks = Webhook.objects.filter(_about(["*", Placeholder("workflow")], [Placeholder("run")]), active=True)
+    hooks = Webhook.objects.filter(_about(["*", Placeholder("workflow")], Q(run=Placeholder("run"))), active=True)
     parts = [
         *([_columns(persons, now, F("pk"), F("preference__data"), F("push_subscriptions__pk"))] if people else []),
         *([_columns(hooks, now, _NO_KEY, F("kinds"), F("pk"), F("workflow"), F("run_id"))] if webhooks else []),

@@ -48,6 +48,10 @@ class Placeholder(Value):
     def __init__(self, name: str, field: Any = None) -> None:
         super().__init__(ParameterSlot(name=name, field=field))
 
+    def __str__(self) -> str:
+        """Raise ``TypeError``: a look-up that takes no expression would compare with this text, and find nothing."""
+        raise TypeError(f"This look-up takes no placeholder ({self.value.name}): compare with it by exact")
+
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
         """Return a placeholder, with its slot as the parameter."""
         return "%s", (replace(self.value, stored=self.for_save),)

@@ -17,6 +17,7 @@ from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.hooks.callbacks import start_with_callback
 from wfdash.errors import Invalid, NotAllowed
+from wfdash.notifications.listeners import listeners_of
 from wfdash.queries.hooks.webhooks import CallbackView, callback_of
 from wfdash.records import Callback
 
@@ -36,6 +37,15 @@ def test_a_callback_hears_of_its_run_alone_until_that_has_ended(otto: Viewer) ->
     assert not Webhook.objects.get().active
     (letter,) = sent()
     assert (letter.kind, letter.payload["run"], letter.payload["output"]) == ("completed", run.pk, {"paid": True})
+
+
+@pytest.mark.parametrize("people", [0, 1])
+def test_a_callback_hears_what_people_do_in_its_run_alone(otto: Viewer, people: int) -> None:  # noqa: F811
+    run = start_with_callback(otto, "orders", MESSAGE, Callback(url=URL, secret=STANDARD))
+    wanted = [otto.user.pk][:people]
+    found = listeners_of(wanted, "orders", run.pk, webhooks=True)
+    assert ([hook.pk for hook in found.webhooks], [*found.people]) == ([Webhook.objects.get().pk], wanted)
+    assert listeners_of(wanted, "orders", make_run(workflow="orders").pk, webhooks=True).webhooks == []
 
 
 def test_a_program_gets_no_value_by_a_callback_that_it_could_not_read(otto: Viewer) -> None:  # noqa: F811

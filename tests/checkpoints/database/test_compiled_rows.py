@@ -70,6 +70,12 @@ def test_a_query_that_can_find_nothing_is_not_sent(django_assert_num_queries) ->
         assert names_of(0).first() is None
 
 
+def test_a_look_up_that_would_take_a_placeholder_for_a_text_is_refused() -> None:
+    """A list of keys of related rows is compared as values: it would find nothing, whatever is given."""
+    with pytest.raises(TypeError, match="takes no placeholder"):
+        compiled_rows(lambda: HumanRequest.objects.filter(run__in=[Placeholder("run")]))()
+
+
 def test_an_inserted_row_is_stored_as_the_orm_stores_it() -> None:
     run = people.make_run()
     insert(Event(run=run, seq=1, kind="step.started", step="pay", data={"n": 1}, at=people.THEN))
