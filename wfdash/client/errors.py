@@ -161,6 +161,10 @@ class Busy(ServerError):
     """The server is at its limit, or is restarting."""
 
 
+class CodeElsewhere(ServerError):
+    """The server has not loaded the workflow's code: ask one that has. Nothing was changed."""
+
+
 class Unavailable(Busy):
     """The server's database cannot be used."""
 
@@ -185,6 +189,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "busy": Busy,
     "changed": Changed,
     "claim_lost": ClaimLost,
+    "code_elsewhere": CodeElsewhere,
     "condition_missing": ConditionMissing,
     "conflict": Conflict,
     "csrf_failed": NotAllowed,
