@@ -56,7 +56,7 @@ def test_a_shell_reads_every_block_for_shells() -> None:
     shown = [
         *blocks("sh"),
         *blocks("bash"),
-        *((name, text) for name, text in typed if not text.lstrip().startswith(("CREATE", "$ "))),
+        *((name, text) for name, text in typed if not text.lstrip().startswith(("CREATE", "ALTER", "$ "))),
     ]
     assert len(shown) > 20
     script = "\n".join(f"f{number}() {{\n{text}\n}}" for number, (_, text) in enumerate(shown))

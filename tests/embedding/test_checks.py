@@ -12,6 +12,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.utils.module_loading import import_string
 
+import wfdash.asgi  # noqa: F401 (under the settings of the suite, before a test changes them)
 from wfdash import catalog
 from wfdash.pages.site.embedding import checks
 

@@ -14,6 +14,12 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
+def bus(parameters) -> PostgresBus:
+    """The bus of this file alone: what is asked of the server is about no other."""
+    return PostgresBus(parameters)
+
+
+@pytest.fixture
 def server(parameters) -> Iterator[psycopg.Connection]:
     with psycopg.connect(**parameters, autocommit=True) as connection:
         yield connection

@@ -84,4 +84,5 @@ def test_a_session_that_cannot_be_read_means_that_the_database_is_unavailable(
     answer = browser.get(path)
     assert answer.status_code == 503
     assert "No partial changes were saved. Try again in a moment." in answer.content.decode()
-    assert f"Database unavailable for {path}: terminating connection" in caplog.text
+    assert f"Database unavailable for {path}" in caplog.text
+    assert "terminating connection due to administrator command" in caplog.text
