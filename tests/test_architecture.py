@@ -205,7 +205,7 @@ SHARED_NAMES = {
         (
             *("BadSignature", "BadToken", "Busy", "Changed", "ClaimLost", "ConditionMissing", "Conflict", "Damaged"),
             *("Incompatible", "Invalid", "KeyReused", "LinkUsed", "NoLongerOpen", "NotAllowed", "Outdated"),
-            *("AlreadyFollowed", "TooManyTries", "TooOften", "Unsupported", "WrongState"),
+            *("AlreadyFollowed", "CodeElsewhere", "TooManyTries", "TooOften", "Unsupported", "WrongState"),
         ),
         "an error of the server, and what the client raises for its code",
     ),
