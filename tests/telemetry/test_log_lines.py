@@ -15,7 +15,9 @@ from wfdash.http import PagesHandler, _request_id
 from wfdash.installation.environment import env_choice
 from wfdash.installation.logs import FORMATS, logging_settings
 from wfdash.telemetry import log_context
+from wfdash.telemetry.error_hook import ErrorHook
 from wfdash.telemetry.json_lines import LONGEST, JsonFormatter
+from wfdash.telemetry.log_filter import MaskLinks
 from wfdash.telemetry.log_format import LineFormatter
 
 
@@ -65,6 +67,27 @@ def test_no_address_that_someone_asks_for_writes_keys_of_a_line() -> None:
     assert (found["level"], found["message"], found["path"]) == ("ERROR", f"Not Found: {masked}", masked)
     assert found["error"]["message"] == masked
     assert line.isascii()
+
+
+def test_an_exception_without_a_text_ends_nothing_that_logs_it(capfd: pytest.CaptureFixture[str]) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    got: list[str] = []
+    console, hook = logging.StreamHandler(), ErrorHook(lambda: lambda error, facts: got.append(facts["message"]))
+    console.addFilter(MaskLinks())
+    logger = logging.Logger("mine")
+    logger.addHandler(console)
+    logger.addHandler(hook)
+    try:
+        raise Mute
+    except Mute as error:
+        logger.exception("It failed: %s", error)
+    hook.flush()
+    hook.close()
+    assert got == ["It failed: %s (cannot be written: RuntimeError)"]
+    assert "--- Logging error ---" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), LineFormatter("%(message)s")])

@@ -58,7 +58,11 @@ class ErrorHook(logging.Handler):
         ):
             return
         where = "request" if record.name == "django.request" else "process"
-        self.report(error, {"where": where, "logger": record.name, "message": mask_secrets(record.getMessage())})
+        try:
+            message = mask_secrets(record.getMessage())
+        except Exception as problem:
+            message = f"{record.msg} (cannot be written: {type(problem).__name__})"
+        self.report(error, {"where": where, "logger": record.name, "message": message})
 
     def report(self, error: BaseException, facts: Mapping[str, str]) -> None:
         """Let the function have an error soon, with what the current task is about. From any thread; never waits."""

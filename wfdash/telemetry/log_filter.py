@@ -19,7 +19,10 @@ class MaskLinks(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True for every record, after masking its secrets."""
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except Exception:
+            return True  # Its handler says so: an exception here would end what logs it.
         if SECRET.search(text):
             record.msg, record.args = mask_secrets(text), ()
         return True
