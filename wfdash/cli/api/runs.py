@@ -104,8 +104,9 @@ def _timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(client: Client, options: argparse.Namespace, output: Output) -> None:
-    found = client.runs(" ".join(options.filter), limit=options.limit)
-    output.page(found.items, COLUMNS, options.limit, more=bool(found.next))
+    # As far as the limit, also where a page of the API has looked through a part only.
+    found = list(client.all_runs(" ".join(options.filter), most=options.limit + 1))
+    output.page(found[: options.limit], COLUMNS, options.limit, more=len(found) > options.limit)
 
 
 def _show(client: Client, options: argparse.Namespace, output: Output) -> None:
