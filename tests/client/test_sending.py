@@ -11,6 +11,7 @@ from wfdash.client import (
     Busy,
     Client,
     ClientError,
+    CodeElsewhere,
     Conflict,
     Invalid,
     NotFound,
@@ -85,6 +86,12 @@ def test_a_busy_server_is_asked_again_when_it_says_so(naps: list[float]) -> None
     with pytest.raises(Busy) as refused:
         Served(problem(503, "busy", retry_after=60)).client().run("r1")
     assert refused.value.facts == {"retry_after": 60}
+
+
+def test_a_server_without_the_code_is_not_asked_again(naps: list[float]) -> None:
+    with pytest.raises(CodeElsewhere):
+        Served(problem(503, "code_elsewhere")).client().run("r1")
+    assert naps == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from wfdash.client.errors import ApiError, Outdated, Unreachable, error_of
+from wfdash.client.errors import ApiError, CodeElsewhere, Outdated, Unreachable, error_of
 from wfdash.client.script import AskPatience, Exchange, NoResponse, Open, ReadClock, Response, Script, Send, Sleep
 
 ROOT = "api/v1"
@@ -96,7 +96,7 @@ def _pause(reply: Response | NoResponse, delay: float) -> float | None:
     """Return how long to wait before the next attempt; None for an answer that would be the same again."""
     if isinstance(reply, NoResponse):
         return delay
-    if reply.status not in PASSING | {429}:
+    if reply.status not in PASSING | {429} or isinstance(error_of(reply), CodeElsewhere):
         return None
     asked = reply.headers.get("retry-after", "")
     return max(delay, float(asked)) if asked.isdigit() else delay
