@@ -53,6 +53,12 @@ millisecond or more, and connected clients would wait for hundreds of them.
 
 GOES_AWAY = 1012
 """The close code of sockets whose server stops: the client connects again, maybe elsewhere."""
+CLOSE_SECONDS = 20
+"""How long a client may take for what was sent before its socket was closed. autobahn's own second is short: whatever a
+slow connection has not carried by then is thrown away, also the next time the client asks for it.
+"""
+GOODBYE_SECONDS = 1.0
+"""The same while the server stops."""
 LOOK_SECONDS = 0.02
 """Between two looks whether all has been answered."""
 FLUSH_SECONDS = 0.05
@@ -75,10 +81,15 @@ class Server(DaphneServer):
     def listen_success(self, port: Any) -> None:
         """Keep what listens."""
         self._ports.append(port)
+        self.ws_factory.closeHandshakeTimeout = CLOSE_SECONDS  # its setter would reset other options
         super().listen_success(port)  # type: ignore[no-untyped-call]
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         """Send a message, and wait for the client where there is more to come."""
+        if message["type"] == "websocket.close" and not _is_at(WebSocketProtocol.STATE_CONNECTING, protocol):
+            # daphne's own way refuses 1011: the client would hear of it a second later, and the log get a traceback.
+            protocol.sendCloseFrame(code=message.get("code", 1000))
+            return
         await super().handle_reply(protocol, message)  # type: ignore[no-untyped-call]
         flow: FlowControl | None = getattr(protocol, "flow", None)
         if flow is not None and message.get("more_body", False):
@@ -92,21 +103,37 @@ class Server(DaphneServer):
         for port in self._ports:
             port.stopListening()
         stopping.begin()
-        for protocol in list(self.connections):
-            if isinstance(protocol, WebSocketProtocol) and protocol.state == WebSocketProtocol.STATE_OPEN:
-                protocol.sendCloseFrame(code=GOES_AWAY, reasonUtf8=b"The server stops")
         began = time.monotonic()
-        while self._unanswered() and time.monotonic() < began + self.drain:  # noqa: ASYNC110 (daphne knows no event)
+        self._send_away()
+        while (took := time.monotonic() - began) < self.drain and self._unanswered(took):
             await asyncio.sleep(LOOK_SECONDS)
+            self._send_away()
         await asyncio.sleep(FLUSH_SECONDS)
         left = [app for details in self.connections.values() if (app := details.get("application_instance"))]
         for application in left:
             application.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    def _unanswered(self) -> bool:
-        """Return whether a request, complete or not, or a socket has not ended."""
-        return any("disconnected" not in details for details in self.connections.values())
+    def _send_away(self) -> None:
+        """Close the sockets, also those that have been accepted since the last look."""
+        for protocol in list(self.connections):
+            if _is_at(WebSocketProtocol.STATE_OPEN, protocol):
+                protocol.sendCloseFrame(code=GOES_AWAY, reasonUtf8=b"The server stops")
+
+    def _unanswered(self, took: float) -> bool:
+        """Return whether a request, complete or not, or a socket has not ended. A client that does not take that its
+        socket is closed is waited for no longer than that.
+        """
+        return any(
+            "disconnected" not in details
+            and not (took > GOODBYE_SECONDS and _is_at(WebSocketProtocol.STATE_CLOSING, protocol))
+            for protocol, details in self.connections.items()
+        )
+
+
+def _is_at(state: int, protocol: Any) -> bool:
+    """Return whether a connection is a socket, and that far."""
+    return isinstance(protocol, WebSocketProtocol) and bool(protocol.state == state)
 
 
 class Signals:

@@ -15,9 +15,10 @@ from urllib.request import urlopen
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from tests import nursery
+from tests.cluster.winding import MUCH, PIECE
 from tests.e2e.server import free_port, wait_until
 from tests.faults.worlds import ROOT
 
@@ -37,9 +38,13 @@ class Winding:
             self.process = nursery.start(command, stdout=output, stderr=output, env=env, cwd=ROOT)
         self.until("ready", 1)
 
+    def said(self) -> str:
+        """Return what it has printed."""
+        return self._output.read_text()
+
     def until(self, word: str, count: int) -> None:
         """Return once it has said a word so often."""
-        wait_until(lambda: self._output.read_text().split().count(word) == count, what=f"{count} times {word!r}")
+        wait_until(lambda: self.said().split().count(word) == count, what=f"{count} times {word!r}")
 
     def get(self, path: str) -> str:
         """Return the body of an answer; empty if the connection ended without one."""
@@ -65,19 +70,34 @@ def wind(tmp_path: Path) -> Iterator[Callable[[float], Winding]]:
         winding.process.wait()
 
 
+def close_code_of(client: ClientConnection) -> int:
+    """Return the code with which the server closes a socket."""
+    with pytest.raises(ConnectionClosed) as closed:
+        client.recv(timeout=60)
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code
+
+
+def close_code(url: str) -> int:
+    """Connect, and return the code with which the server closes the socket."""
+    with connect(url) as client:
+        return close_code_of(client)
+
+
 def test_every_request_that_has_begun_is_answered_and_sockets_are_sent_away(wind) -> None:
     winding = wind(60.0)
-    with ThreadPoolExecutor(CLIENTS) as clients, connect(f"ws://127.0.0.1:{winding.port}/") as client:
+    url = f"ws://127.0.0.1:{winding.port}"
+    with ThreadPoolExecutor(CLIENTS + 1) as clients, connect(f"{url}/") as client:
         winding.until("socket", 1)
+        late = clients.submit(close_code, f"{url}/late")
+        winding.until("late", 1)
         answers = [clients.submit(winding.get, "/slow") for _ in range(CLIENTS)]
         winding.until("request", CLIENTS)
         winding.process.send_signal(signal.SIGTERM)
-        with pytest.raises(ConnectionClosed) as closed:
-            client.recv(timeout=60)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1012
+        assert close_code_of(client) == 1012
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", winding.port))
+        assert late.result() == 1012
         assert [answer.result() for answer in answers] == ["done"] * CLIENTS
     assert winding.process.wait(60) == 0
 
@@ -94,3 +114,18 @@ def test_what_takes_longer_is_cut_off(wind, again: bool) -> None:
             winding.process.send_signal(signal.SIGTERM)
         assert winding.process.wait(60) == 0
         assert answer.result() == ""
+
+
+def test_a_slow_client_gets_all_that_was_sent_before_the_close(wind) -> None:
+    winding = wind(0.0)
+    with socket.socket() as narrow:
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
+        narrow.connect(("127.0.0.1", winding.port))
+        with connect(f"ws://127.0.0.1:{winding.port}/last", sock=narrow, max_queue=1) as client:
+            winding.until("socket", 1)
+            # While this one takes nothing; autobahn gives a client one second.
+            assert close_code(f"ws://127.0.0.1:{winding.port}/broken") == 1011
+            time.sleep(1.2)
+            assert sum(len(client.recv(timeout=60)) for _ in range(MUCH)) == MUCH * PIECE
+            assert close_code_of(client) == 1000
+    assert "Traceback" not in winding.said()
