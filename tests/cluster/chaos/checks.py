@@ -46,6 +46,7 @@ def faults_in(
     seen = findings.seen + Counter(
         {
             "runs followed to their end": sum(len(viewer.ended) for viewer in viewers),
+            "takeovers": tables.read("SELECT count(*) AS n FROM checkpoints_event WHERE kind='run.recovered'")[0]["n"],
             "events followed": sum(len(events) for viewer in viewers for events in viewer.seen.values()),
         }
     )
