@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -29,12 +30,27 @@ class KeptTables(Tables):
         cursor = self._connection.execute(sql, parameters)  # type: ignore[arg-type]
         return cursor.fetchall(), [column.name for column in cursor.description or ()]
 
+    def close(self) -> None:
+        """Read nothing more."""
+        self._connection.close()
+
 
 def faults_in(
     world: World, replies: Replies, viewers: Sequence[Viewer], problems: Iterable[str], schedule: str
 ) -> tuple[Counter[str], dict[str, list[str]]]:
     """Return what was looked at, and what was wrong, by kind. ``problems``: what the supervisor complains of."""
-    tables = KeptTables(world.database)
+    with closing(KeptTables(world.database)) as tables:
+        return _look_at(tables, world, replies, viewers, problems, schedule)
+
+
+def _look_at(
+    tables: KeptTables,
+    world: World,
+    replies: Replies,
+    viewers: Sequence[Viewer],
+    problems: Iterable[str],
+    schedule: str,
+) -> tuple[Counter[str], dict[str, list[str]]]:
     findings = look(tables, world.ledger, replies.promised)
     wrong = findings.problems()
     wrong["doubled answers"] = [f"{id_}: {values}" for id_, values in replies.answers.items() if len(values) > 1]
