@@ -77,12 +77,8 @@ class Worker:
         self._among_others = among_others
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
-        self._serving = Serving(
-            self.name,
-            workflows or settings.WFDASH_SERVES,
-            queues or settings.WFDASH_QUEUES,
-            among_others=among_others,
-        )
+        only, queues = workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES
+        self._serving = Serving(self.name, only, queues, among_others=among_others)
         self._takeovers = Takeovers(
             grace=self._lease.ttl, absence=max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
         )
