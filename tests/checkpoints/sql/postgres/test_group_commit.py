@@ -1,13 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import psycopg
 import pytest
-import pytest_asyncio
-from django.db import connections
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import ClaimLost, Conflict
@@ -16,25 +12,12 @@ from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Commit
 from checkpoints.sql import claims
 from checkpoints.sql.claims import Renewals
-from checkpoints.sql.postgres.conninfo import parameters_of
+from tests.checkpoints.sql.postgres.beside import connected, until_one_waits
 from tests.conformance.worlds import checkpoint, started
 
 pytestmark = pytest.mark.postgres
 
 TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM checkpoints_checkpoint WHERE run_id = ANY(%s)"
-
-
-@pytest_asyncio.fixture
-async def storage(postgres_alias: str) -> AsyncIterator[DatabaseStorage]:
-    """Give a storage on a server."""
-    storage = DatabaseStorage(postgres_alias)
-    yield storage
-    await storage.aclose()
-
-
-def connected(alias: str) -> psycopg.Connection[Any]:
-    """Return a connection beside the storage's."""
-    return psycopg.connect(**parameters_of(connections[alias].settings_dict))
 
 
 async def begun(storage: DatabaseStorage, count: int) -> list[RunId]:
@@ -96,7 +79,6 @@ async def test_closing_waits_for_what_was_asked(storage: DatabaseStorage) -> Non
     assert await asyncio.gather(*tasks) == [2] * 8
 
 
-LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 HAS_PASSED = "SELECT clock_timestamp() > %s"
 
 
@@ -105,17 +87,15 @@ async def test_while_a_commit_waits_for_its_run_only_renewals_keep_its_claim(
     storage: DatabaseStorage, postgres_alias: str, renewed: bool
 ) -> None:
     (run,) = await begun(storage, 1)
-    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
-        watch.autocommit = True
+    with connected(postgres_alias) as other:
         claim = await storage.claim(run, worker="w", ttl=3)
         assert claim is not None
         other.execute("SELECT 1 FROM checkpoints_run WHERE id = %s FOR UPDATE", (run,))
         waiting = asyncio.create_task(storage.commit(step(run), claim=claim))
-        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
-            await asyncio.sleep(0.01)
+        await until_one_waits(postgres_alias)
         if renewed:
             assert not await asyncio.wait_for(storage.renew_many([claim], ttl=60), 60)
-        while not watch.execute(HAS_PASSED, (claim.expires,)).fetchall()[0][0]:
+        while not other.execute(HAS_PASSED, (claim.expires,)).fetchall()[0][0]:
             await asyncio.sleep(0.05)
         assert not waiting.done()
         other.rollback()

@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 import pytest_asyncio
-from django.db import connections
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import ClaimLost, Conflict
@@ -19,12 +18,10 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Claim, Commit, EventDraft
 from checkpoints.sql.postgres import executor, transactions
-from checkpoints.sql.postgres.conninfo import parameters_of
+from tests.checkpoints.sql.postgres.beside import connected, until_one_waits
 from tests.conformance.worlds import checkpoint, started
 
 pytestmark = pytest.mark.postgres
-
-LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @dataclass
@@ -53,19 +50,6 @@ async def traced(postgres_alias: str, tmp_path: Path, monkeypatch: pytest.Monkey
         storage = DatabaseStorage(postgres_alias)
         yield Traced(storage, tmp_path / "trace")
         await storage.aclose()
-
-
-@pytest_asyncio.fixture
-async def storage(postgres_alias: str) -> AsyncIterator[DatabaseStorage]:
-    """Give a storage on a server."""
-    storage = DatabaseStorage(postgres_alias)
-    yield storage
-    await storage.aclose()
-
-
-def connected(alias: str) -> psycopg.Connection[Any]:
-    """Return a connection beside the storage's."""
-    return psycopg.connect(**parameters_of(connections[alias].settings_dict))
 
 
 async def claimed(storage: DatabaseStorage, *, ttl: float = 60) -> Claim:
@@ -122,12 +106,10 @@ async def test_a_step_counts_on_from_what_another_wrote_while_it_waited(
     storage: DatabaseStorage, postgres_alias: str
 ) -> None:
     claim = await claimed(storage)
-    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
-        watch.autocommit = True
+    with connected(postgres_alias) as other:
         other.execute("UPDATE checkpoints_run SET seq = seq + 5 WHERE id = %s", (claim.run,))
         waiting = asyncio.create_task(storage.commit(step(claim.run), claim=claim))
-        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
-            await asyncio.sleep(0.01)
+        await until_one_waits(postgres_alias)
         other.commit()
         assert await waiting == 8
 
@@ -136,12 +118,10 @@ async def test_a_run_that_was_taken_away_while_a_step_waited_keeps_it_out(
     storage: DatabaseStorage, postgres_alias: str
 ) -> None:
     claim = await claimed(storage)
-    with connected(postgres_alias) as other, connected(postgres_alias) as watch:
-        watch.autocommit = True
+    with connected(postgres_alias) as other:
         other.execute("UPDATE checkpoints_run SET epoch = epoch + 1 WHERE id = %s", (claim.run,))
         waiting = asyncio.create_task(storage.commit(step(claim.run), claim=claim))
-        while not watch.execute(LOCK_WAITS).fetchall()[0][0]:
-            await asyncio.sleep(0.01)
+        await until_one_waits(postgres_alias)
         other.commit()
         with pytest.raises(ClaimLost):
             await waiting
