@@ -78,15 +78,5 @@ def test_what_others_write_to_the_broker_is_passed_over(hints, make_run, serve, 
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_worker_that_fails_to_claim_takes_the_next(hints, make_run, serve, broker, caplog) -> None:
-    worker, first, second = serve(), make_run(), make_run()
-    worker.error = ConnectionError("the database is away")
-    hints.send(first)
-    eventually(lambda: "the database is away" in caplog.text)
-    worker.error = None
-    hints.send(second)
-    eventually(lambda: worker.heard == [second])
-
-
 def test_the_broker_s_address_may_be_in_a_file_as_it_holds_a_password(hints) -> None:
     assert {"WFDASH_BROKER", "WFDASH_SIGNALS"} <= {*SECRETS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkpoints.database.alias import atomic, connection
+from tests.hints.conftest import QUEUED
 from tests.pubsub.conftest import eventually
 
 
@@ -46,3 +47,14 @@ def test_what_is_executed_already_is_woken(hints, make_run, serve) -> None:
     hints.send(run)
     eventually(lambda: run in worker.woken + worker.heard)
     assert connection().in_atomic_block is False
+
+
+@pytest.mark.parametrize("hints", [QUEUED, "broker"], indirect=True)
+def test_a_claim_that_fails_costs_a_hint_and_no_worker(hints, make_run, serve, caplog) -> None:
+    worker, first, second = serve(), make_run(), make_run()
+    worker.error = ConnectionError("the database is away")
+    hints.send(first)
+    eventually(lambda: "the database is away" in caplog.text)
+    worker.error = None
+    hints.send(second)
+    eventually(lambda: worker.heard == [second])

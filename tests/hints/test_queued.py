@@ -103,13 +103,3 @@ def test_a_database_that_ends_the_connections_ends_no_worker_and_is_one_line(
     hints.send(second)
     eventually(lambda: worker.heard == [first, second])
     assert [record.levelname for record in caplog.records if record.name.startswith("wfdash")] == ["WARNING", "INFO"]
-
-
-def test_a_claim_that_fails_costs_a_hint_and_no_worker(hints, make_run, serve, caplog) -> None:
-    worker, first, second = serve(), make_run(), make_run()
-    worker.error = ConnectionError("the database is away")
-    hints.send(first)
-    eventually(lambda: "the database is away" in caplog.text)
-    worker.error = None
-    hints.send(second)
-    eventually(lambda: worker.heard == [second])
