@@ -1,8 +1,8 @@
 """How long people and viewers wait where two servers and a worker share a PostgreSQL, in milliseconds.
 
-Answer at one server -> the next step's first line in the worker. Event committed there, text streamed there, and
-someone who opens a request at one server -> seen by a socket client of the other server. With ``--off`` the processes
-do not signal each other.
+Answer or start at one server -> the next step's first line in the worker. Event committed there, text streamed there,
+and someone who opens a request at one server -> seen by a socket client of the other server. With ``--off`` the
+processes do not signal each other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,35 @@ def pause() -> None:
 
 def answered(web: Web, admin: Person, folder: Path) -> list[float]:
     """Return the milliseconds from an answer's POST to the step's first line."""
-    log, waited = folder / "answers.log", []
+    log = folder / "answers.log"
     start_runs(web, "asking", {"log": str(log)}, COUNT)
     requests = wait_until(lambda: found if len(found := open_requests()) == COUNT else [], what="the requests")
     admin.get(f"/requests/{requests[0]}/").raise_for_status()
-    for place, request in enumerate(requests):
-        pause()
-        began = time.monotonic_ns()
-        admin.post(f"/requests/{request}/", {"_action": "approve"})
-        marks = wait_until(
-            lambda place=place: found if len(found := read_marks(log)) > place else [], what="the step", pause=0.002
-        )
-        waited.append((marks[place] - began) / 1e6)
-    return waited
+    return [
+        until_marked(log, place, lambda request=request: admin.post(f"/requests/{request}/", {"_action": "approve"}))
+        for place, request in enumerate(requests)
+    ]
+
+
+def started(admin: Person, folder: Path) -> list[float]:
+    """Return the milliseconds from the POST that starts a run to its first step's first line."""
+    log = folder / "starts.log"
+    body = {"workflow": "marking", "message": {"log": str(log)}}
+    headers = {"X-CSRFToken": admin.http.cookies["csrftoken"], "Referer": str(admin.http.base_url)}
+
+    def start() -> None:
+        admin.http.post("/api/v1/runs", json=body, headers=headers).raise_for_status()
+
+    return [until_marked(log, place, start) for place in range(COUNT)]
+
+
+def until_marked(log: Path, place: int, act: Callable[[], Any]) -> float:
+    """Act; return the milliseconds from before that to the moment a step notes as the one of this place."""
+    pause()
+    began = time.monotonic_ns()
+    act()
+    marks = wait_until(lambda: found if len(found := read_marks(log)) > place else [], what="the step", pause=0.002)
+    return (marks[place] - began) / 1e6
 
 
 def streamed(web: Web, admin: Person, folder: Path) -> int:
@@ -113,6 +130,9 @@ def measure(folder: Path, report: Report) -> None:
         with (folder / "worker.log").open("ab") as log:
             worker = nursery.start([COMMAND, "manage", "work"], stdout=log, stderr=log, env=env, cwd=folder)
         note_answers(report, "through another server", answered(webs[0], first, folder), 70, None)
+        begun = started(first, folder)
+        report.note("start -> first line, through another server, p50", f"{median(begun):.2f} ms")
+        report.note("start -> first line, through another server, p99", f"{percentile(begun, 0.99):.2f} ms")
         late = through_socket(webs[0], second, folder)
         report.at_most("event committed -> seen at another server, p50", median(late), 20)
         report.note("event committed -> seen at another server, p99", f"{percentile(late, 0.99):.2f} ms")

@@ -37,6 +37,15 @@ async def answered(probe: Probe) -> int:
     return 1
 
 
+marking = Workflow("marking", title="Mark the time")
+
+
+@marking.step(start=True)
+async def note(probe: Probe) -> int:
+    mark(probe)
+    return 1
+
+
 ticking = Workflow("ticking", title="An event every few milliseconds")
 
 
