@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
@@ -20,6 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
+from checkpoints.database.compiled import UpdateStatement
 from checkpoints.errors import Unsupported
 from checkpoints.ids import RunId, WorkflowId
 from checkpoints.records import Phase, RunInfo
@@ -27,7 +28,13 @@ from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
-from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, require_synchronous_commit
+from checkpoints.sql.statements import (
+    POSTGRES,
+    SQLITE,
+    SYNCHRONOUS_COMMIT,
+    Dialect,
+    Statements,
+)
 from checkpoints.sql.storage import SqlStorage
 from checkpoints.sql.user_table import UserTable
 from checkpoints.sql.writes import Database, Script, Scripts
@@ -69,11 +76,8 @@ def write(using: str | None = None) -> Iterator[None]:
     with turn:
         if connection.vendor == "sqlite" and not connection.in_atomic_block:
             sync_file(connection)
-        with transaction.atomic(using):
-            if connection.vendor == "postgresql":
-                run_statement(connection, require_synchronous_commit(local=True))
-            with _final_writes(connection):
-                yield
+        with transaction.atomic(using), _final_writes(connection):
+            yield
 
 
 def write_last(connection: BaseDatabaseWrapper, write: Callable[[Sequence[T]], object], item: T) -> None:
@@ -89,13 +93,18 @@ def write_last(connection: BaseDatabaseWrapper, write: Callable[[Sequence[T]], o
 
 @contextlib.contextmanager
 def _final_writes(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Return a context manager within a transaction: the outermost does what was left for its end."""
+    """Return a context manager within a transaction: the outermost does what was left for its end, and makes the commit
+    wait for the disk.
+    """
     depth = getattr(connection, DEPTH, 0)
     setattr(connection, DEPTH, depth + 1)
+    vars(connection)["commit_waits"] = False
     try:
         yield
         if not depth:
             _do_final_writes(connection)
+            if connection.vendor == "postgresql" and not vars(connection)["commit_waits"]:
+                run_statement(connection, f"SELECT {SYNCHRONOUS_COMMIT}")
     finally:
         setattr(connection, DEPTH, depth)
 
@@ -110,6 +119,20 @@ def _do_final_writes(connection: BaseDatabaseWrapper) -> None:
         connection.run_on_commit = [one for one in waiting if not isinstance(one[1], FinalWrite)]
         for write, items in found.items():
             write(items)
+
+
+def update_last(connection: BaseDatabaseWrapper, update: UpdateStatement, **given: Any) -> int:
+    """Execute an update among the last writes of a transaction (``write_last``) and return how many rows that were.
+
+    On PostgreSQL an update that finds a row also makes the commit wait for the disk, which ``write()`` then need not
+    ask for by a statement of its own.
+    """
+    if connection.vendor != "postgresql":
+        return update.execute(**given)
+    found = replace(update, sql=f"{update.sql} RETURNING {SYNCHRONOUS_COMMIT}").execute(**given)
+    if found:
+        vars(connection)["commit_waits"] = True
+    return found
 
 
 def sync_file(connection: BaseDatabaseWrapper) -> None:

@@ -107,6 +107,12 @@ ANSWERED = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS 
 LIVE = "run_id=? AND token=? AND expires > {now}"
 IS_CURRENT = "c.epoch >= r.epoch"
 """A claim of an earlier epoch was revoked; its row blocks other workers until its own has stopped running steps."""
+SYNCHRONOUS_COMMIT = (
+    "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END"
+)
+"""PostgreSQL's expression that makes this transaction's commit wait for the disk where it is set not to. Stronger
+settings (of replication) stay as they are.
+"""
 TIMED = "('waiting','sleeping','retrying')"
 
 
@@ -321,15 +327,6 @@ def current_tokens(dialect: Dialect, count: int) -> str:
         " FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
         f" WHERE c.token IN ({placeholders(count)}) AND {IS_CURRENT}"
     )
-
-
-def require_synchronous_commit(*, local: bool) -> str:
-    """Return PostgreSQL's statement that makes commits wait for the disk where they are set not to.
-
-    ``local`` means this transaction's, else this connection's. Stronger settings (of replication) stay as they are.
-    """
-    asked = "current_setting('synchronous_commit')"
-    return f"SELECT set_config('synchronous_commit', 'on', {str(local).lower()}) WHERE {asked} = 'off'"
 
 
 def placeholders(count: int) -> str:

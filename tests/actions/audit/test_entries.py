@@ -1,20 +1,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, AuditHead, Run
 from wfdash import actions
-from wfdash.actions.audit import entries
-from wfdash.domain.hash_chain import hash_of
+from wfdash.actions.audit import chain_end, entries
+from wfdash.domain.hash_chain import BROKEN, hash_of
 
 YES = {"action": "approve"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    chain_end._known.clear()
+    yield
+    chain_end._known.clear()
 
 
 @pytest.mark.django_db
@@ -95,13 +103,73 @@ def test_acts_at_once_make_one_chain_without_gaps(person, run) -> None:
 
 @pytest.mark.django_db
 def test_the_end_of_the_chain_is_locked_by_the_last_statements_of_an_act(person, run) -> None:
+    # The first entries of a process read the end; then it compares the end that it remembers.
+    for act, statements in [(actions.pause_run, 3), (actions.resume_run, 2)]:
+        with CaptureQueriesContext(connection) as queries:
+            act(person("otto", "operator"), run.id)
+        touched = [("auditentry" in one["sql"] or "audithead" in one["sql"]) for one in queries]
+        assert touched.count(True) == statements
+        ends = ("RELEASE", "COMMIT")
+        assert all(touched[touched.index(True) : [one["sql"].startswith(ends) for one in queries].index(True)])
+
+
+@pytest.mark.django_db
+def test_entries_of_other_processes_are_in_the_same_chain(person) -> None:
+    otto, process = person("otto", "operator"), [dict[str, Any](), dict[str, Any]()]
+    counts = []
+    for turn in [0, 0, 1, 1, 0, 1, 0, 0, 0]:
+        chain_end._known.clear()
+        chain_end._known.update(process[turn])
+        with CaptureQueriesContext(connection) as queries, write():
+            entries.record(otto, "acted")
+        counts.append(len([one for one in queries if "audit" in one["sql"]]))
+        process[turn] = dict(chain_end._known)
+    assert entries.check_chain() == (9, [])
+    # Who is no longer alone compares in vain once, then reads the end first until it finds its own there.
+    assert counts == [3, 2, 3, 2, 4, 4, 3, 3, 2]
+
+
+@pytest.mark.django_db
+def test_what_was_rolled_back_is_not_what_the_chain_continues(person) -> None:
     otto = person("otto", "operator")
-    with CaptureQueriesContext(connection) as queries:
-        actions.pause_run(otto, run.id)
-    touched = [("auditentry" in one["sql"] or "audithead" in one["sql"]) for one in queries]
-    assert touched.count(True) == 3
-    ends = ("RELEASE", "COMMIT")
-    assert all(touched[touched.index(True) : [one["sql"].startswith(ends) for one in queries].index(True)])
+    for verb in ("first", "undone", "second", "third"):
+        with suppress(RuntimeError), transaction.atomic():
+            entries.record(otto, verb)
+            if verb == "undone":
+                raise RuntimeError
+    assert list(AuditEntry.objects.order_by("n").values_list("n", "verb")) == [
+        (1, "first"),
+        (2, "second"),
+        (3, "third"),
+    ]
+    assert entries.check_chain() == (3, [])
+
+
+@pytest.mark.django_db
+def test_with_another_key_the_remembered_end_is_looked_at_again(person, settings) -> None:
+    otto = person("otto", "operator")
+    entries.record(otto, "first")
+    settings.WFDASH_AUDIT_KEY = "another key"
+    entries.record(otto, "second")
+    assert list(AuditEntry.objects.order_by("n").values_list("verb", flat=True)) == ["first", BROKEN, "second"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("times", [0, 1, 2], ids=["nothing in the audit", "the first entry", "the next"])
+def test_a_commit_on_postgresql_waits_for_the_disk_by_one_expression(times, person) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's connections wait")
+    otto = person("otto", "operator")
+    for _ in range(max(times, 1)):
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit TO off")
+        with CaptureQueriesContext(connection) as queries, write():
+            if times:
+                entries.record(otto, "acted")
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            assert cursor.fetchone() == ("on",)
+    assert len([one for one in queries if "synchronous_commit" in one["sql"]]) == 1
 
 
 @pytest.mark.django_db

@@ -11,20 +11,21 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from django.db import IntegrityError
-from django.db.models import QuerySet, Subquery, Value
+from django.db.models import Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
-from checkpoints.database.alias import atomic, connection
-from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update, insert
+from checkpoints.content.signing import Keyring
+from checkpoints.database.alias import connection
+from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write_last
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
 from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
+from wfdash.actions.audit.chain_end import ChainEnd, known_end, locked_end, move_end
 from wfdash.domain.hash_chain import (
     BROKEN,
     CHAINED,
@@ -74,31 +75,40 @@ def with_token(token: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _append_all(wanted: Sequence[Mapping[str, Any]]) -> None:
     """Append the entries of one transaction."""
-    head = _locked_head()
-    if flaw := _head_flaw(head):
+    keys = current_keyring()
+    known = known_end(keys)
+    if known is not None and _append(wanted, known, known.n, known.hash, keys):
+        return
+    end = locked_end()
+    if flaw := end.flaw(keys):
         # A flaw at the end stays in the chain: appending to it silently would cover it up.
-        head.n, head.hash, broken = _broken(head, flaw)
-        wanted = [broken, *wanted]
-    keys, now = current_keyring(), timezone.now()
+        n, digest, broken = _broken(end, flaw)
+        _append([broken, *wanted], end, n, digest, keys)
+    else:
+        _append(wanted, end, end.n, end.hash, keys)
+
+
+def _append(wanted: Sequence[Mapping[str, Any]], end: ChainEnd, n: int, digest: str, keys: Keyring) -> bool:
+    """Append entries after the one with that number and hash. False, and nothing changed, if this is not the end as
+    stored.
+    """
+    rows, now = list[AuditEntry](), timezone.now()
     for fields in wanted:
-        entry = AuditEntry(n=head.n + 1, at=now, prev=head.hash, **fields)
+        entry = AuditEntry(n=n + 1, at=now, prev=digest, **fields)
         entry.hash = hash_of(as_json(entry))
         entry.signature = keys.sign("entry", str(entry.n), entry.hash)
-        head.n, head.hash = entry.n, entry.hash
-        insert(entry)
-    signature = keys.sign("head", str(head.n), head.hash)
-    _moved_head().execute(id=head.pk, n=head.n, hash=head.hash, signature=signature)
+        n, digest = entry.n, entry.hash
+        rows.append(entry)
+    if not move_end(end, n, digest, keys):
+        return False
+    insert(*rows)
+    return True
 
 
-def _head_flaw(head: AuditHead) -> str:
-    """Return why the end of the chain cannot be verified, empty if it can."""
-    return current_keyring().flaw(head.signature, "head", str(head.n), head.hash)
-
-
-def _broken(head: AuditHead, flaw: str) -> tuple[int, str, dict[str, Any]]:
+def _broken(end: ChainEnd, flaw: str) -> tuple[int, str, dict[str, Any]]:
     """Return number and hash of the last entry, and the entry to come after it: it says what was found."""
     last = AuditEntry.objects.order_by("-n").only("n", "hash").first()
-    facts = {"words": f"The end of the chain {flaw}", "head": {"n": head.n, "hash": head.hash}}
+    facts = {"words": f"The end of the chain {flaw}", "head": {"n": end.n, "hash": end.hash}}
     log.error("The audit's end %s: see docs/audit.md", flaw)
     n, digest = (last.n, last.hash) if last else (0, "")
     return n, digest, {"actor": MACHINE, "verb": BROKEN, "facts": facts}
@@ -205,7 +215,7 @@ def _head_breaks() -> Iterator[Break]:
         yield Break(entry.n if entry else 0, "the chain head was removed")
     elif (head.n, head.hash) != (head.last_n, head.last_hash):
         yield Break(head.n, "the end of the chain is missing")
-    elif flaw := _head_flaw(head):
+    elif flaw := current_keyring().flaw(head.signature, "head", str(head.n), head.hash):
         yield Break(head.n, f"the end of the chain {flaw}")
 
 
@@ -219,26 +229,3 @@ def _kept(entries: list[dict[str, Any]]) -> dict[str, str]:
         with suppress(Damaged, Locked):
             kept[row.pk] = shown_flaw(row.pk, row.body)
     return kept
-
-
-@compiled_rows
-def _head() -> QuerySet[AuditHead]:
-    return AuditHead.objects.select_for_update().filter(pk=1).order_by()
-
-
-@compiled_update
-def _moved_head() -> Update:
-    return AuditHead.objects.filter(pk=Placeholder("id")), {
-        name: Placeholder(name) for name in ("n", "hash", "signature")
-    }
-
-
-def _locked_head() -> AuditHead:
-    head = _head().first()
-    if head is not None:
-        return head
-    try:
-        with atomic():
-            return AuditHead.objects.create(pk=1)
-    except IntegrityError:
-        return AuditHead.objects.select_for_update().get(pk=1)
