@@ -10,7 +10,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
-from django.db.models import Func, Index, Model, TextField
+from django.db.models import Func, Index, Model, QuerySet, Subquery, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.models.fields import MomentField
@@ -18,6 +18,11 @@ from checkpoints.sql.statements import POSTGRES, SQLITE
 
 LONGEST = 300
 """Characters of a headline in lists."""
+JSON_ROWS = {
+    SQLITE.name: "(SELECT json_group_array(json_array(%(columns)s)) FROM (%(subquery)s) AS found)",
+    POSTGRES.name: "(SELECT json_agg(json_build_array(%(columns)s))::text FROM (%(subquery)s) AS found)",
+}
+"""By dialect: the rows of a query as one JSON text."""
 
 
 class Headline(Func):
@@ -69,6 +74,25 @@ class CoveringIndex(Index):
             return super().create_sql(model, schema_editor, using=using, **options)
         wide = Index(fields=[*self.fields, *self.covered], name=self.name, condition=self.condition)
         return wide.create_sql(model, schema_editor, using=using, **options)
+
+
+class JsonRows(Subquery):
+    """The rows of a query, columns of text by these names, as one text: a JSON list of lists; null or empty without
+    any.
+    """
+
+    output_field = TextField()
+
+    def __init__(self, found: QuerySet[Any, Any], *columns: str) -> None:
+        super().__init__(found, columns=", ".join(f'found."{name}"' for name in columns))
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> tuple[str, Any]:
+        """Return the expression."""
+        return self.as_sql(compiler, connection, JSON_ROWS[SQLITE.name], **extra)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> tuple[str, Any]:
+        """Return the expression."""
+        return self.as_sql(compiler, connection, JSON_ROWS[POSTGRES.name], **extra)
 
 
 class DatabaseNow(Func):

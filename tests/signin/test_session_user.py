@@ -7,16 +7,19 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import SESSION_KEY
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints.models import ServiceAccount
+from checkpoints.models import Absence, Grant, ServiceAccount
 from tests import people
+from wfdash.access.viewer import evaluated, viewer_for
+from wfdash.actions.account.tokens import create_token
 from wfdash.live.authorization import read_viewer
 from wfdash.signin import sessions
 from wfdash.signin.session_user import SignedInUser
@@ -77,6 +80,38 @@ def test_a_socket_reads_session_and_user_in_one_query_too(ana: Client) -> None:
         assert found is not None
         assert found.name == "ana"
         assert len([one for one in seen if "session" in one["sql"] or "is_active" in one["sql"]]) == statements
+
+
+def test_rights_are_read_with_session_and_user(ana: Client) -> None:
+    about_people(ana)
+    with CaptureQueriesContext(connection) as seen:
+        assert ana.get(PAGE).wsgi_request.viewer.may("answer", people.WORKFLOW)
+    assert len([one for one in seen if "checkpoints_grant" in one["sql"]]) == 1
+
+
+@pytest.mark.parametrize("by", ["session", "token"])
+def test_a_right_that_was_revoked_is_gone_with_the_next_request(by: str, ana: Client) -> None:
+    text = create_token(people.viewer("ana"), "ci", rights=["answer"], workflows=["*"]).text
+    path = PAGE if by == "session" else reverse("wfdash:api:list_workflows")
+    client = ana if by == "session" else Client(headers={"Authorization": f"Bearer {text}"})
+    for may in (True, True, False):
+        if not may:
+            Grant.objects.all().delete()
+        assert client.get(path).wsgi_request.viewer.may("answer", people.WORKFLOW) is may
+
+
+def test_rights_read_with_the_session_are_those_read_alone(ana: Client) -> None:
+    team = Group.objects.create(name='the "team", ö')
+    user = User.objects.get(username="ana")
+    user.groups.add(team)
+    Grant.objects.create(group=team, workflow="other", role="operator")
+    away, now = people.make_people()["ben"], timezone.now()
+    Absence.objects.create(user=away, delegate=user, since=now - timedelta(days=1), until=now + timedelta(days=1))
+    for _ in range(2):
+        found = ana.get(PAGE).wsgi_request.viewer
+        assert evaluated(found) == viewer_for(user)
+    assert (found.groups, len(found.acts_for)) == (viewer_for(user).groups, 1)
+    assert found.may("operate", "other")
 
 
 def test_whose_session_it_is_says_the_session_alone(ana: Client) -> None:

@@ -8,20 +8,28 @@ restore, fork), ``admin``. Objects are found *through* a Viewer: a query is filt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import F, Q, QuerySet, Value
+from django.db.models.expressions import BaseExpression
 from django.utils import timezone
 from django.utils.functional import LazyObject, empty
 
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
+from checkpoints.models.expressions import JsonRows
 from checkpoints.models.user_model import User
 
 T = TypeVar("T")
+RightsRows = Sequence[tuple[str, str, str]]
+"""What a viewer needs of a user beside their row: a tag, and two texts."""
+
+Marks = Callable[["Viewer"], Mapping[str, BaseExpression]]
+"""Returns what else a look-up reads of each request, for a viewer, as attributes of the request."""
 
 EVERY = "*"
 REQUESTER = "requester"
@@ -222,15 +230,16 @@ def _words_for(name: str, groups: frozenset[str], by: Sequence[str], origin: Ori
     return next((f"group {group}" for group in by if group in groups and group != REQUESTER), "")
 
 
-def viewer_for(user: User | AnonymousUser) -> Viewer:
+def viewer_for(user: User | AnonymousUser, rows: RightsRows | None = None) -> Viewer:
     """Return a user as a viewer, with groups, grants and whom they act for (one query; three for a delegate).
 
-    Anonymous and inactive users get no right at all.
+    Anonymous and inactive users get no right at all. ``rows``: what ``rights_of`` has just found of them, if they were
+    read with it: that saves the first query.
     """
     user = evaluated(user)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Viewer(user=user, name="")
-    rows = _facts_of(user.pk).rows()
+    rows = _facts_of(user.pk).rows() if rows is None else rows
     rights = _rights(user, _of(_GRANT, rows))
     named = bool(rights) and any(_of(_ABSENCE, rows))
     return Viewer(
@@ -251,15 +260,31 @@ def evaluated(found: T) -> T:
     return cast(T, found._wrapped)
 
 
-def watcher_for(user: User) -> Viewer:
-    """Return a viewer with a user's rights only (one query): enough to see, not to answer."""
+def watcher_for(user: User, rows: RightsRows | None = None) -> Viewer:
+    """Return a viewer with a user's rights only (one query, none with ``rows``): enough to see, not to answer."""
     if not user.is_active:
         return Viewer(user=user, name="")
-    return Viewer(user=user, name=user.get_username(), rights=_rights(user, _of(_GRANT, _granted_to(user.pk).rows())))
+    rows = _granted_to(user.pk).rows() if rows is None else rows
+    return Viewer(user=user, name=user.get_username(), rights=_rights(user, _of(_GRANT, rows)))
+
+
+def rights_of(user: Any) -> JsonRows:
+    """Return what a viewer needs of a user, as a column to read with them: see ``rights_rows``."""
+    return JsonRows(_facts(user), "tag", "first", "second")
+
+
+def rights_rows(text: str | None) -> RightsRows:
+    """Return what was read as a column of ``rights_of``."""
+    return [(tag, first, second) for tag, first, second in json.loads(text or "[]")]
 
 
 @compiled
 def _facts_of(user: int) -> QuerySet[Any, Any]:
+    return _facts(user)
+
+
+def _facts(user: Any) -> QuerySet[Any, Any]:
+    """Return one row per group and grant of a user, and one per absence in which they are the delegate."""
     groups = _tagged(_GROUP, Group.objects.filter(user=user), F("name"))
     return groups.union(*_grants_to(user), _tagged(_ABSENCE, Absence.objects.filter(delegate=user)))
 
@@ -270,7 +295,7 @@ def _granted_to(user: int) -> QuerySet[Any, Any]:
     return own.union(by_groups)
 
 
-def _grants_to(user: int) -> tuple[QuerySet[Any, Any], QuerySet[Any, Any]]:
+def _grants_to(user: Any) -> tuple[QuerySet[Any, Any], QuerySet[Any, Any]]:
     # Two queries, each with its index: with OR, PostgreSQL would read every grant.
     own, by_groups = Grant.objects.filter(user=user), Grant.objects.filter(group__user=user)
     return _tagged(_GRANT, own, F("workflow"), F("role")), _tagged(_GRANT, by_groups, F("workflow"), F("role"))

@@ -19,7 +19,7 @@ from wfdash.errors import BadToken, TooManyTries
 from wfdash.live.origin import header
 from wfdash.signin import second_factor, tokens
 from wfdash.signin.client_address import client_address
-from wfdash.signin.session_user import user_of
+from wfdash.signin.session_user import rights_read_with, user_of
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
@@ -42,7 +42,7 @@ def _read_token(scope: Mapping[str, Any], text: str) -> Viewer | None:
         token = tokens.use_token(text, address=address)
     except (BadToken, TooManyTries):
         return None
-    return watcher_for(token.owner).with_token(token.name, tokens.scope_of(token))
+    return tokens.watcher_of(token)
 
 
 def _read_session(scope: Mapping[str, Any]) -> Viewer | None:
@@ -52,7 +52,7 @@ def _read_session(scope: Mapping[str, Any]) -> Viewer | None:
     if second_factor.is_required() and second_factor.SESSION_MARK not in request.session:
         return None
     user = user_of(request)
-    return watcher_for(user) if user.is_authenticated and user.is_active else None
+    return watcher_for(user, rights_read_with(request, user)) if user.is_authenticated and user.is_active else None
 
 
 def read_inspect(viewer: Viewer, run: str) -> bool | None:

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from checkpoints.models.user_model import User
+from wfdash.access.viewer import RightsRows, rights_rows
 
 _session: ContextVar[Any] = ContextVar("wfdash_session", default=None)
 """The session that is being looked at."""
@@ -39,6 +40,13 @@ def user_of(request: HttpRequest) -> User | AnonymousUser:
             _session.reset(token)
     found: User | AnonymousUser = given._cached_user
     return found
+
+
+def rights_read_with(request: HttpRequest, user: User | AnonymousUser) -> RightsRows | None:
+    """Return this user's rights if the request's session was read together with them; None if not."""
+    session: Any = getattr(request, "session", None)
+    together = user.is_authenticated and getattr(session, "user_row", None) is user
+    return rights_rows(session.rights_text) if together else None
 
 
 def read_with_session(user_id: Any) -> User | None:

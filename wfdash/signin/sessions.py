@@ -17,6 +17,7 @@ from checkpoints.database.alias import alias
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models.user_model import User
 from wfdash import pubsub
+from wfdash.access.viewer import rights_of
 
 
 def stored_key(key: str) -> str:
@@ -47,12 +48,15 @@ def _remember(key: str, user: str | None) -> None:
 @compiled_rows
 def _users_with_session() -> QuerySet[User]:
     session = Session.objects.filter(session_key=Placeholder("key"), expire_date__gt=Placeholder("now", _EXPIRES))
-    users = User.objects.filter(pk=Placeholder("user", User._meta.pk)).select_related("service_account").order_by()
-    return users.annotate(session_data=Subquery(session.values("session_data")))
+    user = Placeholder("user", User._meta.pk)
+    users = User.objects.filter(pk=user).select_related("service_account").order_by()
+    return users.annotate(session_data=Subquery(session.values("session_data")), rights_text=rights_of(user))
 
 
 def _user_and_session(key: str, user: str) -> User | None:
-    """Return a user with ``session_data``, that of the session with this stored key; None if there is no such user."""
+    """Return a user with ``session_data``, that of the session with this stored key, and ``rights_text``; None if there
+    is no such user.
+    """
     if router.db_for_read(Session) != alias():
         return None
     return _users_with_session().first(key=key, now=timezone.now(), user=user)
@@ -62,16 +66,18 @@ class SessionStore(db.SessionStore):
     """Django's own store; only the browser has the key.
 
     ``user_row``: the session's user, read in the same query; None where this process did not know whose session it is.
-    What is signed says whose it is: the row of another user is not used.
+    What is signed says whose it is: the row of another user is not used. ``rights_text``: their rights at that moment.
     """
 
     user_row: User | None = None
+    rights_text: str | None = None
 
     def load(self) -> dict[str, Any]:
         """Return what is stored in the session, nothing if it has expired."""
         key = stored_key(str(self.session_key))
         owner = _owners.get(key)
         found = None if owner is None else _user_and_session(key, owner)
+        self.rights_text = None if found is None else found.__dict__.pop("rights_text")
         if found is None:
             data: dict[str, Any] = super().load()
         elif (text := found.__dict__.pop("session_data")) is None:

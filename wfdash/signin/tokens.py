@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.database.storage import write
 from checkpoints.models import Token
 from wfdash.access.directory import is_service
-from wfdash.access.viewer import TokenScope, Viewer, viewer_for
+from wfdash.access.viewer import RightsRows, TokenScope, Viewer, rights_of, rights_rows, viewer_for, watcher_for
 from wfdash.errors import BadToken, TooManyTries
 from wfdash.signin import attempt_limits, second_factor
 from wfdash.signin.attempt_limits import AttemptLimit
@@ -75,18 +76,35 @@ def scope_of(token: Token) -> TokenScope:
 
 
 def viewer_of(token: Token) -> Viewer:
-    """Return the program that acts with a token: its owner's rights, as far as its scopes go (three queries)."""
-    return viewer_for(token.owner).with_token(token.name, scope_of(token))
+    """Return the program that acts with a token that ``use_token`` returned: its owner's rights, as far as its scopes
+    go (no query; two for a delegate).
+    """
+    return viewer_for(token.owner, _rights_read_with(token)).with_token(token.name, scope_of(token))
+
+
+def watcher_of(token: Token) -> Viewer:
+    """Return the same for sockets: enough to see, not to answer."""
+    return watcher_for(token.owner, _rights_read_with(token)).with_token(token.name, scope_of(token))
+
+
+def _rights_read_with(token: Token) -> RightsRows:
+    return rights_rows(vars(token)["rights_text"])
 
 
 def _find(text: str) -> Token | None:
     form = FORM.fullmatch(text)
     if form is None:
         return None
-    token = Token.objects.select_related("owner").filter(pk=form[1]).first()
+    token = _token_and_rights().first(id=form[1])
     # Compared also where there is none, so that the time does not tell which ids exist.
     matches = hmac.compare_digest(_hash(form[2]), token.secret_hash if token else _hash(""))
     return token if matches else None
+
+
+@compiled_rows
+def _token_and_rights() -> QuerySet[Token]:
+    rows = Token.objects.select_related("owner").filter(pk=Placeholder("id", Token._meta.pk)).order_by()
+    return rows.annotate(rights_text=rights_of(OuterRef("owner")))
 
 
 def _problem_of(token: Token, now: datetime) -> str:

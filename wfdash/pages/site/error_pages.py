@@ -16,7 +16,7 @@ from django.utils.functional import SimpleLazyObject
 
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
-from wfdash.access.viewer import viewer_for
+from wfdash.access.viewer import Viewer, evaluated, viewer_for
 from wfdash.actions.audit.account_events import asked_by
 from wfdash.contract import InvalidInput
 from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, kind_of
@@ -24,6 +24,7 @@ from wfdash.installation.keep_rules import keep_rules
 from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render
+from wfdash.signin.session_user import rights_read_with
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,11 @@ TIMED_UUID = 7
 """The version of UUIDs that begin with the time they were made at, as ids do."""
 
 
+def _viewer_of(request: HttpRequest) -> Viewer:
+    user = evaluated(request.user)
+    return viewer_for(user, rights_read_with(request, user))
+
+
 class ErrorPages:
     """Middleware: attaches ``request.viewer`` (read when first used) and turns known errors into pages.
 
@@ -64,7 +70,7 @@ class ErrorPages:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        request.viewer = SimpleLazyObject(lambda: viewer_for(request.user))  # type: ignore[attr-defined]
+        request.viewer = SimpleLazyObject(lambda: _viewer_of(request))  # type: ignore[attr-defined]
         if "\0" in request.path_info:
             return error_page(request, 404)  # PostgreSQL raises for such text, no id or name has it
         with asked_by(request):
