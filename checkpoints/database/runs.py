@@ -37,6 +37,8 @@ def count_and_wake(dialect: Dialect) -> str:
     return COUNT_EVENT.replace(" WHERE", f"{''.join(changes)} WHERE")
 
 
+AS_FOUND = ("seq", "n", "epoch", "phase")
+"""What changes of a run with every event, checkpoint, fence and status."""
 COUNT_AND_WAKE = {dialect.name: count_and_wake(dialect) for dialect in (SQLITE, POSTGRES)}
 
 
@@ -66,15 +68,28 @@ def count_event(run: str, now: datetime, *, wake: bool) -> int:
 
     ``wake``: a run that waits for an answer or a time is due. ``Run.DoesNotExist`` if there is no such run.
     """
+    number = _count(run, now, {}, wake=wake)
+    if number is None:
+        raise Run.DoesNotExist
+    return number
+
+
+def count_event_as_found(run: Run, now: datetime, *, wake: bool) -> int | None:
+    """Do the same if nothing has happened to the run since this instance was read; None, and nothing is changed, if
+    something has.
+    """
+    return _count(run.pk, now, {name: getattr(run, name) for name in AS_FOUND}, wake=wake)
+
+
+def _count(run: str, now: datetime, expected: dict[str, Any], *, wake: bool) -> int | None:
     used = connection()
     moment = Run._meta.get_field("updated").get_db_prep_save(now, used)
+    statement = COUNT_AND_WAKE[used.vendor] if wake else COUNT_EVENT
+    conditions = "".join(f" AND {name} = %s" for name in expected)
     with used.cursor() as cursor:
-        statement = COUNT_AND_WAKE[used.vendor] if wake else COUNT_EVENT
-        cursor.execute(statement, (moment, run))
+        cursor.execute(statement.replace(" RETURNING", f"{conditions} RETURNING"), (moment, run, *expected.values()))
         found = cursor.fetchone()
-    if found is None:
-        raise Run.DoesNotExist
-    return int(found[0])
+    return None if found is None else int(found[0])
 
 
 def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:

@@ -46,7 +46,7 @@ def test_every_viewer_finds_the_requests_that_their_filter_finds() -> None:
         seen = set(HumanRequest.objects.filter(sees).values_list("pk", flat=True))
         found = set(HumanRequest.objects.filter(sees | viewer.scope("answer")).values_list("pk", flat=True))
         for statement, expected in (
-            (requests_of(viewer), seen),
+            (requests_of(viewer, None), seen),
             (requests_for(viewer, no_marks), found),
             *([(requests_for(viewer, marks_of), found)] if viewer.user.pk else []),
         ):
@@ -58,6 +58,6 @@ def test_every_viewer_finds_the_requests_that_their_filter_finds() -> None:
 def test_a_viewer_who_loses_a_right_no_longer_finds_what_it_showed() -> None:
     people.make_people()
     request = people.ask(people.make_run())
-    assert requests_of(people.viewer("vera")).first(id=request.pk) is not None
+    assert requests_of(people.viewer("vera"), None).first(id=request.pk) is not None
     Grant.objects.filter(user__username="vera").delete()
-    assert requests_of(people.viewer("vera")).first(id=request.pk) is None
+    assert requests_of(people.viewer("vera"), None).first(id=request.pk) is None

@@ -164,9 +164,10 @@ def _absent_words(request: HumanRequest, name: str) -> str:
 
 def vote_progress(reply: Reply) -> tuple[int, int, bool]:
     """Return how many people gave the same answer as a reply, how many are needed, and whether that decided it."""
-    request = reply.request
-    votes, proposal = votes_in(votes_of(request)), request.card.get("proposal")
+    request, need = reply.request, Policy.model_validate(reply.request.policy or {}).need
+    # Where one answer decides, there are no other votes.
+    votes, proposal = votes_in(votes_of(request) if need > 1 else [reply]), request.card.get("proposal")
     mine = votes.get(reply.pk)
     same = {vote.by for vote in votes.values() if mine and choice_of(vote, proposal) == choice_of(mine, proposal)}
     decided = request.answered is not None or request.settles is not None
-    return len(same), Policy.model_validate(request.policy or {}).need, decided
+    return len(same), need, decided

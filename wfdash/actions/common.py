@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -12,18 +12,18 @@ from django.utils import timezone
 
 from checkpoints.database.alias import connection, on_commit
 from checkpoints.database.compiled import Placeholder, compiled_rows, insert
-from checkpoints.database.runs import count_event
+from checkpoints.database.runs import count_event, count_event_as_found
 from checkpoints.events import EventKind, check_event
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import EventDraft
 from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import Marks, Viewer
 from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.hints import current_hints
 
-Marks = Callable[[Viewer], Mapping[str, BaseExpression]]
-"""Returns what else a look-up reads of each request, for a viewer, as attributes of the request."""
+COUNTED = "_wfdash_counted"
+"""The attribute of a run with an event that ``lock_as_found`` has counted: its number, and ``wake``."""
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
@@ -67,9 +67,14 @@ def find_request(viewer: Viewer, request_id: str, marks: Marks = no_marks) -> Hu
     request = requests_for(viewer, marks).first(id=request_id)
     if request is None:
         raise NotFound("Request not found")
+    refuse_beyond(viewer, request)
+    return request
+
+
+def refuse_beyond(viewer: Viewer, request: HumanRequest) -> None:
+    """Raise ``NotAllowed`` for a token whose scope has no requests of this workflow."""
     if not (viewer.reaches("answer", request.workflow) or viewer.reaches("operate", request.workflow)):
         raise NotAllowed("This token may not answer requests of this workflow")
-    return request
 
 
 @compiled_rows
@@ -93,13 +98,25 @@ def lock_request(request: HumanRequest) -> HumanRequest:
     return request
 
 
-def find_locked(viewer: Viewer, found: HumanRequest, marks: Marks = no_marks) -> HumanRequest:
-    """Return a request that this viewer found before, as stored now and through them again, with its ``marks``; its
-    run's row is locked first, as by ``lock_request``.
+def lock_as_found(run: Run, *, wake: bool) -> bool:
+    """Lock a run and count its next event in the caller's transaction, if nothing has happened to it since this
+    instance was read (one statement). False, and nothing is locked or changed, if something has.
+
+    What happens to a run appends an event: so what was read with it is still true. The caller appends an event next,
+    with the same ``wake``.
     """
-    if connection().features.has_select_for_update:
-        list(Run.objects.select_for_update().filter(pk=found.run_id).order_by().values_list("pk"))
-    return find_request(viewer, found.pk, marks)
+    number = count_event_as_found(run, timezone.now(), wake=wake)
+    if number is not None:
+        vars(run)[COUNTED] = number, wake
+    return number is not None
+
+
+def _counted_event(run: Run, *, wake: bool) -> int:
+    """Return the number of the event that was counted when the run was locked, once; 0 if there is none."""
+    number, woken = vars(run).pop(COUNTED, (0, wake))
+    if woken != wake:
+        raise RuntimeError("The run was locked for another event")  # its number would be missing
+    return int(number)
 
 
 def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
@@ -108,7 +125,7 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     ``wake``: also make a run due that waits for an answer or a time.
     """
     kind, now = check_event(event), timezone.now()
-    seq = count_event(run.pk, now, wake=wake)
+    seq = _counted_event(run, wake=wake) or count_event(run.pk, now, wake=wake)
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
     insert(Event(**dict(zip(EVENT, row, strict=True)), at=now))
     run_id = run.pk

@@ -12,11 +12,10 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from django.db import IntegrityError
 from django.db.models import Count, Model
 from django.utils import timezone
 
-from checkpoints.database.alias import atomic
+from checkpoints.database.compiled import insert_if_free
 from checkpoints.database.storage import write
 from checkpoints.models import IdempotencyKey
 from checkpoints.records import Json
@@ -44,23 +43,26 @@ class IdempotentCall:
 
 
 @contextmanager
-def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json) -> Iterator[IdempotentCall]:
+def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json, **known: Json) -> Iterator[IdempotentCall]:
     """Run a command once per person and key; enter it first in the action's transaction (``write()``). Yields the call.
 
     If ``call.previous_result`` is not None it was done: return what that names and change nothing. A concurrent second
     call waits for the first. ``KeyReused`` if the key came with another command. Without a key nothing is stored.
+    ``known``: ids of what the command will make that are known already; ``record`` adds others.
     """
     if not key:
         yield IdempotentCall()
         return
     row = _key_row(viewer, key, verb, command)
-    if not _claim(row):
+    row.result = known
+    if not insert_if_free(row):
         yield IdempotentCall(_stored_result(row))
         return
     call = IdempotentCall()
     yield call
     if call.recorded:
-        IdempotencyKey.objects.filter(pk=row.pk).update(result=call.recorded)
+        mine = IdempotencyKey.objects.filter(person=row.person, key=row.key)
+        mine.update(result={**known, **call.recorded})
 
 
 def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
@@ -100,16 +102,6 @@ def _beyond(limit: int) -> list[int]:
 def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
     digest = _digest(key, verb, command)
     return IdempotencyKey(person=viewer.name, key=_hash(key), verb=verb, digest=digest, at=timezone.now())
-
-
-def _claim(row: IdempotencyKey) -> bool:
-    """Take the key and return True, or False if it is taken; waits for a concurrent call that is about to take it."""
-    try:
-        with atomic():
-            row.save(force_insert=True)
-    except IntegrityError:
-        return False
-    return True
 
 
 def _stored_result(row: IdempotencyKey) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpoints.database.compiled.rows import Placeholder, RowStatement, compiled_rows
 from checkpoints.database.compiled.values import Statement, compiled, compiled_filter, statement_of
-from checkpoints.database.compiled.writes import Update, UpdateStatement, compiled_update, insert
+from checkpoints.database.compiled.writes import Update, UpdateStatement, compiled_update, insert, insert_if_free
 
 __all__ = [
     "Placeholder",
@@ -17,5 +17,6 @@ __all__ = [
     "compiled_rows",
     "compiled_update",
     "insert",
+    "insert_if_free",
     "statement_of",
 ]

@@ -5,7 +5,7 @@ The ORM's own ``create()`` and ``update()`` take longer to build their SQL than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
@@ -64,16 +64,29 @@ def insert(*rows: Model, ignore_conflicts: bool = False) -> None:
     """
     if not rows:
         return
-    used, model = connection(), type(rows[0])
     if len(rows) > FEW:
-        model._default_manager.using(alias()).bulk_create(rows, ignore_conflicts=ignore_conflicts)
-        return
+        type(rows[0])._default_manager.using(alias()).bulk_create(rows, ignore_conflicts=ignore_conflicts)
+    else:
+        _insert_few(rows, ignore_conflicts=ignore_conflicts)
+
+
+def insert_if_free(row: Model) -> bool:
+    """Insert a new row and return True; False if its key is taken, for which it waits where another transaction is
+    about to take it.
+    """
+    return _insert_few([row], ignore_conflicts=True) == 1
+
+
+def _insert_few(rows: Sequence[Model], *, ignore_conflicts: bool) -> int:
+    used, model = connection(), type(rows[0])
     fields = _stored(model)
     values = [field.get_db_prep_save(field.pre_save(row, add=True), used) for row in rows for field in fields]
     with used.cursor() as cursor:
         cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
+        count = int(cursor.rowcount)
     for row in rows:
         row._state.adding, row._state.db = False, alias()
+    return count
 
 
 @lru_cache(maxsize=KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -22,8 +22,9 @@ from wfdash.access.viewer import Right, Viewer
 from wfdash.access.voters import spoken_in, votes_in, votes_of
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
-from wfdash.actions.common import append_request_event, find_locked, find_request, lock_request, notify_inbox
+from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox
 from wfdash.actions.idempotency import idempotent
+from wfdash.actions.requests.answer_lock import lock_for_answer
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer, mark_settling
 from wfdash.actions.requests.marks import has, marks_of
@@ -51,6 +52,8 @@ class AnswerContext:
     undo: bool = False
     override: bool = False
     on_behalf_of: str = ""
+    reply: str = field(default_factory=ids.new_request_id)
+    """The id of the reply."""
 
 
 def answer_request(
@@ -82,19 +85,18 @@ def answer_request(
     context = AnswerContext(
         via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
     )
-    found = found or find_request(viewer, request_id)
+    found = found or find_request(viewer, request_id, marks_of)
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)
     try:
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of]
-        with write(), idempotent(viewer, key, "answer", command) as call:
+        with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])
-            request = find_locked(viewer, found, marks_of)
-            reply = _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
-            call.record(reply=reply.id)
-            return reply
+            at_once = _settles(Policy.model_validate(found.policy), timezone.now(), context) is None
+            request = lock_for_answer(viewer, found, at_once=at_once)
+            return _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
     except IntegrityError:
         raise _already_answered(find_request(viewer, request_id)) from None
 
@@ -231,7 +233,7 @@ def _new_reply(
 ) -> Reply:
     verdict = verdict_of(value)
     return Reply(
-        id=ids.new_request_id(),
+        id=context.reply,
         request=request,
         by=viewer.user,
         via=context.via,

@@ -18,6 +18,11 @@ def marks_of(viewer: Viewer) -> dict[str, Exists]:
     return {"voted": Exists(votes), "discussed": Exists(comments), "drafted": Exists(drafts)}
 
 
+def are_known(request: HumanRequest) -> bool:
+    """Return whether a request was looked up with ``marks_of``."""
+    return hasattr(request, "voted")
+
+
 def has(request: HumanRequest, mark: str) -> bool:
     """Return whether a request that was looked up with ``marks_of`` has this."""
     return bool(getattr(request, mark))

@@ -41,9 +41,10 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     ``override`` is an operator's way to decide instead of those it is addressed to.
     """
     viewer = viewer_of(request)
-    found = queries.request(viewer, request_id)
+    posted = request.method == "POST"
+    found = queries.request(viewer, request_id, actions.marks_of if posted else None)
     override = "override" in request.GET
-    if request.method == "POST":
+    if posted:
         return _answer(request, viewer, found, override)
     draw = live_context if request.GET.get("fragment") == "live" else panel
     context = draw(found, address_params(request.GET), override=override)

@@ -15,7 +15,7 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Reply
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
-from wfdash.access.viewer import Origin, Viewer, origin_of
+from wfdash.access.viewer import Marks, Origin, Viewer, origin_of
 from wfdash.access.voters import Decidability, decidability_of
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.invisible import visible
@@ -151,24 +151,25 @@ class RequestView:
         return self.due is not None and self.due <= timezone.now()
 
 
-def request(viewer: Viewer, request_id: str) -> RequestView:
-    """Return one request (up to four queries). ``NotFound``.
+def request(viewer: Viewer, request_id: str, marks: Marks | None = None) -> RequestView:
+    """Return one request (up to four queries), its ``row`` with these marks for this viewer. ``NotFound``.
 
     People who may not inspect values see card and answer of requests that are addressed to them, or that they started;
     of others only the subject.
     """
-    row = requests_of(viewer).first(id=request_id)
+    row = requests_of(viewer, marks).first(id=request_id)
     if row is None:
         raise NotFound("Request not found, or you do not have access")
     return _view(viewer, row)
 
 
 @compiled_rows
-def requests_of(viewer: Viewer) -> QuerySet[HumanRequest]:
+def requests_of(viewer: Viewer, marks: Marks | None) -> QuerySet[HumanRequest]:
     """Return the query of the request with an ``id``, if this viewer may see it, with all that its page shows of it."""
     pk = Placeholder("id", HumanRequest._meta.pk)
     rows = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=pk).order_by()
-    return rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee")
+    rows = rows.select_related("run", "run__created_by", "answer", "answer__by", "assignee")
+    return rows if marks is None else rows.annotate(**marks(viewer))
 
 
 def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
