@@ -21,14 +21,18 @@ class DbThread:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Return the result of the function; a cancelled caller does not stop it."""
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, _tidily, function)
+        return await self._run(_tidily, function)
 
     async def repeat(self, function: Callable[[], T]) -> T:
         """Like ``call``, for what is called often and may be done twice: whether the connection is alive is not asked
         first. If it fails it is called again with a new one.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _twice, function)
+        return await self._run(_twice, function)
+
+    async def _run(self, how: Callable[[Callable[[], T]], T], function: Callable[[], T]) -> T:
+        """Return the result, in the caller's context: log lines of the thread say which worker they are about."""
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, how, function)
 
     async def aclose(self, *, wait: bool = True) -> None:
         """Close the connections once what runs has ended; ``wait`` for that."""
