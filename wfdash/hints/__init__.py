@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, ParamSpec, Protocol
 
 from django.conf import settings
 
 from checkpoints.database.alias import on_commit
 from wfdash import pubsub
+from wfdash.pubsub.topics import Topic
+
+P = ParamSpec("P")
 
 
 class HintedWorker(Protocol):
@@ -50,14 +54,14 @@ class Hints(Protocol):
         """
 
 
-def subscribe(listener: Callable[[str], None]) -> Callable[[], None]:
-    """Call the listener on the running loop with each run that is signalled; return what ends that."""
+def subscribe(listener: Callable[P, None], topic: Topic[P]) -> Callable[[], None]:
+    """Call the listener on the running loop with what is published; return what ends that."""
     loop = asyncio.get_running_loop()
 
-    def hand_over(run: str) -> None:
-        loop.call_soon_threadsafe(listener, run)
+    def hand_over(*args: P.args, **kwargs: P.kwargs) -> None:
+        loop.call_soon_threadsafe(partial(listener, *args, **kwargs))
 
-    return pubsub.runs_due.subscribe(hand_over)
+    return topic.subscribe(hand_over)
 
 
 def signal(*runs: str) -> None:

@@ -22,6 +22,7 @@ from kombu import Connection, Exchange, Queue
 
 from checkpoints.database.alias import alias, on_commit
 from checkpoints.models import Run
+from wfdash import pubsub
 from wfdash.hints import HintedWorker, signal, subscribe
 from wfdash.hints.queues import queue_of
 from wfdash.pubsub.transport import Outage
@@ -78,7 +79,7 @@ class BrokeredHints:
 
     async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
         """Take the runs of this worker's queues, and wake what is executed here already."""
-        leave, listener = subscribe(worker.wake), Listener(worker)
+        leave, listener = subscribe(worker.wake, pubsub.runs_due), Listener(worker)
         listener.start()
         try:
             await stopping.wait()

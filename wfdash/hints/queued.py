@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from checkpoints.database.alias import connection
 from checkpoints.database.direct import direct_parameters
 from checkpoints.sql.postgres.conninfo import application_name
+from wfdash import pubsub
 from wfdash.hints import HintedWorker, signal, subscribe
 from wfdash.hints.queues import LONGEST_NAME, queue_of
 from wfdash.installation.stopping import waited
@@ -70,7 +71,7 @@ class QueuedHints:
         """Take the runs of this worker's queues, and wake what is executed here already."""
         # Whatever happens is said here, once for each outage.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
-        leave = subscribe(worker.wake)
+        leave = subscribe(worker.wake, pubsub.runs_due)
         outage = Outage("Procrastinate", LATE)
         try:
             while not stopping.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from wfdash import pubsub
 from wfdash.hints import HintedWorker, signal, subscribe
 from wfdash.pubsub.process import signals
 
@@ -23,7 +24,7 @@ class SignalledHints:
 
     async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
         """Let the worker look at each run that is signalled."""
-        leave = subscribe(worker.look_at)
+        leave = subscribe(worker.look_at, pubsub.runs_due)
         try:
             # A worker that ends has no room; what it executes is still woken.
             await asyncio.Event().wait()

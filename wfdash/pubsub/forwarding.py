@@ -13,7 +13,7 @@ from wfdash.pubsub.streaming import streamed_text
 FORWARDED: Mapping[str, topics.Topic[Any]] = {
     topic.name: topic
     for topic in (
-        *(topics.runs_due, topics.runs_changed, topics.text_streamed, topics.text_ended),
+        *(topics.runs_due, topics.backlog_found, topics.runs_changed, topics.text_streamed, topics.text_ended),
         *(topics.inbox_changed, topics.requests_changed),
     )
 }

@@ -24,6 +24,7 @@ NUMBER = 17
 """Characters of a text's number and the blank behind it at most."""
 FIELDS: Mapping[str, tuple[type, ...]] = {
     "due": (str,),
+    "backlog": (),
     "run": (str, int),
     "text": (str, str, str, bool),
     "ended": (str, str),

@@ -57,6 +57,9 @@ class Topic(Generic[P]):
 runs_due: Topic[[str]] = Topic("due")
 """``publish(run_id)``: a worker should check this run now."""
 
+backlog_found: Topic[[]] = Topic("backlog")
+"""``publish()``: a worker found more runs than it claims at once, so others that rest should look now, too."""
+
 runs_changed: Topic[[str, int]] = Topic("run")
 """``publish(run_id, seq)``: the run's events reach at least ``seq``."""
 

@@ -6,7 +6,7 @@ backlog by how fast each of them is. All workers look at the same moments of the
 between is there for all of them at once.
 
 A worker looks more seldom while nothing is due or will be soon, no run of any worker executes, every hint is heard
-here, and another worker looks each second.
+here, and another worker looks each second. If that one finds a backlog, it lets the others look at once.
 """
 
 from __future__ import annotations
@@ -59,10 +59,12 @@ class DueRuns:
         takes_over: Callable[[], bool],
         begin: Callable[[Claim, float], None],
         may_be_seldom: Callable[[], bool] = lambda: False,
+        share: Callable[[], None] = lambda: None,
     ) -> None:
         """``room()`` says how many more runs the worker takes, ``serves()`` which, and ``takes_over()`` whether also
         those whose claims have expired. ``begin(claim, since)`` gets each that was claimed, ``since`` being
         ``boottime()`` before that. ``may_be_seldom()`` says whether hints are heard, and another worker looks.
+        ``share()`` is called once for each backlog that no other worker is known to have found.
         """
         self._storage = storage
         self._worker = worker
@@ -72,13 +74,14 @@ class DueRuns:
         self._takes_over = takes_over
         self._begin = begin
         self._may_be_seldom = may_be_seldom
+        self._share = share
         self._reserved = 0
         self._hinted: dict[RunId, None] = {}
         self._claiming: asyncio.Task[None] | None = None
         self._beginning: set[RunId] = set()
         self._begun_by = 0.0
         self._changed = asyncio.Event()
-        self._backlog = False
+        self._backlog = self._shared = self._joins = False
         self._batches = 0
         self._found: DueLook | None = None
         self.is_idle = False
@@ -109,6 +112,14 @@ class DueRuns:
         self._backlog = True
         self._changed.set()
 
+    def join(self) -> None:
+        """Look at once: another worker has found a backlog. Not a claim without a look, which says whether this worker
+        was away.
+        """
+        if not (self._backlog or self._shared):
+            self._shared = self._joins = True
+            self._changed.set()
+
     async def look(self, found: DueLook) -> None:
         """Claim the first batch of what is due. While nothing is, nothing is written: a claim waits for other writers.
 
@@ -120,6 +131,11 @@ class DueRuns:
         self.is_idle = not (busy or found.suspects or found.expiry or wakes_soon)
         if busy:
             await self._claim()
+        if not (found.is_any_due and self._backlog):
+            self._shared = False
+        elif not self._shared:
+            self._shared = True
+            self._share()
 
     async def rest(self, stopping: asyncio.Event) -> None:
         """Return once it is time to look again, or a claim expires; until then claim what is left of a backlog."""
@@ -139,6 +155,7 @@ class DueRuns:
                 await waited(self._changed, min(left, soon))
             else:
                 await self._claim_more()
+        self._joins = False
 
     async def aclose(self) -> None:
         """Claim nothing more; what is being claimed is begun."""
@@ -151,6 +168,8 @@ class DueRuns:
 
     def _pause(self) -> float:
         """Return the seconds to the next look."""
+        if self._joins:
+            return 0.0
         now = self._storage.now()
         idle = self.is_idle and self._ttl >= IDLE_SECONDS + LOOK_SECONDS and self._may_be_seldom()
         every = IDLE_SECONDS if idle else LOOK_SECONDS

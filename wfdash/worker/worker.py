@@ -22,8 +22,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
 from checkpoints.records import Claim
-from wfdash import catalog
-from wfdash.hints import current_hints
+from wfdash import catalog, pubsub
+from wfdash.hints import current_hints, subscribe
 from wfdash.telemetry import log_context
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
@@ -91,6 +91,7 @@ class Worker:
             takes_over=self._takes_over,
             begin=self._begin,
             may_be_seldom=lambda: not self._leads and self._hints.are_all_heard,
+            share=pubsub.backlog_found.publish,
         )
         self._hints, self._leads = current_hints(), False
         self._driving: dict[RunId, asyncio.Task[None]] = {}
@@ -129,11 +130,13 @@ class Worker:
         if self._among_others:
             loops["publish"] = partial(publish_until, serving=self._serving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
+        leave = subscribe(self._due.join, pubsub.backlog_found)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:
             await self._sweep_until_stopped()
             await self._drain()
         finally:
+            leave()
             stop_logging()
             for task in aside:
                 task.cancel()

@@ -45,6 +45,7 @@ class Worker:
         self.backlog, self.room, self.slow = backlog, room, slow
         self.begun: list[str] = []
         self.may_be_seldom = False
+        self.shared = 0
         found: Any = backlog
         self.due = DueRuns(
             found,
@@ -55,7 +56,11 @@ class Worker:
             takes_over=lambda: True,
             begin=self.begin,
             may_be_seldom=lambda: self.may_be_seldom,
+            share=self.share,
         )
+
+    def share(self) -> None:
+        self.shared += 1
 
     def begin(self, claim: Any, since: float) -> None:
         self.begun.append(claim.run)
@@ -186,6 +191,50 @@ def test_a_claim_that_fails_leaves_the_room_and_the_next_look_claims(caplog) -> 
         worker.backlog.error = None
         await worker.look()
         assert len(worker.begun) == 2
+
+    run(story)
+
+
+def test_a_backlog_is_shared_once_and_less_than_a_batch_is_not() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(BATCH - 1))
+        await worker.look()
+        assert worker.shared == 0
+        worker.backlog.count = 5 * BATCH
+        for _ in range(3):
+            await worker.look()
+        assert worker.shared == 1
+        await worker.rest(lambda: not worker.backlog.count)
+        await worker.look()
+        worker.backlog.count = 2 * BATCH
+        await worker.look()
+        assert worker.shared == 2
+
+    run(story)
+
+
+def test_what_a_full_worker_cannot_take_is_shared() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(3), room=0)
+        await worker.look()
+        assert (worker.shared, worker.begun) == (1, [])
+
+    run(story)
+
+
+def test_a_worker_that_rests_looks_at_once_when_another_has_found_a_backlog_and_does_not_share_it_again() -> None:
+    async def story() -> None:
+        worker = Worker(Backlog(0))
+        await worker.look()
+        resting = asyncio.ensure_future(worker.due.rest(asyncio.Event()))
+        await asyncio.sleep(0)
+        worker.due.join()
+        await asyncio.wait_for(resting, 5)
+        worker.backlog.count = 2 * BATCH
+        await worker.look()
+        assert (worker.shared, len(worker.begun)) == (0, BATCH)
+        worker.due.join()
+        await worker.rest(lambda: not worker.backlog.count)
 
     run(story)
 
