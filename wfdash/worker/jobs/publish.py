@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from django.db.models import Exists, OuterRef
 
@@ -42,29 +42,34 @@ async def publish_until(stopping: asyncio.Event, serving: Serving) -> None:
 def publish(entries: Iterable[Entry], *, begins: bool) -> None:
     """Write what has changed, and that all of it was seen; of two versions the one whose worker began last stays.
 
-    A worker that does not begin replaces only what no other one has any more. Two queries and the writes.
+    A worker that does not begin replaces only what no other one has any more. One transaction: two queries, the writes.
     """
     # Every server has the workflow with which programs ask people, unless its own setting forbids it.
     mine = {entry.name: _row(entry) for entry in entries if entry.source != ASKING}
-    known = {row.workflow: row for row in PublishedWorkflow.objects.filter(workflow__in=mine).defer("document")}
-    alive = {pair for one in served() for pair in (one or {}).items()}
-    written = [
-        row
-        for name, row in sorted(mine.items())
-        if name not in known or (known[name].hash != row.hash and (begins or (name, known[name].version) not in alive))
-    ]
     with write():
+        now = database_now()
+        written = list(_news(mine, begins=begins))
+        for row in written:
+            row.seen = now
         PublishedWorkflow.objects.bulk_create(
             written,
             update_conflicts=True,
             unique_fields=["workflow"],
             update_fields=["version", "hash", "document", "seen"],
         )
-        now = database_now()
         PublishedWorkflow.objects.filter(workflow__in=mine).update(seen=now)
         gone = PublishedWorkflow.objects.filter(seen__lt=now - UNSERVED)
         # As long as there are runs their secrets are masked by it.
         gone.exclude(Exists(Run.objects.filter(workflow=OuterRef("workflow")))).delete()
+
+
+def _news(mine: Mapping[str, PublishedWorkflow], *, begins: bool) -> Iterator[PublishedWorkflow]:
+    known = {row.workflow: row for row in PublishedWorkflow.objects.filter(workflow__in=mine).defer("document")}
+    alive = {pair for one in served() for pair in (one or {}).items()}
+    for name, row in sorted(mine.items()):
+        old = known.get(name)
+        if old is None or (old.hash != row.hash and (begins or (name, old.version) not in alive)):
+            yield row
 
 
 def _row(entry: Entry) -> PublishedWorkflow:
@@ -74,6 +79,4 @@ def _row(entry: Entry) -> PublishedWorkflow:
     except Unpublishable as error:
         log.error("Workflow %s is not published: %s", entry.name, error)
         document, digest = document_of(Published(description=None, secrets=secrets))
-    return PublishedWorkflow(
-        workflow=entry.name, version=entry.description.version, hash=digest, document=document, seen=database_now()
-    )
+    return PublishedWorkflow(workflow=entry.name, version=entry.description.version, hash=digest, document=document)
