@@ -14,7 +14,7 @@ import pytest
 from django.db import OperationalError
 from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, ReadOnlySqlTransaction
 
-from wfdash.telemetry.outages import DatabaseOutage, FoldOutages, is_outage
+from wfdash.telemetry.outages import DatabaseOutage, FailingLoop, FoldOutages, is_outage
 
 
 class Database:
@@ -150,3 +150,13 @@ def test_what_the_database_adapter_wrapped_is_judged_by_its_cause() -> None:
     wrapped: Any = OperationalError("deadlock")
     wrapped.__cause__ = DeadlockDetected("deadlock")
     assert not is_outage(wrapped)
+
+
+def test_what_fails_again_and_again_is_logged_once_and_again_after_it_has_worked(caplog) -> None:
+    loop = FailingLoop(logging.getLogger("wfdash.test_outages"), "Could not do %s; retrying", "this")
+    for error in (ValueError("a"), ValueError("a"), ValueError("b"), ValueError("b")):
+        loop.failed(error)
+    loop.works()
+    loop.failed(ValueError("b"))
+    assert [record.getMessage() for record in caplog.records] == ["Could not do this; retrying"] * 3
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["a", "b", "b"]

@@ -147,6 +147,26 @@ class FoldOutages(logging.Filter):
         return not record.name.startswith("psycopg")
 
 
+class FailingLoop:
+    """Logs what fails in a loop once, with its traceback, until something else fails or it works again."""
+
+    def __init__(self, log: logging.Logger, words: str, *args: object) -> None:
+        """``words`` with places for ``args`` are what is logged."""
+        self._log, self._words, self._args = log, words, args
+        self._last: tuple[str, str] | None = None
+
+    def failed(self, error: Exception) -> None:
+        """Note that it has failed."""
+        now = type(error).__name__, str(error)
+        if now != self._last:
+            self._log.error(self._words, *self._args, exc_info=error)
+        self._last = now
+
+    def works(self) -> None:
+        """Note that it has worked."""
+        self._last = None
+
+
 def error_of(record: logging.LogRecord) -> BaseException | None:
     """Return the error that a record is about: its traceback's, or one among its arguments."""
     if record.exc_info and record.exc_info[1] is not None:

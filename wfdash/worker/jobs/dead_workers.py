@@ -12,6 +12,7 @@ from functools import partial
 
 from checkpoints.database.storage import DatabaseStorage
 from wfdash.installation.stopping import waited
+from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.heartbeat import stop_heartbeat
 from wfdash.worker.serving import Serving
@@ -19,11 +20,12 @@ from wfdash.worker.serving import Serving
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
+FAILED = "Could not end the claims of workers that have ended; retrying each second"
 
 
 async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serving: Serving) -> None:
     """Look for them each second until stopped."""
-    thread = DbThread("wfdash-dead-workers")
+    thread, loop = DbThread("wfdash-dead-workers"), FailingLoop(log, FAILED)
     try:
         while not stopping.is_set():
             try:
@@ -31,8 +33,9 @@ async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serv
                     await storage.expire_claims(worker_prefix=worker)
                     await thread.call(partial(forget_dead, worker))
                     serving.forget(worker)
-            except Exception:
-                log.exception("Could not look for workers that have ended; retrying")
+                loop.works()
+            except Exception as error:
+                loop.failed(error)
             await waited(stopping, LOOK_SECONDS)
     finally:
         await thread.aclose(wait=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
+from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs import (
     deadlines,
     delivery,
@@ -102,6 +103,7 @@ class _JobThread:
         self._not_before = self._loop.time() + job.first
         self._thread: DbThread | None = None
         self._task: asyncio.Task[None] | None = None
+        self._failing = FailingLoop(log, "Could not do what is due (%s); retrying", job.name)
 
     def consider(self, found: DueWork) -> None:
         """Begin the job if it is due."""
@@ -118,8 +120,9 @@ class _JobThread:
         try:
             while not pause and not self._stopping.is_set():
                 pause = await thread.call(self._job.do)
-        except Exception:
-            log.exception("Could not do what is due (%s); retrying", self._job.name)
+            self._failing.works()
+        except Exception as error:
+            self._failing.failed(error)
             pause = math.inf
         finally:
             self._task = None
