@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
@@ -17,6 +18,14 @@ MOST = 1000
 """Workers that one looks at."""
 
 
+OTHERS = f"""
+    SELECT id, CASE WHEN seen > clock_timestamp() - {HEARTBEAT_TIMEOUT.total_seconds()} * interval '1 second'
+                    THEN COALESCE(serves, 'null') END
+    FROM {WorkerBeat._meta.db_table} WHERE id <> %s LIMIT {MOST}
+"""  # noqa: S608
+"""PostgreSQL's statement for ``others``, where the ORM is not used: its parameter is the worker."""
+
+
 def living(now: datetime) -> QuerySet[WorkerBeat]:
     """Return the rows of live workers. ``now``: the database's time."""
     return WorkerBeat.objects.filter(seen__gt=now - HEARTBEAT_TIMEOUT)
@@ -29,6 +38,12 @@ def others(worker: str) -> tuple[list[str], list[Mapping[str, str] | None]]:
     since = database_now() - HEARTBEAT_TIMEOUT
     rows = list(WorkerBeat.objects.order_by().exclude(pk=worker).values_list("pk", "seen", "serves")[:MOST])
     return [name for name, _, _ in rows], [serves for _, seen, serves in rows if seen > since]
+
+
+def others_in(rows: Iterable[tuple[str, str | None]]) -> tuple[list[str], list[Mapping[str, str] | None]]:
+    """Return what ``others`` does, from the rows of its statement."""
+    found = list(rows)
+    return [name for name, _ in found], [json.loads(serves) for _, serves in found if serves is not None]
 
 
 def served() -> list[Mapping[str, str] | None]:

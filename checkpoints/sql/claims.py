@@ -28,7 +28,7 @@ from checkpoints.sql.claim_statements import (
     select_due,
 )
 from checkpoints.sql.reads import ReadScripts, Script
-from checkpoints.sql.statements import Rows, current_tokens, extend_many, revive_many
+from checkpoints.sql.statements import Rows, Statement, current_tokens, extend_many, revive_many
 from checkpoints.storage import Serves
 
 ROUNDS = 3
@@ -54,6 +54,14 @@ class Renewals(NamedTuple):
     skipped: frozenset[str] = frozenset()
 
 
+class SideStatement(NamedTuple):
+    """Something else to be read or written in the transaction of a look, in the database's own dialect."""
+
+    statement: Statement
+    hear: Callable[[Rows], None]
+    """Called with its rows."""
+
+
 class DueLook(NamedTuple):
     """What a worker finds that looks whether there is something to do."""
 
@@ -67,6 +75,8 @@ class DueLook(NamedTuple):
     """Whether there is a run to claim that is no suspect."""
     suspects: tuple[RunId, ...] = ()
     """Runs to claim that may kill their workers."""
+    beside: Sequence[Rows] = ()
+    """The rows of the statements that went with it."""
 
 
 class FreeRun(NamedTuple):
@@ -301,7 +311,7 @@ class ClaimScripts(ReadScripts):
         (rows,) = yield [(find, (*(*scoped, limit) * 3, limit))]
         return [RunId(id_) for (id_,) in rows]
 
-    def look(self, suspects: int, serves: Serves | None) -> Script[DueLook]:
+    def look(self, suspects: int, serves: Serves | None, beside: Sequence[Statement] = ()) -> Script[DueLook]:
         """Return what a worker finds that looks whether there is something to do."""
         scope, scoped = scope_of((yield from self._with_places(serves)))
         finds = [
@@ -309,9 +319,9 @@ class ClaimScripts(ReadScripts):
             for suspect, limit in ((False, 1), (True, suspects))
         ]
         # The clock last: it is right when the answer comes.
-        due, found, (times,) = yield [*finds, (self.sql.clock, ())]
+        due, found, *rows, (times,) = yield [*finds, *beside, (self.sql.clock, ())]
         now, expiry, wake = map(self.dialect.time, times)
-        return DueLook(now, expiry, wake, bool(due), tuple(RunId(id_) for (id_,) in found))
+        return DueLook(now, expiry, wake, bool(due), tuple(RunId(id_) for (id_,) in found), rows)
 
     def expire(self, prefix: str) -> Script[None]:
         """End the claims of workers by the start of their names."""

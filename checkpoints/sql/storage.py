@@ -30,7 +30,7 @@ from checkpoints.records import (
     RunFacts,
 )
 from checkpoints.retention import Needs
-from checkpoints.sql.claims import ClaimedRun, DueLook, renew_until_sure
+from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
@@ -88,13 +88,18 @@ class SqlStorage(ABC):
         read_at, theirs = self._clock
         return theirs + timedelta(seconds=time.monotonic() - read_at)
 
-    async def look(self, *, suspects: int = 0, serves: Serves | None = None) -> DueLook:
+    async def look(
+        self, *, suspects: int = 0, serves: Serves | None = None, beside: Sequence[SideStatement] = ()
+    ) -> DueLook:
         """Read in one transaction whether there is something to do for a worker; at most so many ``suspects``.
+        ``beside``: what is done in the same one; only reads on SQLite.
 
         ``now()`` follows the database's time from then on, whatever this machine's clock does.
         """
-        found = await self._read(lambda s: s.look(suspects, serves))
+        found = await self._read(lambda s: s.look(suspects, serves, [one.statement for one in beside]))
         self._clock = time.monotonic(), found.now
+        for one, rows in zip(beside, found.beside, strict=True):
+            one.hear(rows)
         return found
 
     # CheckpointStorage

@@ -84,7 +84,11 @@ class Serving:
 
     def look(self) -> None:
         """Look which other workers live and what they have loaded: with each heartbeat. It uses the ORM."""
-        (self._others, loaded), now = others(self._worker), self._clock()
+        self.hear(*others(self._worker))
+
+    def hear(self, workers: Sequence[str], loaded: Iterable[Mapping[str, str] | None]) -> None:
+        """Take what such a look found: the other workers, and what each of them that lives has loaded."""
+        self._others, now = workers, self._clock()
         self._elsewhere = [pair for one in loaded for pair in (one or {}).items()]
         self._seen.update(dict.fromkeys(self._elsewhere, now))
 

@@ -30,8 +30,8 @@ from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, LOOK_SECONDS, DueRuns
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.dead_workers import end_dead_until
-from wfdash.worker.jobs.election import lead_until
-from wfdash.worker.jobs.heartbeat import heartbeat_until
+from wfdash.worker.jobs.election import Election
+from wfdash.worker.jobs.heartbeat import Heartbeat
 from wfdash.worker.jobs.publish import publish_until
 from wfdash.worker.jobs.sweeps import sweep_until
 from wfdash.worker.loop_watchdog import Watchdog
@@ -90,10 +90,12 @@ class Worker:
             serves=self._serving.serves,
             takes_over=self._takes_over,
             begin=self._begin,
-            may_be_seldom=lambda: not self._leads and self._hints.are_all_heard,
+            may_be_seldom=lambda: not self._election.leads and self._hints.are_all_heard,
             share=pubsub.backlog_found.publish,
         )
-        self._hints, self._leads = current_hints(), False
+        self._hints = current_hints()
+        self._election = Election(self.name, self._lead)
+        self._heartbeat = Heartbeat(self.name, lambda: self.driving, self._serving)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
         """Claims of runs whose last drive here has not ended yet."""
@@ -122,11 +124,9 @@ class Worker:
         watchdog = Watchdog(self._storage)
         watchdog.start()
         loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {}
-        loops["what is due"] = partial(lead_until, worker=self.name, serve=self._lead)
+        loops["what is due"] = self._election.run_until
         loops["hints"] = partial(self._hints.serve, self)
-        loops["heartbeat"] = partial(
-            heartbeat_until, worker=self.name, driving=lambda: self.driving, serving=self._serving
-        )
+        loops["heartbeat"] = self._heartbeat.run_until
         if self._among_others:
             loops["publish"] = partial(publish_until, serving=self._serving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
@@ -146,11 +146,9 @@ class Worker:
 
     async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
         """Do what one worker does on behalf of all."""
-        self._leads = True
         async with asyncio.TaskGroup() as group:
             group.create_task(sweep_until(halt, thread), name="sweep")
             group.create_task(self._pruner.tidy_cancelled_until(halt), name="tidy cancelled")
-        self._leads = False
 
     def stop(self, *, drain: float = 0.0) -> None:
         """Ask ``serve`` to end. Call it on the worker's loop.
@@ -235,7 +233,10 @@ class Worker:
             await self._storage.release(self._unreleased[-1])
             self._unreleased.pop()
         wanted = self._suspects.wanted() if self._room() > 0 else 0
-        found = await self._storage.look(suspects=wanted, serves=self._serving.serves())
+        beside = self._election.side_statements()
+        if beside and self._due.is_idle:
+            beside += self._heartbeat.side_statements()
+        found = await self._storage.look(suspects=wanted, serves=self._serving.serves(), beside=beside)
         self._takeovers.begun(boottime())
         await self._claim_suspect(found.suspects)
         await self._due.look(found)

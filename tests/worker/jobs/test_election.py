@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
 from django.db import connection, connections
 
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Leader
 from wfdash import catalog
 from wfdash.worker.jobs import election
 from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.election import LEAD_SECONDS, RENEW_SECONDS, give_up_lead, lead_until, take_lead
+from wfdash.worker.jobs.election import LEAD_SECONDS, RENEW_SECONDS, Election, give_up_lead, take_lead
 
 
 @pytest.fixture
@@ -34,13 +35,9 @@ def code(monkeypatch) -> dict[str, str]:
 
 
 @pytest.fixture
-def cluster(settings, postgres_alias: str, code, django_db_blocker) -> Iterator[str]:
-    """A database that workers share."""
-    settings.WFDASH_DATABASE_ALIAS = postgres_alias
-    with django_db_blocker.unblock():
-        yield postgres_alias
-        Leader.objects.using(postgres_alias).all().delete()
-        connections[postgres_alias].close()
+def cluster(cluster: str, code) -> str:
+    """A database that workers share who have loaded that."""
+    return cluster
 
 
 def age(alias: str, seconds: float) -> None:
@@ -91,6 +88,62 @@ def test_leading_costs_one_statement_and_so_does_waiting(cluster, django_assert_
             take_lead(worker, leads=leads)
 
 
+@pytest.mark.postgres
+def test_one_that_follows_asks_only_when_the_lease_may_be_over_of_which_its_looks_for_runs_heard(
+    cluster, monkeypatch
+) -> None:
+    take_lead("one", leads=False)
+    asked: list[str] = []
+    monkeypatch.setattr(election, "take_lead", lambda worker, *, leads: asked.append(worker) or LEAD_SECONDS)
+    follower = Election("two", lead_nothing)
+
+    async def look_and_follow() -> None:
+        async with DatabaseStorage(cluster) as storage:
+            await storage.look(beside=follower.side_statements())
+        stopping = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.02, stopping.set)
+        await follower.run_until(stopping)
+
+    asyncio.run(look_and_follow())
+    assert asked == []
+    age(cluster, LEAD_SECONDS)
+    asyncio.run(look_and_follow())
+    assert asked == ["two"]
+
+
+async def lead_nothing(halt: asyncio.Event, thread: DbThread) -> None:
+    await halt.wait()
+
+
+def test_what_is_loaded_is_hashed_once_and_again_when_it_changes(code, monkeypatch) -> None:
+    hashed: list[bytes] = []
+    code["leave"] = "v1"
+    monkeypatch.setattr(election, "sha256", lambda text: hashed.append(text) or sha256(text))
+    first, second = election.code_here(), election.code_here()
+    code["expense"] = "v3"
+    assert first == second != election.code_here()
+    assert len(hashed) == 2
+
+
+def test_an_election_that_fails_again_and_again_is_one_line(monkeypatch, caplog) -> None:
+    monkeypatch.setattr(election, "RENEW_SECONDS", 0.005)
+    monkeypatch.setattr(election, "give_up_lead", lambda worker: None)
+    stopping, attempts = asyncio.Event(), list[str]()
+
+    def ask(worker: str, *, leads: bool) -> float:
+        attempts.append(worker)
+        if len(attempts) <= 8:
+            raise ConnectionError("the database is away")
+        stopping.set()
+        return 0.0
+
+    monkeypatch.setattr(election, "take_lead", ask)
+    asyncio.run(asyncio.wait_for(Election("one", lead_nothing).run_until(stopping), 30))
+    (record,) = caplog.records
+    assert "which worker looks for what is due" in record.getMessage()
+    assert "ConnectionError: the database is away" in caplog.text
+
+
 def test_on_sqlite_every_worker_leads_and_asks_nothing(db, django_assert_num_queries) -> None:
     connection.ensure_connection()
     with django_assert_num_queries(0):
@@ -101,6 +154,7 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
     given = iter([0.03, 0.0, ConnectionError("the database is away"), 0.0, 0.03, 0.0])
     heard: list[str] = []
     monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(election, "APART", (0.0, 0.01))
     monkeypatch.setattr(election, "give_up_lead", lambda worker: heard.append(f"{worker} gives up"))
 
     def ask(worker: str, *, leads: bool) -> float:
@@ -119,7 +173,7 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
         heard.append("ends")
 
     async def follow() -> None:
-        await asyncio.wait_for(lead_until(stopping, "one", lead), 30)
+        await asyncio.wait_for(Election("one", lead).run_until(stopping), 30)
 
     monkeypatch.setattr(election, "take_lead", ask)
     stopping = asyncio.Event()
@@ -134,6 +188,7 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
 def test_what_a_leader_does_begins_again_if_it_ends_with_an_error(monkeypatch, caplog) -> None:
     stopping, begun = asyncio.Event(), list[asyncio.Event]()
     monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(election, "APART", (0.0, 0.01))
     monkeypatch.setattr(election, "give_up_lead", lambda worker: None)
     monkeypatch.setattr(election, "take_lead", lambda worker, *, leads: 0.0)
 
@@ -144,6 +199,6 @@ def test_what_a_leader_does_begins_again_if_it_ends_with_an_error(monkeypatch, c
         stopping.set()
         await halt.wait()
 
-    asyncio.run(asyncio.wait_for(lead_until(stopping, "one", lead), 30))
+    asyncio.run(asyncio.wait_for(Election("one", lead).run_until(stopping), 30))
     assert len(begun) == 3
     assert [record.getMessage().split(",")[0] for record in caplog.records] == ["Looking for what is due"] * 2

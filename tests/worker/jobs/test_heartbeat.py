@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_run
 from tests.worker.conftest import until
@@ -17,8 +19,10 @@ from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import unserved, workers
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.jobs import metrics
-from wfdash.worker.jobs.heartbeat import FORGET, record_heartbeat, start_heartbeat, stop_heartbeat
+from wfdash.worker.jobs import heartbeat, metrics
+from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.jobs.heartbeat import FORGET, Heartbeat, record_heartbeat, start_heartbeat, stop_heartbeat
+from wfdash.worker.serving import Serving
 
 
 def test_a_worker_says_that_it_lives_and_when_it_ends(start_worker: Callable[..., EmbeddedWorker]) -> None:
@@ -72,6 +76,41 @@ def test_a_worker_that_is_silent_is_not_counted_on_and_later_forgotten() -> None
     assert len(workers(database_now())) == 2
     stop_heartbeat("two")
     assert [row.name for row in workers(database_now())] == ["one"]
+
+
+@pytest.mark.postgres
+def test_a_look_for_runs_renews_the_heartbeat_and_hears_of_the_others(cluster, monkeypatch) -> None:
+    serving, reading = Serving("one"), DbThread("test")
+    monkeypatch.setattr(serving, "loaded", lambda: {"expense": "1"})
+    alive = Heartbeat("one", lambda: 3, serving)
+    start_heartbeat("two", {"expense": "2"})
+    start_heartbeat("older")
+
+    def seen() -> datetime:
+        return WorkerBeat.objects.get(pk="one", runs=3).seen
+
+    async def story() -> None:
+        assert alive.side_statements() == [], "it has written nothing yet"
+        keeping = asyncio.create_task(alive.run_until(asyncio.Event()))
+        monkeypatch.setattr(heartbeat, "BY_LOOK_SECONDS", 0.0)
+        while not (beside := alive.side_statements()):
+            await asyncio.sleep(0.001)
+        before = await reading.call(seen)
+        serving.hear([], [])
+        async with DatabaseStorage(cluster) as storage:
+            await storage.look(beside=beside)
+            assert await reading.call(seen) > before
+            assert serving.serves().others == (("expense", "2"),)
+            monkeypatch.setattr(heartbeat, "BY_LOOK_SECONDS", 60.0)
+            assert alive.side_statements() == []
+            await reading.call(lambda: stop_heartbeat("one"))
+            await storage.look(beside=beside)
+            assert alive.side_statements() != [], "its row is gone: that was no heartbeat"
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await reading.aclose()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
 
 
 @pytest.mark.django_db

@@ -12,21 +12,28 @@ import contextlib
 import json
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 
 from checkpoints.database.alias import connection
 from checkpoints.models import Leader
+from checkpoints.sql.claims import SideStatement
+from checkpoints.sql.statements import Rows
 from wfdash import catalog
 from wfdash.installation.stopping import waited
+from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
 
 log = logging.getLogger(__name__)
 
-LEAD_SECONDS = 4.0
-"""How long a worker leads without renewing that."""
+LEAD_SECONDS = 4.5
+"""How long a worker leads without renewing that: a renewal is heard of by each idle look of the others."""
 RENEW_SECONDS = 1.5
+APART = 0.1, 0.3
+"""Seconds after which the others ask for a lead that has ended, between these two."""
+FAILED = "Could not find out which worker looks for what is due; retrying each 1.5 s"
 SOON = 0.05
 TABLE = Leader._meta.db_table
 LEAD = f"""
@@ -44,27 +51,60 @@ FORGET = f"DELETE FROM {TABLE} WHERE until < clock_timestamp() - interval '1 day
 Serve = Callable[[asyncio.Event, DbThread], Awaitable[None]]
 
 
-async def lead_until(stopping: asyncio.Event, worker: str, serve: Serve) -> None:
-    """Call ``serve(halt, thread)`` whenever this worker leads, until stopped. ``halt`` is set when it leads no more."""
-    thread, leading = DbThread("wfdash-sweeps"), _Leading(serve)
-    try:
-        while not stopping.is_set():
-            pause = RENEW_SECONDS
-            try:
-                wait = await thread.repeat(partial(take_lead, worker, leads=leading.now))
-                await leading.set(not wait, thread)
-                # Not all others at the same moment.
-                pause = wait + random.uniform(0.01, 0.1) if wait else RENEW_SECONDS  # noqa: S311
-            except Exception:
-                # Until the database is there again, what a leader does fails as well, or does no harm.
-                log.exception("Could not find out which worker looks for what is due; retrying")
-            await waited(stopping, pause)
-        await leading.set(False, thread)
-        with contextlib.suppress(Exception):
-            await thread.repeat(partial(give_up_lead, worker))
-    finally:
-        await leading.cancel()
-        await thread.aclose(wait=False)
+class Election:
+    """Whether this worker leads: ``serve(halt, thread)`` runs while it does, and ``halt`` is set when another may.
+
+    One that follows learns with its looks for runs how long another leads. Only when that may be over it asks.
+    """
+
+    def __init__(self, worker: str, serve: Serve) -> None:
+        self._worker = worker
+        self._leading = _Leading(serve)
+        self._alone = connection().vendor == "sqlite"
+        self._others_until = 0.0
+        """When the lease of another may end, by ``time.monotonic()``."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads now."""
+        return self._leading.now
+
+    def side_statements(self) -> list[SideStatement]:
+        """Return what is to be read with a look for runs."""
+        if self._alone or self.leads:
+            return []
+        return [SideStatement((ANOTHER, (code_here(), self._worker)), self._hear)]
+
+    async def run_until(self, stopping: asyncio.Event) -> None:
+        """Lead whenever no other worker does, until stopped."""
+        thread, loop = DbThread("wfdash-sweeps"), FailingLoop(log, FAILED)
+        try:
+            while not stopping.is_set():
+                try:
+                    if self.leads or time.monotonic() >= self._others_until:
+                        await self._ask(thread)
+                    loop.works()
+                except Exception as error:
+                    # Until the database is there again, what a leader does fails as well, or does no harm.
+                    loop.failed(error)
+                wait = self._others_until - time.monotonic()
+                # Not all others at the same moment; before it the next look, as a rule, has heard of a renewal.
+                await waited(stopping, wait + random.uniform(*APART) if wait > 0 else RENEW_SECONDS)  # noqa: S311
+            await self._leading.set(False, thread)
+            with contextlib.suppress(Exception):
+                await thread.repeat(partial(give_up_lead, self._worker))
+        finally:
+            await self._leading.cancel()
+            await thread.aclose(wait=False)
+
+    async def _ask(self, thread: DbThread) -> None:
+        wait = await thread.repeat(partial(take_lead, self._worker, leads=self.leads))
+        self._others_until = time.monotonic() + wait
+        await self._leading.set(not wait, thread)
+
+    def _hear(self, rows: Rows) -> None:
+        if not self.leads:
+            self._others_until = time.monotonic() + _seconds_in(rows)
 
 
 def take_lead(worker: str, *, leads: bool) -> float:
@@ -95,15 +135,23 @@ def give_up_lead(worker: str) -> None:
 
 def code_here() -> str:
     """Return a hash of the workflows that are loaded here, and their versions."""
-    found = sorted((one.name, one.description.version) for one in catalog.load().entries.values())
-    return sha256(json.dumps(found).encode()).hexdigest()
+    return _hash_of(tuple(sorted((one.name, one.description.version) for one in catalog.load().entries.values())))
+
+
+@lru_cache(maxsize=1)
+def _hash_of(loaded: tuple[tuple[str, str], ...]) -> str:
+    return sha256(json.dumps(loaded).encode()).hexdigest()
 
 
 def _seconds_of_another(code: str, worker: str) -> float:
     with connection().cursor() as cursor:
         cursor.execute(ANOTHER, [code, worker])
-        row = cursor.fetchone()
-    return float(row[0]) if row else 0.0
+        return _seconds_in(cursor.fetchall())
+
+
+def _seconds_in(rows: Rows) -> float:
+    """Return the seconds that ``ANOTHER`` found."""
+    return max((float(left) for (left,) in rows), default=0.0)
 
 
 class _Leading:

@@ -4,60 +4,113 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
+from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
+from checkpoints.database.living_workers import OTHERS, others_in
 from checkpoints.database.storage import write
 from checkpoints.models import WorkerBeat
+from checkpoints.sql.claims import SideStatement
+from checkpoints.sql.statements import Rows
 from wfdash.installation.stopping import waited
 from wfdash.queries.statistics import readiness
+from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
+BY_LOOK_SECONDS = 4.0
+"""So old it must be to be renewed by a look."""
+WITH_LOOKS_SECONDS = 7.0
+"""So old it may become while looks renew it: the second of those that are seldom comes before."""
+FAILED = "Could not say that this worker lives; retrying each 5 s"
 END_SECONDS = 2.0
 FORGET = timedelta(hours=1)
 """Rows of workers that ended without a word are removed after so long, by one that begins."""
+RENEW = f"""
+    UPDATE {WorkerBeat._meta.db_table} SET seen = clock_timestamp(), runs = %s, late = 0 WHERE id = %s RETURNING 1
+"""  # noqa: S608
 
 
-async def heartbeat_until(stopping: asyncio.Event, worker: str, driving: Callable[[], int], serving: Serving) -> None:
-    """Renew the heartbeat until cancelled. ``driving()`` says how many runs are in flight.
+class Heartbeat:
+    """Renews the row of one worker; ``driving()`` says how many runs are in flight.
 
-    A worker that is stopped lives until its last step has ended, and serves nothing from then on.
+    While nothing happens every second look for runs does that as well, in its own transaction.
     """
-    thread = DbThread("wfdash-heartbeat")
-    try:
-        await _try(lambda: thread.call(partial(start_heartbeat, worker, serving.loaded())))
-        while not stopping.is_set():
-            await _try(lambda: thread.repeat(partial(_record, worker, driving(), serving)))
-            await waited(stopping, HEARTBEAT_SECONDS)
-        while True:
-            await _try(lambda: thread.repeat(partial(record_heartbeat, worker, runs=driving(), serves={})))
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-    finally:
-        # A database that is away must not hold up the end.
-        await _try(lambda: thread.call(partial(stop_heartbeat, worker)), patience=END_SECONDS)
-        await thread.aclose(wait=False)
 
+    def __init__(self, worker: str, driving: Callable[[], int], serving: Serving) -> None:
+        self._worker, self._driving, self._serving = worker, driving, serving
+        self._loop = FailingLoop(log, FAILED)
+        self._written: Mapping[str, str] | None = None
+        self._alone = connection().vendor == "sqlite"
+        self._at, self._patience = -math.inf, HEARTBEAT_SECONDS
+        """When it was renewed, by ``time.monotonic()``, and after how long it is again, unless by a look."""
 
-async def _try(call: Callable[[], Awaitable[None]], patience: float | None = None) -> None:
-    try:
-        async with asyncio.timeout(patience):
-            await call()
-    except Exception:
-        log.exception("Could not say how this worker is; retrying")
+    def side_statements(self) -> list[SideStatement]:
+        """Return what is to be done with a look for runs, of a worker that neither leads nor has anything to do."""
+        is_young = time.monotonic() - self._at < BY_LOOK_SECONDS
+        if self._alone or is_young or self._written != self._serving.loaded():
+            return []
+        others = SideStatement((OTHERS, (self._worker,)), self._hear_others)
+        return [SideStatement((RENEW, (self._driving(), self._worker)), self._hear_renewal), others]
 
+    async def run_until(self, stopping: asyncio.Event) -> None:
+        """Renew it until cancelled. A worker that is stopped lives until its last step has ended, and serves nothing
+        from then on.
+        """
+        thread = DbThread("wfdash-heartbeat")
+        try:
+            await self._try(lambda: thread.call(self._start))
+            while not stopping.is_set():
+                rest = self._at + self._patience - time.monotonic()
+                if rest <= 0:
+                    rest = HEARTBEAT_SECONDS
+                    await self._try(lambda: thread.repeat(self._record))
+                await waited(stopping, rest)
+            while True:
+                ending = partial(record_heartbeat, self._worker, runs=self._driving(), serves={})
+                await self._try(lambda ending=ending: thread.repeat(ending))  # type: ignore[misc]
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+        finally:
+            # A database that is away must not hold up the end.
+            await self._try(lambda: thread.call(partial(stop_heartbeat, self._worker)), patience=END_SECONDS)
+            await thread.aclose(wait=False)
 
-def _record(worker: str, runs: int, serving: Serving) -> None:
-    """Say how it is and look at the others: in one transaction, as every worker of a cluster does this."""
-    with write():
-        late = readiness.lateness(database_now())
-        record_heartbeat(worker, runs=runs, late=round(max(late.values(), default=0.0), 3), serves=serving.loaded())
-        serving.look()
+    async def _try(self, call: Callable[[], Awaitable[None]], patience: float | None = None) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                await call()
+        except Exception as error:
+            self._loop.failed(error)
+        else:
+            self._loop.works()
+
+    def _start(self) -> None:
+        start_heartbeat(self._worker, self._serving.loaded())
+
+    def _record(self) -> None:
+        """Say how it is and look at the others: in one transaction, as every worker of a cluster does this."""
+        loaded = self._serving.loaded()
+        with write():
+            late = readiness.lateness(database_now())
+            most = round(max(late.values(), default=0.0), 3)
+            record_heartbeat(self._worker, runs=self._driving(), late=most, serves=loaded)
+            self._serving.look()
+        self._at, self._patience, self._written = time.monotonic(), HEARTBEAT_SECONDS, loaded
+
+    def _hear_renewal(self, rows: Rows) -> None:
+        # Without a row, which another worker has removed, it is made again.
+        self._at, self._patience = (time.monotonic() if rows else -math.inf), WITH_LOOKS_SECONDS
+
+    def _hear_others(self, rows: Rows) -> None:
+        self._serving.hear(*others_in(rows))
 
 
 def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> None:
