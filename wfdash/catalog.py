@@ -21,13 +21,23 @@ from types import ModuleType
 
 from django.conf import settings
 
-from wfdash.contract import Description, Engine, LocatesCode, LocatesFlaws, NamesSecrets, TakesEdits
+from wfdash.contract import (
+    Addressees,
+    Description,
+    Engine,
+    LocatesCode,
+    LocatesFlaws,
+    NamesPeople,
+    NamesSecrets,
+    TakesEdits,
+)
 from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
+from wfdash.engines.consultation import Consult
 from wfdash.engines.discovery import definitions_in
 from wfdash.engines.loading import load_engines
-from wfdash.engines.published import PublishedEngine
-from wfdash.errors import CodeElsewhere, NotFound
+from wfdash.engines.published import Published, published_engine
+from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
 from wfdash.installation.frameworks import remedy_for
@@ -68,6 +78,11 @@ class Entry:
         declared = (secret_names(schema) for schema in schemas)
         more = self.engine.secret_names(self.definition) if isinstance(self.engine, NamesSecrets) else ()
         return frozenset[str]().union(*declared, more)
+
+    @cached_property
+    def addressees(self) -> tuple[Addressees, ...] | None:
+        """Return whom its steps ask, as far as the code says; None where that is not known."""
+        return tuple(self.engine.addressees(self.definition)) if isinstance(self.engine, NamesPeople) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,36 +181,22 @@ def find(name: str) -> Entry | None:
     return load().entries.get(name)
 
 
-def refuse_without_code(entry: Entry, act: str) -> None:
-    """``CodeElsewhere`` if ``act`` needs the author's code and this process has not loaded it."""
-    if entry.published:
-        raise CodeElsewhere(
-            f"To {act}, this server needs the code of {entry.name!r}, which only workers have loaded. Nothing was"
-            " changed. Name its files to wfdash web, or in WFDASH_WORKFLOWS, and start it again"
-        )
-
-
-def use_published(found: Iterable[Description], secrets: Mapping[str, frozenset[str]]) -> None:
+def use_published(found: Iterable[Published], secrets: Mapping[str, frozenset[str]], consult: Consult) -> None:
     """Serve these workflows, too, as workers describe them, in place of those that were used so far, and mask these
-    ``secrets`` of workflows, of those that are not served as well.
+    ``secrets`` of workflows, of those that are not served as well. What needs their code is asked by ``consult``.
 
     What this process has loaded itself comes first. For processes that execute no run.
     """
     served = load()
     own = {name: entry for name, entry in served.entries.items() if not entry.published}
-    served.secrets = secrets
-    served.entries = {one.workflow: _published(one, secrets.get(one.workflow, frozenset())) for one in found} | own
+    theirs = {one.description.workflow: _published(one, one.description, consult) for one in found if one.description}
+    served.secrets, served.entries = secrets, theirs | own
 
 
-def _published(one: Description, secrets: frozenset[str]) -> Entry:
-    return Entry(
-        name=one.workflow,
-        definition=None,
-        engine=PublishedEngine(one, secrets),
-        description=one,
-        source="published by workers",
-        published=True,
-    )
+def _published(one: Published, described: Description, consult: Consult) -> Entry:
+    engine, name = published_engine(one, described, consult), described.workflow
+    source = "published by workers"
+    return Entry(name=name, definition=None, engine=engine, description=described, source=source, published=True)
 
 
 def find_engine(name: str) -> Engine | None:

@@ -58,7 +58,7 @@ class WrongState(WfdashError):
 
 
 class CodeElsewhere(WfdashError, ground.Incompatible):
-    """This needs code that only workers have loaded: use a server that has it. Nothing was changed."""
+    """This needs code that only workers have loaded, and none of them answers: try again. Nothing was changed."""
 
 
 class AlreadyFollowed(WrongState):

@@ -313,6 +313,7 @@ class Effect(models.Model):
 
 
 Bulk = operations.Bulk
+Consultation = operations.Consultation
 IdempotencyKey = operations.IdempotencyKey
 PublishedWorkflow = operations.PublishedWorkflow
 RunFact = operations.RunFact

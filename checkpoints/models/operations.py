@@ -210,6 +210,24 @@ class PublishedWorkflow(models.Model):
         return f"{self.workflow} {self.version[:8]}"
 
 
+class Consultation(models.Model):
+    """What a server without a workflow's code asks a worker that has it, for the seconds until it has the reply."""
+
+    id = CharField(max_length=36, primary_key=True)
+    workflow = CharField(max_length=200)
+    version = CharField(max_length=64)
+    ability = CharField(max_length=40)
+    """Of the workflow's engine: one of ``wfdash.engines.consultation``."""
+    given = EncryptedJsonField("consultation", ("id",))
+    created = MomentField()
+    worker = CharField(max_length=200, blank=True, default="")
+    """The one that replies, empty until one does."""
+    reply = EncryptedJsonField("consultation", ("id",), null=True)
+
+    def __str__(self) -> str:
+        return f"{self.ability} of {self.workflow}"
+
+
 class WorkerBeat(models.Model):
     """A worker's heartbeat row, renewed every few seconds. ``late``: seconds its timers were late by, at most."""
 

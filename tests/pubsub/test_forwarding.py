@@ -39,6 +39,8 @@ def publish_everything() -> None:
     pubsub.runs_changed.publish("r1", 4)
     pubsub.inbox_changed.publish("expense")
     pubsub.requests_changed.publish("expense", "people", "q1")
+    pubsub.consultations_due.publish("expense", "v1")
+    pubsub.consultations_ended.publish("c1")
     pubsub.notifications_changed.publish(PERSON)
     pubsub.rights_changed.publish(PERSON)
     pubsub.rights_changed.publish(None)

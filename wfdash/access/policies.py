@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from checkpoints.models import FOR_PEOPLE, HumanRequest
 from wfdash import catalog
 from wfdash.access.viewer import REQUESTER, Origin, Viewer
-from wfdash.contract import Addressees, NamesPeople
+from wfdash.contract import Addressees
 
 STRANGER = Origin()
 
@@ -84,8 +84,8 @@ def naming(name: str) -> list[AddressedQuestion]:
 
 def _in_code(workflows: Collection[str] | None) -> Iterator[AddressedQuestion]:
     for entry in catalog.entries():
-        if (workflows is None or entry.name in workflows) and isinstance(entry.engine, NamesPeople):
-            for found in entry.engine.addressees(entry.definition):
+        if workflows is None or entry.name in workflows:
+            for found in entry.addressees or ():
                 yield AddressedQuestion(workflow=entry.name, **vars(found))
 
 

@@ -162,7 +162,7 @@ class Busy(ServerError):
 
 
 class CodeElsewhere(ServerError):
-    """The server has not loaded the workflow's code: ask one that has. Nothing was changed."""
+    """The server has not loaded the workflow's code, and no worker that has it answered. Nothing was changed."""
 
 
 class Unavailable(Busy):

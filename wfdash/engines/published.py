@@ -1,20 +1,35 @@
 """A workflow that this process has not loaded, by the description that a worker has published. Pure.
 
-What a description says is served as ever: forms, graphs, schemas, titles. Messages are judged by their schemas. What
-needs the author's code is not there: it has no other of an engine's abilities.
+What a description says is served as ever: forms, graphs, schemas, titles. What needs the author's code is asked of a
+worker: messages and answers are judged by their schemas alone if none replies, the rest is refused then.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
-from checkpoints.records import Checkpoint, Json, Record
+from checkpoints.records import Checkpoint, Json, Record, Request
 from checkpoints.storage import Recorder
-from wfdash.contract import Description, InvalidInput, Outcome, RunInput
-from wfdash.schemas.validate import depth_of, problems_of
+from wfdash.contract import (
+    Addressees,
+    Carried,
+    Description,
+    Edited,
+    Edits,
+    InFlight,
+    InvalidInput,
+    LookAhead,
+    Outcome,
+    RunInput,
+)
+from wfdash.engines import consultation
+from wfdash.engines.consultation import Consult, WorkerReply
+from wfdash.schemas.validate import Problem, depth_of, problems_of
 
 LARGEST = 256_000
 """Bytes of a published description; a worker publishes no larger one, and no server reads one."""
@@ -26,11 +41,14 @@ DEEPEST = 100
 
 class Published(Record):
     """What a worker publishes of a workflow. ``description``: None where it cannot be published; ``secrets``: the names
-    of its secret fields.
+    of its secret fields; ``abilities``: what a worker may be asked of it.
     """
 
     description: Description | None
     secrets: tuple[str, ...] = ()
+    abilities: tuple[str, ...] = ()
+    addressees: tuple[Addressees, ...] | None = None
+    """Whom its steps ask, as far as the code says; None where its engine does not know."""
 
 
 class Unpublishable(ValueError):
@@ -61,9 +79,9 @@ def read_document(document: Json) -> Published:
 class PublishedEngine:
     """The engine of a published workflow in a process without its code; its definition is the description."""
 
-    def __init__(self, description: Description, secrets: frozenset[str]) -> None:
+    def __init__(self, published: Published, description: Description, consult: Consult) -> None:
         self.name = description.engine
-        self._description, self._secrets = description, secrets
+        self._published, self._description, self._consult = published, description, consult
 
     def accepts(self, definition: object) -> bool:
         """Return False: no object of a module is one."""
@@ -74,18 +92,13 @@ class PublishedEngine:
         return self._description
 
     def check_input(self, definition: object, message: Json) -> Json:
-        """Return the message if it fits the published schema; ``InvalidInput`` with errors per field.
+        """Return the message as the run will receive it; ``InvalidInput`` with errors per field.
 
-        What the author's own checks refuse beyond that, the run's worker does.
+        By the published schema alone if no worker replies: what else the author's types refuse fails the run then.
         """
-        return _fitting(self._description.input_schema, message)
-
-    def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
-        """Return the message if it fits the published schema; ``InvalidInput`` with errors per field.
-
-        For a checkpoint of the published version: only the code says whether it continues from another one's.
-        """
-        return _fitting(self._description.follow_up_schema or {}, message)
+        _refuse_unfitting(self._description.input_schema, message)
+        reply = self._ask("check_input", consultation.GivenMessage(message=message), required=False)
+        return message if reply is None else consultation.result_of("check_input", reply)
 
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Refuse: workers have the code."""
@@ -93,10 +106,102 @@ class PublishedEngine:
 
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of its secret fields."""
-        return self._secrets
+        return frozenset(self._published.secrets)
+
+    def _ask(self, ability: str, given: Record, *, required: bool) -> WorkerReply | None:
+        described = self._description
+        return self._consult(described.workflow, described.version, ability, given, required=required)
+
+    def _result(self, ability: str, given: Record) -> Any:
+        reply = self._ask(ability, given, required=True)
+        assert reply is not None  # noqa: S101, as it is required
+        return consultation.result_of(ability, reply)
 
 
-def _fitting(schema: Mapping[str, Json], message: Json) -> Json:
+class _Continues(PublishedEngine):
+    def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
+        """Return the message as the run that follows will receive it; ``InvalidInput``, ``Incompatible``.
+
+        By the published schema alone if no worker replies and the checkpoint is of the published version: only the code
+        says whether it continues from another one's.
+        """
+        _refuse_unfitting(self._description.follow_up_schema or {}, message)
+        given = consultation.GivenFollowUp(checkpoint=checkpoint, message=message)
+        required = checkpoint.version != self._description.version
+        reply = self._ask("check_follow_up", given, required=required)
+        return message if reply is None else consultation.result_of("check_follow_up", reply)
+
+
+class _ChecksAnswers(PublishedEngine):
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[Problem]:
+        """Return what the author's types refuse of an answer that is valid by its schema; nothing if no worker
+        replies.
+        """
+        reply = self._ask("check_answer", consultation.GivenRequest(request=request, value=value), required=False)
+        return [] if reply is None else list(consultation.result_of("check_answer", reply))
+
+
+class _TellsInFlight(PublishedEngine):
+    def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
+        """Return what is in progress at a checkpoint; nothing if no worker replies."""
+        reply = self._ask("in_flight", consultation.GivenCheckpoint(checkpoint=checkpoint), required=False)
+        return InFlight() if reply is None else InFlight.model_validate(consultation.result_of("in_flight", reply))
+
+
+class _LooksAhead(PublishedEngine):
+    def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
+        """Return what happens next at a checkpoint. ``Incompatible``."""
+        found: LookAhead = self._result("look_ahead", consultation.GivenMoment(checkpoint=checkpoint, now=now))
+        return found
+
+
+class _TakesEdits(PublishedEngine):
+    def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
+        """Return the checkpoint's content with state and messages changed. ``InvalidInput``, ``Incompatible``."""
+        found: Edited = self._result("edit", consultation.GivenEdits(checkpoint=checkpoint, edits=edits))
+        return found
+
+
+class _Migrates(PublishedEngine):
+    def carry(
+        self, definition: object, checkpoint: Checkpoint, old: Description | None, *, override: bool = False
+    ) -> Carried:
+        """Return the checkpoint's content under the published graph. ``Incompatible`` with the reason."""
+        given = consultation.GivenGraph(checkpoint=checkpoint, old=old, override=override)
+        found: Carried = self._result("carry", given)
+        return found
+
+
+class _NamesPeople(PublishedEngine):
+    def addressees(self, definition: object) -> Sequence[Addressees]:
+        """Return whom each step's questions are addressed to, as published."""
+        return self._published.addressees or ()
+
+
+_KINDS: Mapping[str, type[PublishedEngine]] = {
+    "check_follow_up": _Continues,
+    "check_answer": _ChecksAnswers,
+    "in_flight": _TellsInFlight,
+    "look_ahead": _LooksAhead,
+    "edit": _TakesEdits,
+    "carry": _Migrates,
+}
+
+
+def published_engine(published: Published, description: Description, consult: Consult) -> PublishedEngine:
+    """Return an engine with the abilities that the workflow's own has, by its ``description``."""
+    kind = _kind_of(frozenset(published.abilities), published.addressees is not None)
+    return kind(published, description, consult)
+
+
+@lru_cache
+def _kind_of(abilities: Iterable[str], names_people: bool) -> type[PublishedEngine]:
+    """Return a class with these abilities: what an engine can do is asked by ``isinstance``."""
+    kinds = [kind for name, kind in _KINDS.items() if name in abilities]
+    kinds += [_NamesPeople] if names_people else []
+    return type("PublishedEngine", tuple(kinds) or (PublishedEngine,), {})
+
+
+def _refuse_unfitting(schema: Mapping[str, Json], message: Json) -> None:
     if problems := problems_of(schema, message):
         raise InvalidInput(problems)
-    return message

@@ -19,8 +19,7 @@ class SignalledHints:
     @property
     def are_all_heard(self) -> bool:
         """Whether signals of other processes arrive."""
-        transport = signals.transport
-        return transport is not None and transport.listening.is_set()
+        return signals.arrive
 
     async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
         """Let the worker look at each run that is signalled."""

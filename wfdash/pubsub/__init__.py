@@ -9,6 +9,8 @@ from __future__ import annotations
 from wfdash.pubsub.streaming import streamed_text as streamed_text
 from wfdash.pubsub.topics import Topic as Topic
 from wfdash.pubsub.topics import backlog_found as backlog_found
+from wfdash.pubsub.topics import consultations_due as consultations_due
+from wfdash.pubsub.topics import consultations_ended as consultations_ended
 from wfdash.pubsub.topics import inbox_changed as inbox_changed
 from wfdash.pubsub.topics import notifications_changed as notifications_changed
 from wfdash.pubsub.topics import requests_changed as requests_changed

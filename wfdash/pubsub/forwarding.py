@@ -15,6 +15,7 @@ FORWARDED: Mapping[str, topics.Topic[Any]] = {
     for topic in (
         *(topics.runs_due, topics.backlog_found, topics.runs_changed, topics.text_streamed, topics.text_ended),
         *(topics.inbox_changed, topics.requests_changed),
+        *(topics.consultations_due, topics.consultations_ended),
     )
 }
 OF_PEOPLE: Mapping[str, topics.Topic[Any]] = {

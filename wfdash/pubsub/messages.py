@@ -32,6 +32,8 @@ FIELDS: Mapping[str, tuple[type, ...]] = {
     "notified": (str,),
     "request": (str, str, str),
     "rights": (str,),
+    "consult": (str, str),
+    "consulted": (str,),
     "hello": (),
 }
 """The types of a message's arguments, by topic."""

@@ -32,6 +32,12 @@ class ProcessSignals:
         self._unforward: Callable[[], None] = lambda: None
         self._lock = Lock()
 
+    @property
+    def arrive(self) -> bool:
+        """Whether signals of other processes arrive at this moment, as far as is known."""
+        transport = self.transport
+        return transport is not None and transport.listening.is_set()
+
     def start(self) -> None:
         """Begin, unless that has been done; returns at once, for connecting is done elsewhere. ``ValueError``."""
         if self._started:

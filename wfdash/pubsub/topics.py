@@ -82,5 +82,11 @@ notifications_changed: Topic[[int]] = Topic("notified")
 requests_changed: Topic[[str, str, str]] = Topic("request")
 """``publish(workflow, part, request)``: the request changed (``request``), or who has it open did (``people``)."""
 
+consultations_due: Topic[[str, str]] = Topic("consult")
+"""``publish(workflow, version)``: a server asks what only a worker with this version can answer."""
+
+consultations_ended: Topic[[str]] = Topic("consulted")
+"""``publish(consultation)``: a worker has replied."""
+
 rights_changed: Topic[[int | None]] = Topic("rights")
 """``publish(user)``: this person (primary key; None: anyone) may have signed out, or their rights changed."""

@@ -99,7 +99,6 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     another graph, ``WrongState`` where the engine cannot.
     """
     entry = catalog.get(record.workflow)
-    catalog.refuse_without_code(entry, "edit a checkpoint")
     if not isinstance(entry.engine, TakesEdits):
         raise WrongState(f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork without edits")
     if flaws := flaws_of(edits.model_dump(mode="json")):
@@ -137,7 +136,8 @@ def secrets_of(record: Checkpoint) -> frozenset[str]:
     if entry is None:
         return frozenset()
     names = entry.secrets
-    if not isinstance(entry.engine, LooksAhead) or record.version != entry.description.version:
+    # What is published names all of them: to show a checkpoint no worker is asked.
+    if entry.published or not isinstance(entry.engine, LooksAhead) or record.version != entry.description.version:
         return names
     outlook = entry.engine.look_ahead(entry.definition, record, record.created)
     return names.union(secret_names(outlook.state_schema), *(secret_names(one.takes) for one in outlook.doing))

@@ -68,7 +68,6 @@ def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]
     entry = catalog.find(run.workflow)
     if entry is None:
         raise Incompatible(f"Workflow {run.workflow!r} is not loaded. The run resumes once it is")
-    catalog.refuse_without_code(entry, "migrate a run")
     head = Row.objects.filter(run=run).order_by("-n").first()
     if head is None:
         return None, _start_over(run, entry)

@@ -25,6 +25,7 @@ from checkpoints.records import Claim
 from wfdash import catalog, pubsub
 from wfdash.hints import current_hints, subscribe
 from wfdash.telemetry import log_context
+from wfdash.worker.consultations import reply_until
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, LOOK_SECONDS, DueRuns
@@ -123,12 +124,12 @@ class Worker:
         stop_logging = capture_step_logs()
         watchdog = Watchdog(self._storage)
         watchdog.start()
-        loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {}
-        loops["what is due"] = self._election.run_until
+        loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {"due work": self._election.run_until}
         loops["hints"] = partial(self._hints.serve, self)
         loops["heartbeat"] = self._heartbeat.run_until
         if self._among_others:
             loops["publish"] = partial(publish_until, serving=self._serving)
+            loops["replies"] = partial(reply_until, worker=self.name, serving=self._serving)
         loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
         leave = subscribe(self._due.join, pubsub.backlog_found)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]

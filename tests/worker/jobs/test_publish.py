@@ -11,7 +11,7 @@ from django.test import Client
 from pydantic import BaseModel, SecretStr
 
 from checkpoints.models import PublishedWorkflow, Run
-from tests.people import make_people, make_run, viewer
+from tests.people import make_people, make_run, save, viewer
 from tests.worker.graphs import expense
 from wfdash import actions, catalog, queries
 from wfdash.access.viewer import Viewer
@@ -89,12 +89,14 @@ def test_a_server_without_the_code_describes_and_starts_what_a_worker_has_publis
     assert queries.run(otto, run.pk).pending == "unserved"
 
 
-def test_what_needs_the_code_is_refused_and_says_where_it_works(server, otto) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_what_needs_the_code_of_a_worker_is_refused_without_one(server, otto) -> None:
     publish([entry_of(expense())], begins=True)
     server()
     held = make_run(workflow="expense", version="old", phase="paused", acted_by="")
+    save(held)
     for act in (actions.migrate_run, actions.override_run):
-        with pytest.raises(CodeElsewhere, match="Name its files to wfdash web") as refusal:
+        with pytest.raises(CodeElsewhere, match="no running worker has loaded this version") as refusal:
             act(otto, held.pk)
         assert status_for(refusal.value) == 503
     assert Run.objects.get(pk=held.pk).phase == "paused"

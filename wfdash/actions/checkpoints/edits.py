@@ -35,6 +35,8 @@ class EditedCheckpoint:
     record: Record
     edits: Edits
     edited: Edited
+    asked_again: frozenset[str]
+    """The keys of questions that were answered and are asked again because their step restarts."""
 
     def record_for(self, run_id: str, n: int) -> Record:
         """Return the edited checkpoint as the record of checkpoint ``n`` of a run."""
@@ -57,12 +59,6 @@ class EditedCheckpoint:
         return self.edited.input[0] if self.edited.input else origin.input
 
     @property
-    def asked_again(self) -> frozenset[str]:
-        """Return the keys of questions that were answered and are asked again because their step restarts."""
-        doing = restore_point.doing_at(self.record)
-        return frozenset(key for one in doing if one.activation in self.edits.messages for key in one.answers)
-
-    @property
     def facts(self) -> dict[str, Any]:
         """Return what was changed, for the audit: a description, and the patch of what is shown."""
         patch = patch_of(self.record, self.edited)
@@ -79,7 +75,10 @@ def draft_of(chosen: Checkpoint, edits: Edits) -> EditedCheckpoint:
     ``Damaged``.
     """
     record = read_row(chosen)
-    return EditedCheckpoint(record=record, edits=edits, edited=restore_point.edit_checkpoint(record, edits))
+    edited = restore_point.edit_checkpoint(record, edits)
+    doing = restore_point.doing_at(record) if edits.messages else ()
+    again = frozenset(key for one in doing if one.activation in edits.messages for key in one.answers)
+    return EditedCheckpoint(record=record, edits=edits, edited=edited, asked_again=again)
 
 
 def say_edited(

@@ -51,8 +51,8 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
     People who may start runs of the workflow may follow up on its runs. ``Invalid`` with errors per field when
     the message does not match ``follow_up_schema``; ``WrongState`` if the run is not completed or its workflow takes no
     follow-ups; ``AlreadyFollowed`` if another run has followed from the same end; ``Incompatible`` if the workflow has
-    changed so that it cannot continue from there, ``CodeElsewhere`` if it has and its code is in workers alone;
-    ``Damaged``.
+    changed so that it cannot continue from there, ``CodeElsewhere`` if it has and no worker with its code
+    answers; ``Damaged``.
     """
     run = find_run(viewer, run_id, right="start")
     command = (VERB, [run_id, message])
@@ -95,8 +95,6 @@ def _checked(run: Run, message: Json) -> FollowUp:
     head = Checkpoint.objects.filter(run=run).order_by("-n").first()
     if head is None:
         raise WrongState("This run has no checkpoint to continue from. Start a new run instead")
-    if head.version != entry.description.version:
-        catalog.refuse_without_code(entry, "follow up on a run of another version")
     if flaws := flaws_of(message):
         raise Invalid(flaws)
     assert isinstance(entry.engine, Continues)  # noqa: S101, as taking() found

@@ -82,8 +82,8 @@ def _preview(request: HttpRequest, editing: Editing, verb: str) -> HttpResponse:
     except Invalid as error:
         marked, left = _with_problems(sections, error.errors)
         return _form(request, editing, marked, problems=left, reason=reason, status=422)
-    except WrongState as error:
-        return _form(request, editing, sections, problems=[str(error)], reason=reason, status=409)
+    except (WrongState, CodeElsewhere) as error:
+        return _form(request, editing, sections, problems=[str(error)], reason=reason, status=status_for(error))
 
 
 def _confirm(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, edits: Edits) -> HttpResponse:
@@ -91,10 +91,11 @@ def _confirm(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, e
         return apply_verb(request, run_id, checkpoint_id, verb, edits)
     except Changed as error:
         return show_preview(request, run_id, checkpoint_id, verb, edits=edits, problem=str(error))
-    except Invalid as error:
+    except (Invalid, CodeElsewhere) as error:
         editing = queries.editing(viewer_of(request), run_id, checkpoint_id)
-        marked, left = _with_problems(_sections(editing, edits), error.errors)
-        return _form(request, editing, marked, problems=left, reason=edits.reason, status=422)
+        problems = error.errors if isinstance(error, Invalid) else [{"loc": [], "msg": str(error)}]
+        marked, left = _with_problems(_sections(editing, edits), problems)
+        return _form(request, editing, marked, problems=left, reason=edits.reason, status=status_for(error))
 
 
 def _given(text: str) -> Edits:

@@ -12,6 +12,7 @@ from checkpoints.records import Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, TakesEdits
+from wfdash.errors import CodeElsewhere
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint, find_row
 from wfdash.queries.checkpoints.outlook import outlook_of
 from wfdash.schemas.secrets import masked, secret_names, without
@@ -21,7 +22,7 @@ from wfdash.timemachine import restore_point
 @dataclass(frozen=True, kw_only=True)
 class Editing:
     """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited;
-    ``elsewhere``: a server that has loaded the workflow may.
+    ``elsewhere``: because no worker with its code answers, as one may in a moment.
 
     ``doing``: activations in progress that have a message. ``suggested``: the last answers to pending requests.
     """
@@ -35,12 +36,6 @@ class Editing:
     suggested: Mapping[RequestKey, Json] = field(default_factory=dict)
 
 
-NO_CODE = (
-    "Its code is loaded in workers alone, and editing needs it. Restore or fork the checkpoint without edits, or use a"
-    " server that has loaded the workflow"
-)
-
-
 def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
@@ -49,14 +44,12 @@ def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
         return Editing(chosen=chosen, refusal=hidden.removesuffix("."))
     entry = catalog.find(row.workflow)
     if entry is not None and not isinstance(entry.engine, TakesEdits):
-        if entry.published:
-            return Editing(chosen=chosen, refusal=NO_CODE, elsewhere=True)
         text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
         return Editing(chosen=chosen, refusal=text)
     try:
         outlook = outlook_of(read_row(row))
     except Incompatible as error:
-        return Editing(chosen=chosen, refusal=str(error))
+        return Editing(chosen=chosen, refusal=str(error), elsewhere=isinstance(error, CodeElsewhere))
     keys = [request.key for request in chosen.requests]
     return Editing(
         chosen=chosen,

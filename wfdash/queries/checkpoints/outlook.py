@@ -11,8 +11,6 @@ from wfdash.contract import LookAhead, LooksAhead
 
 NO_OUTLOOK = "The engine cannot predict the next steps; this is based on the events"
 
-NO_CODE = "Its code is loaded in workers alone; this is based on the events"
-
 
 def outlook_of(record: records.Checkpoint) -> LookAhead:
     """Return what a checkpoint does next, as its engine says; ``Incompatible`` with the reason if it cannot."""
@@ -20,5 +18,5 @@ def outlook_of(record: records.Checkpoint) -> LookAhead:
     if entry is None:
         raise Incompatible(f"Workflow {record.workflow!r} is not loaded")
     if not isinstance(entry.engine, LooksAhead):
-        raise Incompatible(NO_CODE if entry.published else NO_OUTLOOK)
+        raise Incompatible(NO_OUTLOOK)
     return entry.engine.look_ahead(entry.definition, record, timezone.now())

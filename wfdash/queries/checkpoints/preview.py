@@ -13,6 +13,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
 from wfdash.domain.invisible import visible
 from wfdash.domain.json_patch import Operation
+from wfdash.errors import CodeElsewhere
 from wfdash.queries.checkpoints.affected_requests import (
     ClosedRequest,
     KeptAnswer,
@@ -44,6 +45,7 @@ from wfdash.timemachine.in_flight import driver_of
 from wfdash.timemachine.prior_answers import refuse_edits
 from wfdash.timemachine.shown import patch_of, unmasked_of
 
+NO_WORKER = "No worker with its code answers; this is based on the events"
 MOST = 100
 """Answers that are listed; all are counted."""
 
@@ -130,6 +132,7 @@ def preview(
     """Return the preview, for operators. ``NotFound``, or ``NotAllowed`` for others. Changes nothing.
 
     ``verb``: restore or fork. ``Invalid`` with errors per field for edits that are not valid or not permitted.
+    ``CodeElsewhere`` for edits that no worker with the code answers about.
     """
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
     run = Run.objects.only("id", "n", "phase", "epoch").get(pk=run_id)
@@ -180,6 +183,8 @@ def _edited_content(row: Checkpoint, edits: Edits | None) -> _Content:
     try:
         record = read_row(row)
         return _Content(record=record, edited=restore_point.edit_checkpoint(record, edits) if edits else None)
+    except CodeElsewhere:
+        raise
     except (Damaged, Incompatible) as error:
         return _Content(record=None, edited=None, problem=str(error))
 
@@ -192,6 +197,10 @@ def _look_ahead(content: _Content) -> tuple[LookAhead | None, str]:
         record = record.model_copy(update={"body": content.edited.body, "requests": content.edited.requests})
     try:
         return outlook_of(record), ""
+    except CodeElsewhere:
+        if content.edited:
+            raise
+        return None, NO_WORKER
     except Incompatible as error:
         return None, str(error)
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from checkpoints.models import PublishedWorkflow
 from wfdash import catalog
+from wfdash.consulting.ask import WorkerConsult
 from wfdash.engines.published import LARGEST, UNSERVED, Published, read_document
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class PublishedReader:
         """Workflow -> the hash of its document, and whether a worker had it within ``UNSERVED``."""
         self._known: Mapping[str, Published] = {}
         """Workflow -> what its document says, if that can be used."""
+        self._consult = WorkerConsult()
         self._closing = Event()
         self._thread = Thread(target=self._follow, name="wfdash-published", daemon=True)
 
@@ -53,9 +55,9 @@ class PublishedReader:
         changed = {name for name, (digest, _) in rows.items() if self._rows.get(name, ("",))[0] != digest}
         kept = {name: one for name, one in self._known.items() if name in rows and name not in changed}
         self._known, self._rows = kept | _documents(changed), rows
-        served = [self._known[name].description for name, (_, alive) in rows.items() if alive and name in self._known]
+        served = [self._known[name] for name, (_, alive) in rows.items() if alive and name in self._known]
         secrets = {name: frozenset(one.secrets) for name, one in self._known.items()}
-        catalog.use_published(filter(None, served), secrets)
+        catalog.use_published(served, secrets, self._consult)
 
     def _follow(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):

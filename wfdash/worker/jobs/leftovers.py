@@ -13,6 +13,7 @@ from wfdash.actions import idempotency
 from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.actions.requests.answer_links import forget_used_links
 from wfdash.actions.runs.bulk import forget_bulks
+from wfdash.consulting.reply import forget_unread
 from wfdash.signin.links import forget_links
 from wfdash.signin.open_sessions import forget_sessions
 from wfdash.worker.jobs import outbox
@@ -32,6 +33,7 @@ KINDS: Mapping[str, Callable[[int], int]] = {
     "expired sign-in links": forget_links,
     "used answer links": forget_used_links,
     "old bulk actions": forget_bulks,
+    "questions to workers that no server waits for": forget_unread,
 }
 """What is removed: at most so many, the oldest first; returns how many."""
 

@@ -13,6 +13,7 @@ from checkpoints.database.living_workers import served
 from checkpoints.database.storage import write
 from checkpoints.models import PublishedWorkflow, Run
 from wfdash.catalog import ASKING, Entry
+from wfdash.engines.consultation import abilities_of
 from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
 from wfdash.installation.stopping import waited
 from wfdash.worker.jobs.db_thread import DbThread
@@ -74,8 +75,10 @@ def _news(mine: Mapping[str, PublishedWorkflow], *, begins: bool) -> Iterator[Pu
 
 def _row(entry: Entry) -> PublishedWorkflow:
     secrets = tuple(sorted(entry.secrets))
+    abilities = abilities_of(entry.engine)
+    full = Published(description=entry.description, secrets=secrets, abilities=abilities, addressees=entry.addressees)
     try:
-        document, digest = document_of(Published(description=entry.description, secrets=secrets))
+        document, digest = document_of(full)
     except Unpublishable as error:
         log.error("Workflow %s is not published: %s", entry.name, error)
         document, digest = document_of(Published(description=None, secrets=secrets))

@@ -1,0 +1,176 @@
+"""What a process without a workflow's code asks a worker that has it: abilities of its engine, by name, as JSON. Pure.
+
+Each is a function of what it is given and changes nothing, so a reply that comes late, twice or never does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from checkpoints.content.canonical_json import dumps
+from checkpoints.errors import CheckpointsError, Damaged, Incompatible, InvalidValue, Unsupported
+from checkpoints.records import Checkpoint, Json, Record, Request
+from wfdash.contract import (
+    Carried,
+    ChecksAnswers,
+    Continues,
+    Description,
+    Edited,
+    Edits,
+    Engine,
+    InFlight,
+    InvalidInput,
+    LookAhead,
+    LooksAhead,
+    Migrates,
+    TakesEdits,
+    TellsInFlight,
+)
+
+LARGEST = 16_000_000
+"""Bytes of JSON in a question, and in a reply."""
+
+
+class GivenMessage(Record):
+    """What ``check_input`` is given."""
+
+    message: Json
+
+
+class GivenRequest(Record):
+    """What ``check_answer`` is given."""
+
+    request: Request
+    value: Json
+
+
+class GivenCheckpoint(Record):
+    """What ``in_flight`` is given."""
+
+    checkpoint: Checkpoint
+
+
+class GivenMoment(GivenCheckpoint):
+    """What ``look_ahead`` is given."""
+
+    now: datetime
+
+
+class GivenEdits(GivenCheckpoint):
+    """What ``edit`` is given."""
+
+    edits: Edits
+
+
+class GivenFollowUp(GivenCheckpoint):
+    """What ``check_follow_up`` is given."""
+
+    message: Json
+
+
+class GivenGraph(GivenCheckpoint):
+    """What ``carry`` is given."""
+
+    old: Description | None
+    override: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ability:
+    """A method of an engine that may be asked for. ``given``: its arguments behind the definition, by name."""
+
+    protocol: type
+    """Which engines have it; every engine has those of ``Engine``."""
+    given: type[Record]
+    result: TypeAdapter[Any]
+
+
+ABILITIES: Mapping[str, Ability] = {
+    "check_input": Ability(protocol=object, given=GivenMessage, result=TypeAdapter(Json)),
+    "check_answer": Ability(protocol=ChecksAnswers, given=GivenRequest, result=TypeAdapter(list[dict[str, Json]])),
+    "check_follow_up": Ability(protocol=Continues, given=GivenFollowUp, result=TypeAdapter(Json)),
+    "in_flight": Ability(protocol=TellsInFlight, given=GivenCheckpoint, result=TypeAdapter(InFlight)),
+    "look_ahead": Ability(protocol=LooksAhead, given=GivenMoment, result=TypeAdapter(LookAhead)),
+    "edit": Ability(protocol=TakesEdits, given=GivenEdits, result=TypeAdapter(Edited)),
+    "carry": Ability(protocol=Migrates, given=GivenGraph, result=TypeAdapter(Carried)),
+}
+"""All that a worker is ever asked for. Nothing else of a question is looked up or called by name."""
+
+REFUSALS: Mapping[str, type[CheckpointsError]] = {
+    kind.__name__: kind for kind in (Incompatible, Damaged, Unsupported, InvalidValue)
+}
+"""The errors by which an ability says no, beside ``InvalidInput``."""
+
+
+class WorkerReply(Record):
+    """What a worker says: a result, or how the ability refused."""
+
+    result: Json = None
+    invalid: tuple[dict[str, Json], ...] | None = None
+    """The errors of an ``InvalidInput``."""
+    refusal: str = ""
+    """One of ``REFUSALS``, with ``words``."""
+    words: str = ""
+    failure: str = ""
+    """The class of an exception of the author's code, which the worker has logged."""
+
+
+class Consult(Protocol):
+    """Asks a worker that has loaded this version of a workflow."""
+
+    def __call__(
+        self, workflow: str, version: str, ability: str, given: Record, *, required: bool
+    ) -> WorkerReply | None:
+        """Return its reply; None if none comes soon. ``required``: it is waited for longer, and refused with the reason
+        if none comes.
+        """
+
+
+class AuthorCodeFailed(RuntimeError):
+    """The author's code raised what it should not, in a worker, whose log has the traceback."""
+
+
+def abilities_of(engine: Engine) -> tuple[str, ...]:
+    """Return the names of what may be asked of an engine."""
+    return tuple(name for name, one in ABILITIES.items() if isinstance(engine, one.protocol))
+
+
+def perform(engine: Engine, definition: object, ability: str, given: Json) -> WorkerReply:
+    """Return the reply to a question. ``ValueError`` for one that no process of this release asks; what the author's
+    code raises passes.
+    """
+    if ability not in abilities_of(engine):
+        raise ValueError(f"The engine {engine.name!r} has no ability {ability!r}")
+    known = ABILITIES[ability]
+    arguments = dict(known.given.model_validate(given))
+    try:
+        result = getattr(engine, ability)(definition, **arguments)
+    except InvalidInput as error:
+        return WorkerReply(invalid=tuple(error.errors))
+    except CheckpointsError as error:
+        kind = next((name for name, one in REFUSALS.items() if isinstance(error, one)), "")
+        if not kind:
+            raise
+        return WorkerReply(refusal=kind, words=str(error))
+    return WorkerReply(result=known.result.dump_python(result, mode="json"))
+
+
+def result_of(ability: str, reply: WorkerReply) -> Any:
+    """Return what the ability returned, or raise what it raised. ``AuthorCodeFailed``."""
+    if reply.failure:
+        raise AuthorCodeFailed(f"{ability} failed in a worker: {reply.failure}. Its log has the traceback")
+    if reply.invalid is not None:
+        raise InvalidInput(list(reply.invalid))
+    if reply.refusal:
+        raise REFUSALS.get(reply.refusal, Incompatible)(reply.words)
+    return ABILITIES[ability].result.validate_python(reply.result)
+
+
+def is_too_large(document: Json) -> bool:
+    """Return whether a question or a reply is larger than ``LARGEST``."""
+    return len(dumps(document)) > LARGEST
