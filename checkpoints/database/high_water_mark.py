@@ -34,6 +34,8 @@ SEQUENCES = {
 }
 STATISTICS = 1
 """The row of marks up to which statistics have counted."""
+WEBHOOKS = 2
+"""The row up to which what webhooks are sent was written."""
 LOOKS, BREATH = 5, 0.01
 """How often a single read looks, and seconds between two looks."""
 

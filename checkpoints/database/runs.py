@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from checkpoints import rules
 from checkpoints.database.alias import connection
-from checkpoints.database.removal import remove_locked
+from checkpoints.database.removal import MOST_AT_ONCE, begin_removal, remove_locked
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, Claim, Run
@@ -92,18 +92,20 @@ def _count(run: str, now: datetime, expected: dict[str, Any], *, wake: bool) -> 
     return None if found is None else int(found[0])
 
 
-def remove_run(using: str, run: str, *, force: bool = False) -> Removed | None:
+def remove_run(using: str, run: str, *, force: bool = False, in_parts: bool = False) -> Removed | None:
     """Delete a run inside the caller's transaction (``write()``); None if there is none. ``Conflict`` if it has not
     ended.
 
-    Content that its relatives do not need is removed with the next prune of one of them: see ``Removed``.
+    Content that its relatives do not need is removed with the next prune of one of them: see ``Removed``. ``in_parts``:
+    if it has very many rows, most of them are left to ``removal.remove_part``.
     """
-    row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "phase").first()
+    row = Run.objects.using(using).select_for_update().filter(pk=run).only("id", "phase", "seq", "n").first()
     if row is None:
         return None
     claimed = Claim.objects.using(using).filter(run=run, expires__gt=Now()).exists()
     rules.refuse_removal(RunId(run), Phase(row.phase), claimed=claimed, force=force)
-    relatives = remove_locked(using, [run]).relatives
+    whole = not in_parts or row.seq + row.n <= MOST_AT_ONCE
+    relatives = (remove_locked(using, [run]) if whole else begin_removal(using, run)).relatives
     return Removed(relative=relatives[0] if relatives else None)
 
 

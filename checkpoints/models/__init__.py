@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
-from checkpoints.models import accounts, hooks, operations, review
+from checkpoints.models import accounts, hooks, operations, removal, review
 from checkpoints.models.expressions import CoveringIndex, Headline
 from checkpoints.models.fields import (
     CharField,
@@ -26,7 +26,7 @@ from checkpoints.models.operations import PERSON
 from checkpoints.records import SIGNAL, Phase, Reason
 
 
-class Run(models.Model):
+class Run(removal.Removable):
     """One execution of a workflow. ``seq``, ``n`` and ``epoch`` count up under the row's own lock."""
 
     id = CharField(max_length=ID, primary_key=True)

@@ -27,8 +27,8 @@ def add_retention_commands(verbs: Any, setup: Setup) -> None:
 
 
 def _show(viewer: Any, options: argparse.Namespace) -> None:
-    from wfdash.actions.retention.plan import plan_removal
-    from wfdash.actions.retention.runs import current_rules
+    from wfdash.queries.runs.retention import plan_removal
+    from wfdash.retention.keeping import current_rules
 
     rules = current_rules()
     plan = plan_removal(rules)
@@ -47,8 +47,9 @@ def _show(viewer: Any, options: argparse.Namespace) -> None:
 
 
 def _remove(viewer: Any, options: argparse.Namespace) -> None:
-    from wfdash.actions.retention.runs import RunRemover, current_rules, rest_after
+    from wfdash.actions.retention.runs import RunRemover, rest_after
     from wfdash.errors import WrongState
+    from wfdash.retention.keeping import current_rules
 
     if not current_rules():
         raise WrongState(OFF)

@@ -223,11 +223,11 @@ def _fail_at_each(play: Play, kinds: list[str], most: int | None) -> Iterator[di
     for place, (kind, label, passes) in enumerate(labels):
         for count in spread(passes, most or passes):
             key = f"{play.workflow} {place} {count}"
-            died = _in_a_fork(lambda: _die(play, kind, key, Deadly(label, count)))  # noqa: B023
+            died = in_a_fork(lambda: _die(play, kind, key, Deadly(label, count)))  # noqa: B023
             if died == 0 and count > 1:
                 # How many transactions there are depends on who shares one: this run had fewer of them.
                 continue
-            went_on = _in_a_fork(lambda: play.live(key))  # noqa: B023
+            went_on = in_a_fork(lambda: play.live(key))  # noqa: B023
             yield {"kind": kind, "label": label, "count": count, "died": died, "went on": went_on}
 
 
@@ -242,7 +242,7 @@ def _count(play: Play, kinds: list[str]) -> dict[str, dict[str, int]]:
         play.live(play.workflow)
         note.write_text(json.dumps({kind: fuse.passes for kind, fuse in fuses.items()}))
 
-    if status := _in_a_fork(count):
+    if status := in_a_fork(count):
         raise AssertionError(f"a run of {play.workflow} that was not to die ended with {status}")
     return dict(json.loads(note.read_text()))
 
@@ -259,7 +259,7 @@ def spread(passes: int, most: int) -> list[int]:
     return sorted({1 + round(place * (passes - 1) / max(1, most - 1)) for place in range(most)})
 
 
-def _in_a_fork(act: Callable[[], None]) -> int:
+def in_a_fork(act: Callable[[], None]) -> int:
     """Run something in a process of its own and return its exit status."""
     process = os.fork()
     if process:

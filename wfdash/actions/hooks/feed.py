@@ -12,11 +12,12 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints.database.clock import database_now
-from checkpoints.database.high_water_mark import HighWaterMark, settled_id
+from checkpoints.database.high_water_mark import WEBHOOKS, HighWaterMark, settled_id
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import FOR_PEOPLE, OPEN, Event, HumanRequest, Notice, Run, TallyMark, Webhook
 from checkpoints.models.fields import decrypted
+from checkpoints.models.removal import REMOVED
 from checkpoints.records import Json
 from wfdash.actions.runs.announce import error_class, title_for_everyone
 from wfdash.actions.sweep_backoff import is_outage
@@ -25,8 +26,7 @@ from wfdash.notifications.write import facts_of_request, notice_to
 
 log = logging.getLogger(__name__)
 
-MARK = 2
-"""Its row of marks; statistics have the first."""
+MARK = WEBHOOKS
 BATCH = 500
 ACTIVE = Webhook.objects.filter(active=True)
 FED_BY: Mapping[str, str] = {
@@ -79,7 +79,7 @@ def _mark() -> int:
 
 def _events(mark: int, last: int) -> list[Event]:
     rows = Event.objects.filter(pk__gt=mark, pk__lte=last, kind__in=FED_BY).order_by("pk")
-    return list(rows.defer("data").select_related("run"))
+    return list(rows.exclude(run__workflow=REMOVED).defer("data").select_related("run"))
 
 
 def _notices(events: Iterable[Event]) -> Iterator[Notice]:

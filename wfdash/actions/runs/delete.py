@@ -28,7 +28,7 @@ def delete_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> None:
     """Delete an ended run with its checkpoints, events, requests, answers and comments. Its audit entries stay.
 
     ``WrongState`` while it has not ended, a worker has it, or it has the tag ``keep``. Content shared with its forks
-    stays.
+    stays. Of a run with very many events most rows are left to a worker; no look-up finds it from now on.
     """
     with write(), idempotent(viewer, key, "delete", [run_id]) as call:
         if call.previous_result is not None:
@@ -76,7 +76,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _remove(run: str) -> Removed:
     try:
-        removed = runs.remove_run(alias(), run)
+        removed = runs.remove_run(alias(), run, in_parts=True)
     except Conflict as error:
         raise WrongState(str(error).split(",")[0].capitalize()) from error
     return removed or Removed(relative=None)

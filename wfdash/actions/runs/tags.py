@@ -13,10 +13,9 @@ from wfdash.actions.common import append_event, find_run, lock_run
 from wfdash.actions.idempotency import idempotent
 from wfdash.domain import search_attributes
 from wfdash.errors import Invalid
+from wfdash.retention.keeping import KEPT
 
 KEEP = search_attributes.KEEP
-KEPT = RunFact.objects.filter(name=search_attributes.TAG, text=KEEP)
-"""The tags by which runs are kept."""
 MOST = 20
 """Tags per run."""
 MOST_RUNS = 500

@@ -12,8 +12,8 @@ from django.db.models import Min
 
 from checkpoints.database.alias import connection
 from checkpoints.models import Run
-from wfdash.actions.retention.runs import current_rules
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
+from wfdash.retention.keeping import current_rules
 
 MEGABYTE = 1024**2
 MANY_RUNS = 100_000

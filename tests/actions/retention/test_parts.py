@@ -1,0 +1,149 @@
+"""Runs with very many rows: hidden at once, removed in parts, finished by who comes next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.database import removal
+from checkpoints.database.rows import read_row
+from checkpoints.database.storage import write
+from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
+from tests.actions.checkpoints.test_restore import commit, history
+from wfdash import actions, queries
+from wfdash.actions.hooks import feed
+from wfdash.actions.retention import runs as retention
+from wfdash.actions.retention.archive import read_archive
+from wfdash.actions.retention.runs import BatchSize, RunRemover
+from wfdash.errors import NotFound
+from wfdash.live.database import read_heads
+
+__all__ = ["history"]
+pytestmark = pytest.mark.django_db(transaction=True)
+FEW_ROWS = 3
+
+
+@pytest.fixture(autouse=True)
+def many_rows_are_few(monkeypatch, settings, tmp_path):
+    """Let a run of seven events and checkpoints have very many, of which three go at a time; the archive is
+    ``tmp_path``.
+    """
+    settings.WFDASH_KEEP_RUNS, settings.WFDASH_ARCHIVE = 30, str(tmp_path)
+    for module in (removal, retention):
+        monkeypatch.setattr(module, "MOST_AT_ONCE", FEW_ROWS)
+    monkeypatch.setattr("checkpoints.database.runs.MOST_AT_ONCE", FEW_ROWS)
+    monkeypatch.setattr(removal, "FEW", 0)
+    monkeypatch.setattr(BatchSize, "LEAST", FEW_ROWS)
+    monkeypatch.setattr(BatchSize, "MOST", FEW_ROWS)
+
+
+@pytest.fixture
+def old(run, history) -> Run:
+    """Return a run that ended long ago, with four events, three checkpoints, content and a request."""
+    Run.objects.filter(pk=run.pk).update(phase="completed", finished=timezone.now() - timedelta(days=40), start_key="k")
+    Claim.objects.all().delete()
+    TallyMark.objects.create(pk=1, event=Event.objects.latest("pk").pk)
+    return Run.objects.get(pk=run.pk)
+
+
+def left(run: Run) -> int:
+    return Event.objects.filter(run=run.pk).count() + Checkpoint.objects.filter(run=run.pk).count()
+
+
+def remover() -> RunRemover:
+    return RunRemover(BatchSize(rows=FEW_ROWS))
+
+
+def remove_all() -> None:
+    following = remover()
+    while not following.remove_next().last:
+        pass
+
+
+def test_once_the_first_part_has_gone_no_one_finds_the_run_and_the_rest_goes_in_parts(old, person, tmp_path):
+    everyone, request = person("root", "admin"), old.requests.get()
+    once = remover()
+    assert list(once.remove_next().runs) == [old.pk]
+    assert left(old) == 7
+    assert not Run.objects.exists()
+    assert not HumanRequest.objects.exists()
+    for look in (queries.run, actions.delete_run, queries.last_events, queries.checkpoints):
+        with pytest.raises(NotFound):
+            look(everyone, old.pk)
+    with pytest.raises(NotFound):
+        queries.request(everyone, request.pk)
+    assert not queries.runs(everyone, "").items
+    assert not read_heads([old.pk])
+    sizes = [left(old)]
+    while not (batch := once.remove_next()).last:
+        sizes.append(left(old))
+        assert batch.rows <= FEW_ROWS + 1
+    assert sizes == [7, 4, 1, 0]
+    for model in (Run.remains, Event.objects, Checkpoint.objects, Chunk.objects):
+        assert not model.exists()
+    entry = AuditEntry.objects.get(verb="delete-old")
+    assert {name: entry.facts[name] for name in ("runs", "events", "checkpoints", "requests")} == {
+        "runs": [old.pk],
+        "events": 4,
+        "checkpoints": 3,
+        "requests": 1,
+    }
+    (line,) = read_archive(tmp_path.iterdir())
+    assert (line["run"], len(line["content"]["events"])) == (old.pk, 4)
+
+
+def test_what_a_worker_left_that_died_goes_first_and_without_a_rule_too(old, monkeypatch, settings):
+    once, part = remover(), retention.remove_part
+
+    def die(*given):
+        part(*given)
+        raise SystemExit("killed")
+
+    once.remove_next()
+    once.remove_next()
+    monkeypatch.setattr(retention, "remove_part", die)
+    with pytest.raises(SystemExit):
+        once.remove_next()
+    assert left(old) == 4
+    monkeypatch.setattr(retention, "remove_part", part)
+    settings.WFDASH_KEEP_RUNS = None
+    remove_all()
+    assert (left(old), Run.remains.count(), AuditEntry.objects.filter(verb="delete-old").count()) == (0, 0, 1)
+
+
+def test_a_run_deleted_by_hand_is_hidden_at_once_and_a_worker_removes_the_rest(old, person):
+    otto = person("otto", "operator")
+    actions.delete_run(otto, old.pk)
+    assert (left(old), Run.objects.count(), Run.remains.count()) == (7, 0, 1)
+    with pytest.raises(NotFound):
+        actions.delete_run(otto, old.pk)
+    Run.objects.create(**{**facts_of(old), "id": "another", "family": "another", "start_key": "k"})
+    remove_all()
+    assert (left(old), Run.remains.count(), Run.objects.get().pk) == (0, 0, "another")
+
+
+def test_a_fork_keeps_the_content_it_shares_with_a_run_that_goes_in_parts(run, history, person, old):
+    state = [f"{number:_>60}" for number in range(2_000)]
+    large = commit(run.pk, 4, waiting=False, state=state)
+    fork = actions.fork_run(person("otto", "operator"), run.pk, large)
+    Run.objects.filter(pk=fork.pk).update(phase="completed", finished=timezone.now())
+    TallyMark.objects.update(event=Event.objects.latest("pk").pk)
+    assert Chunk.objects.filter(family=run.family).exists()
+    remove_all()
+    assert left(old) == 0
+    row = Checkpoint.objects.select_related("run").get(run=fork)
+    assert read_row(row).body["state"]["extra"] == state
+
+
+def test_webhooks_hear_nothing_of_what_is_left(old):
+    Event.objects.create(run=old, seq=old.seq + 1, kind="run.completed", data={}, at=timezone.now())
+    assert len(feed._events(0, 10**9)) == 1
+    with write():
+        removal.begin_removal("default", old.pk)
+    assert feed._events(0, 10**9) == []
+
+
+def facts_of(run: Run) -> dict:
+    return {name: getattr(run, name) for name in ("workflow", "phase", "created", "updated")}
