@@ -45,7 +45,7 @@ from wfdash.pages.schedules import form, listing
 from wfdash.pages.site import health, list_page, looks, metrics, search, url_converters
 from wfdash.pages.site.embedding.views import independent
 from wfdash.pages.site.files import app, static_files
-from wfdash.pages.statistics import operations, statistics
+from wfdash.pages.statistics import operations, retention, statistics
 from wfdash.pages.workflows import catalogue
 
 register_converter(url_converters.IdConverter, "wfdash_id")
@@ -119,6 +119,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("people/groups/<wfdash_id:name>/", groups.group, name="group"),
     path("people/<wfdash_name:name>/", person.person, name="person"),
     path("operations/", operations.operations, name="operations"),
+    path("operations/retention/", retention.retention, name="retention"),
     path("numbers/", statistics.statistics, name="numbers"),
     path("audit/", entries.acts, name="audit"),
     path("audit/words/", list_page.suggestions, {"name": "audit"}, name="audit-words"),

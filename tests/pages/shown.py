@@ -74,6 +74,7 @@ def addresses_of(run: Run, question: HumanRequest, history: Sequence[Checkpoint]
         "schedule-new": "/schedules/new/?workflow=expense_batch",
         "schedule-next": "/schedules/next/?cron=@daily&zone=UTC",
         "operations": "/operations/",
+        "retention": "/operations/retention/",
         "numbers": "/numbers/",
         "decisions": "/decisions/",
         "notices": "/notices/",

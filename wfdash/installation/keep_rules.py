@@ -44,7 +44,7 @@ class KeepRules:
         return {EVERY: self.default, **self.named}
 
     def __str__(self) -> str:
-        said = [f"{_days(self.default)}", *(f"{name}: {_days(days)}" for name, days in sorted(self.named.items()))]
+        said = [days_text(self.default), *(f"{name}: {days_text(days)}" for name, days in sorted(self.named.items()))]
         return ", ".join(said)
 
 
@@ -89,5 +89,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _days(days: float | None) -> str:
+def days_text(days: float | None) -> str:
+    """Return for how long, as text: ``90 days``, or ``forever`` for None."""
     return FOREVER if days is None else f"{days:g} day{'' if days == 1 else 's'}"

@@ -102,6 +102,7 @@ from wfdash.queries.runs.listing import count_since as count_runs_since
 from wfdash.queries.runs.listing import rows_of as run_rows
 from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
 from wfdash.queries.runs.replay import ReplayView, replay
+from wfdash.queries.runs.retention import PlannedRemoval, Retention, RetentionPlan, retention
 from wfdash.queries.runs.rows import RunRow, RunView
 from wfdash.queries.runs.signals import PendingSignal, RunSignals, SignalWait, signal_wait, signals
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, StepActivation, activation_detail, activations
@@ -183,11 +184,14 @@ __all__ = [
     "Operations",
     "Page",
     "PendingSignal",
+    "PlannedRemoval",
     "Preview",
     "Rail",
     "ReplayView",
     "RequestRow",
     "RequestView",
+    "Retention",
+    "RetentionPlan",
     "RunContents",
     "RunHit",
     "RunRow",
@@ -294,6 +298,7 @@ __all__ = [
     "request_suggestions",
     "request_to_answer",
     "requests_of",
+    "retention",
     "run",
     "run_rows",
     "run_suggestions",

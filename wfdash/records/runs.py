@@ -54,6 +54,20 @@ class RunSummary(ApiRecord):
     """The first run of its thread; null where no run follows another."""
 
 
+class RemovalRecord(ApiRecord):
+    """When retention removes a run that has ended.
+
+    ``at``: when it is old enough; null where its workflow's runs are always kept. ``days``: for how long they are kept.
+    ``kept_by``: what keeps it however old it is: its tag ``keep``, an open run of its family (a fork, a follow-up);
+    once it is old also a worker that has it, statistics or webhooks that have not read its end, a notification that
+    is still to be sent.
+    """
+
+    at: datetime | None
+    days: float | None
+    kept_by: list[Literal["tag", "family", "claim", "unread", "unsent"]] = []
+
+
 class RunDetail(RunSummary):
     """A run. Values are null for people who may not inspect them."""
 
@@ -66,6 +80,8 @@ class RunDetail(RunSummary):
     origin_checkpoint: str | None = None
     takes_follow_up: bool = False
     """Whether you may follow up on it now."""
+    removal: RemovalRecord | None = None
+    """When it will be removed, or what keeps it; null while it is open, and where no run is ever removed."""
 
 
 class RunPage(ApiRecord):

@@ -53,6 +53,7 @@ EXPECTED = {
     "schedule-new": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},
     "schedule-next": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "operations": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"otto": 200, "adam": 200},
+    "retention": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"otto": 200, "adam": 200},
     "numbers": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "decisions": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "notices": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},

@@ -23,6 +23,7 @@ TEXTS: dict[str, str] = {
     "follow-up": "Followed up on run",
     "label": "Labelled checkpoint",
     "delete-checkpoint": "Deleted checkpoint",
+    "delete-old": "Removed old runs",
     "answer": "Answered",
     "remind": "Reminder sent",
     "escalate": "Escalated",

@@ -7,12 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs import actions
 from wfdash.pages.runs.error_hints import hint, section_about
-from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, status_sentence
+from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, removal_sentence, status_sentence
 from wfdash.pages.ui.code_links import linked_trace
 from wfdash.pages.ui.documentation import guide
 from wfdash.queries.hooks.webhooks import callback_of
@@ -62,6 +63,7 @@ def head(
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": queries.graph_difference(run),
         "schedule": queries.schedule_of(viewer, run.id),
+        "removal": removal_sentence(run.removal, timezone.now()) if run.removal else (),
         "callback": callback_of(viewer, run.id, run.workflow),
         "tabs": tabs(run, here),
     }

@@ -11,9 +11,11 @@ from checkpoints.events import EventKind
 from checkpoints.records import SIGNAL
 from wfdash.catalog import limit_of, queue_of
 from wfdash.contract.placement import DEFAULT_QUEUE
+from wfdash.installation.keep_rules import days_text
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
-from wfdash.queries import Intervention, RequestRow, RunView
+from wfdash.queries import Intervention, PlannedRemoval, RequestRow, RunView
+from wfdash.retention.keeping import REASONS
 
 MOST_NAMES = 3
 BLOCKS = frozenset({EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED})
@@ -66,6 +68,18 @@ def plain(sentence: Iterable[SentencePart], now: datetime) -> str:
 
 def _sentence(*texts: str | SentencePart) -> Sentence:
     return tuple(text if isinstance(text, SentencePart) else SentencePart(text=text) for text in texts if text)
+
+
+def removal_sentence(removal: PlannedRemoval, now: datetime) -> Sentence:
+    """Return when a run goes by its age, or what keeps it, with the rule."""
+    if removal.at is None:
+        return _sentence("Always kept, by the rule of its workflow")
+    rule = f" (rule: {days_text(removal.days)})"
+    if removal.kept_by:
+        return _sentence(f"Kept by {' and '.join(REASONS[name] for name in removal.kept_by)}{rule}")
+    if removal.at <= now:
+        return _sentence(f"About to be removed{rule}")
+    return _sentence("Will be removed ", SentencePart(at=removal.at), rule)
 
 
 def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:

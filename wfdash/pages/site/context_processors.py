@@ -49,7 +49,7 @@ NAV_LINKS = (
         "rectangle-group",
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
-    ("operations", "Operations", "wrench-screwdriver", ("operations",)),
+    ("operations", "Operations", "wrench-screwdriver", ("operations", "retention")),
     ("numbers", "Statistics", "chart-bar", ("numbers", "decisions")),
     ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
 )

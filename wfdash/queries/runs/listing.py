@@ -28,6 +28,7 @@ from wfdash.queries.runs.filtering.search import FAR_REACH, REACH, Cursor, find
 from wfdash.queries.runs.open_requests import AwaitedReply, open_requests_of
 from wfdash.queries.runs.pending import pending_of
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
+from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.runs.rows import RunRow, RunView
 from wfdash.queries.search.keyset import KeysetOrder, Page
 from wfdash.queries.secrets import masked_for
@@ -149,7 +150,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 
 
 def run(viewer: Viewer, run_id: str) -> RunView:
-    """Return one run's header (three queries, two more if it is due). ``NotFound``."""
+    """Return one run's header (three queries, two more if it is due, one if it will be removed). ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
     more = {"origin": Subquery(origin), "earlier": Exists(Run.objects.filter(pk=OuterRef("follows")))}
     found: Any = _annotated(viewer).annotate(**more).filter(pk=run_id).first()
@@ -177,6 +178,7 @@ def run(viewer: Viewer, run_id: str) -> RunView:
         edits=operate and catalog.takes_edits(found.workflow),
         follows_gone=found.follows is not None and not found.earlier,
         takes_follow_up=follow_ups.is_open(viewer, found),
+        removal=removal_of(found),
     )
 
 
