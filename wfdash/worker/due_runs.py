@@ -34,7 +34,12 @@ LOOK_SECONDS = 1.0
 IDLE_SECONDS = 3.0
 """Between two looks that may be seldom: less than a claim lasts, so none that began in between has expired."""
 CLAIM_SECONDS = 5.0
-"""Seconds a look may take: the next one makes a connection pool retry a database that was unavailable."""
+"""Seconds a look may take: the next one makes a connection pool retry a database that was unavailable.
+
+No one knows whether a claim that was given up then is stored, nor its token. What was stored when the look began has
+expired by now, as it lasts for less; what came later does so within a claim's time, and this worker takes it again,
+which counts as no takeover. To give it back instead would be one more write in what is an outage as a rule.
+"""
 BEGIN_SECONDS = 0.25
 """Until so long after a batch its runs count as begun: those that resume a long step commit nothing for a while."""
 EXPIRED_SECONDS = 0.05

@@ -96,6 +96,11 @@ class Serving:
         """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
         return [name for name in self._others if is_gone(name)]
 
+    @property
+    def is_among_others(self) -> bool:
+        """Whether there were other workers at the last look, also such as may have ended."""
+        return bool(self._others)
+
     def forget(self, worker: str) -> None:
         """Do not return that worker again."""
         self._others = [name for name in self._others if name != worker]

@@ -1,4 +1,4 @@
-"""When a worker may take over runs whose claims have expired: not right after it was away itself.
+"""When a worker may take over runs whose claims have expired: not right after it was away itself, or has begun.
 
 Claims expire because their worker is gone, or because no worker could reach the database, or because the whole machine
 was paused. One that was away as well cannot tell which: it gives the others time to renew what is theirs. Where there
@@ -22,8 +22,9 @@ class Takeovers:
         self._was_idle = False
         self._off_until: float | None = None
 
-    def begun(self, now: float) -> None:
-        """Note that a look has begun, and the database has answered.
+    def begun(self, now: float, *, among_others: bool = False) -> None:
+        """Note that a look has begun, and the database has answered. ``among_others``: there are other workers, or were
+        lately: their claims may have expired in an outage, right before this one's first look.
 
         After the grace one look is allowed whatever happened in the meantime: on a machine so slow that each look is an
         absence, too, the runs of workers that are gone are taken over in the end.
@@ -32,7 +33,7 @@ class Takeovers:
             self.allowed = now >= self._off_until
             if self.allowed:
                 self._off_until = None
-        elif self._last is not None and now - self._last > (self._grace if self._was_idle else self._absence):
+        elif among_others if self._last is None else self._was_away(now, self._last):
             self.allowed, self._off_until = False, now + self._grace
 
     def ended(self, now: float, *, idle: bool = False) -> None:
@@ -41,3 +42,6 @@ class Takeovers:
         ``idle``: it found nothing to do, and no claim of any worker.
         """
         self._last, self._was_idle = now, idle
+
+    def _was_away(self, now: float, last: float) -> bool:
+        return now - last > (self._grace if self._was_idle else self._absence)

@@ -15,7 +15,8 @@ from checkpoints.rules import Priority
 from checkpoints.sql.claims import DueLook
 from checkpoints.storage import Serves
 from wfdash.worker import due_runs
-from wfdash.worker.due_runs import BATCH, DueRuns
+from wfdash.worker.drive import Lease
+from wfdash.worker.due_runs import BATCH, CLAIM_SECONDS, DueRuns
 
 
 class Backlog:
@@ -237,6 +238,10 @@ def test_a_worker_that_rests_looks_at_once_when_another_has_found_a_backlog_and_
         await worker.rest(lambda: not worker.backlog.count)
 
     run(story)
+
+
+def test_what_a_look_claimed_at_its_beginning_has_expired_when_it_is_given_up() -> None:
+    assert Lease().ttl < CLAIM_SECONDS
 
 
 SOON = datetime.fromtimestamp(2, UTC)

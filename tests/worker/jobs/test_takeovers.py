@@ -35,6 +35,16 @@ def test_a_worker_that_was_away_gives_the_others_time_to_renew_what_is_theirs() 
     assert allowed([0, 1, 30, 31, 33.9, 34, 35]) == [True, True, False, False, False, True, True]
 
 
+@pytest.mark.parametrize("among_others", [True, False])
+def test_a_worker_that_begins_beside_others_gives_them_that_time_too(among_others) -> None:
+    takeovers, found = Takeovers(grace=4.0, absence=3.0), []
+    for at in (0.0, 1.0, 3.9, 4.0, 5.0):
+        takeovers.begun(at, among_others=among_others)
+        takeovers.ended(at)
+        found.append(takeovers.allowed)
+    assert found == ([False, False, False, True, True] if among_others else [True] * 5)
+
+
 def test_a_look_that_takes_long_is_no_absence() -> None:
     assert allowed([0, 10, 20], took=9.0) == [True] * 3
 
