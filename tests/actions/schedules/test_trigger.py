@@ -191,6 +191,32 @@ def test_a_check_that_breaks_does_not_keep_the_others_from_starting(daily, monke
     assert "RuntimeError: no" in again(broken).problem
 
 
+def test_a_check_that_hangs_does_not_keep_the_others_from_starting_and_begins_once(daily, monkeypatch, caplog) -> None:
+    let_go, begun = threading.Event(), list[str]()
+    hanging, fine = daily(name="hanging"), daily()
+    real = trigger.checked_input
+
+    def check(entry: catalog.Entry, message: object) -> object:
+        if message == "hang":
+            begun.append("check")
+            let_go.wait(30)
+        return real(entry, PLAN.message)
+
+    monkeypatch.setattr(trigger, "checked_input", check)
+    monkeypatch.setattr(trigger._checks, "seconds", 0.05)
+    Schedule.objects.filter(pk=hanging.pk).update(message="hang")
+    try:
+        for _ in range(2):
+            Schedule.objects.filter(pk=hanging.pk).update(next_at=fine.next_at)
+            assert fire_schedules() >= 1
+        assert "did not return within 0.05 s. It is in wait (" in again(hanging).problem
+        assert begun == ["check"]
+        assert [run.input for run in Run.objects.all()] == [PLAN.message]
+        assert caplog.text.count("Could not check the input") == 2
+    finally:
+        let_go.set()
+
+
 def test_a_zone_that_is_gone_stops_it(daily) -> None:
     schedule = daily(zone="Nowhere/Town")
     fire_schedules()

@@ -25,12 +25,17 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.audit import entries
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
 from wfdash.actions.schedules.manage import facts_of, note_run, requesters_of
+from wfdash.actions.schedules.time_limit import TimeLimit
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain.cron import BadCron, DueTime, parse, turn
 from wfdash.errors import Invalid
 
 log = logging.getLogger(__name__)
 
+CHECK_SECONDS = 10.0
+"""For an author's check of an input: one that hangs must not keep other schedules from starting."""
+
+_checks = TimeLimit(CHECK_SECONDS)
 _backoff = SweepBackoff("Schedule %s could not start its run")
 
 
@@ -135,12 +140,16 @@ def _prepare(schedule: Schedule) -> PreparedStart:
     if entry is None:
         raise SkipTime("Its workflow is not loaded. See Workflows for the error. The schedule continues once it is")
     try:
-        return PreparedStart(viewer=viewer, entry=entry, message=checked_input(entry, schedule.message))
+        return PreparedStart(viewer=viewer, entry=entry, message=_checked(schedule, entry))
     except Invalid as error:
         raise StopSchedule(f"Its input is no longer valid: {_error_text(error)}. Edit it, then resume") from error
     except Exception as error:
         log.exception("Could not check the input of schedule %s", schedule.pk)
         raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {error}") from error
+
+
+def _checked(schedule: Schedule, entry: catalog.Entry) -> Json:
+    return _checks.call(schedule.pk, lambda: checked_input(entry, schedule.message))
 
 
 def _pass(schedule: Schedule, came: DueTime, at: datetime, problem: str) -> bool:
