@@ -51,8 +51,16 @@ def served() -> list[Mapping[str, str] | None]:
     return list(living(database_now()).values_list("serves", flat=True))
 
 
-def served_workflows() -> frozenset[str] | None:
-    """Return the workflows that some live worker claims; None: any, as one does not say which (two queries)."""
+def served_versions() -> frozenset[tuple[str, str]] | None:
+    """Return each workflow and version that some live worker claims; None: any, as one does not say which (two
+    queries).
+    """
     found = served()
     known = [one for one in found if one is not None]
-    return frozenset().union(*known) if len(known) == len(found) else None
+    return frozenset(pair for one in known for pair in one.items()) if len(known) == len(found) else None
+
+
+def served_workflows() -> frozenset[str] | None:
+    """Return the workflows that some live worker claims; None: any, as one does not say which (two queries)."""
+    found = served_versions()
+    return None if found is None else frozenset(workflow for workflow, _ in found)

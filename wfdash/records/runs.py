@@ -44,9 +44,10 @@ class RunSummary(ApiRecord):
     tags: list[str] = []
     failure: str = ""
     altered: str = ""
-    pending: Literal["", "unserved", "limit"] = ""
-    """Why no worker takes it although it is due. ``unserved``: none that is running serves its workflow; ``limit``: as
-    many of its runs execute as may at once.
+    pending: Literal["", "unserved", "version", "limit"] = ""
+    """Why no worker takes it although it is due. ``unserved``: none that is running serves its workflow; ``version``:
+    those that do have another version of it, and it is migrated or held soon; ``limit``: as many of its runs execute as
+    may at once.
     """
     follows: str | None = None
     """The run that it follows up on."""

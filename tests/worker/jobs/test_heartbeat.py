@@ -13,9 +13,11 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
-from tests.people import make_run
+from tests.people import make_people, make_run, viewer
 from tests.worker.conftest import until
+from wfdash import queries
 from wfdash.domain.histograms import ALL_TIME, Measure
+from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import unserved, workers
 from wfdash.worker.embedded import EmbeddedWorker
@@ -41,6 +43,20 @@ def test_a_server_that_starts_forgets_the_worker_of_the_one_that_was_killed(star
     start_heartbeat(killed, {"expense": "1"})
     start_worker()
     assert killed not in {row.name for row in workers(database_now())}
+
+
+@pytest.mark.django_db
+@pytest.mark.django_db
+def test_a_run_of_a_version_that_no_worker_has_says_so() -> None:
+    make_people()
+    run = make_run(workflow="expense", version="0123456789ab", phase="ready")
+    start_heartbeat("new", {"expense": "another"})
+    found = queries.run(viewer("otto"), run.pk)
+    assert found.pending == "version"
+    assert plain(status_sentence(found), timezone.now()).startswith("Waiting for a worker with version 01234567 of")
+    assert [row.pending for row in queries.runs(viewer("otto")).items] == ["version"]
+    start_heartbeat("old", {"expense": "0123456789ab"})
+    assert queries.run(viewer("otto"), run.pk).pending == ""
 
 
 @pytest.mark.django_db

@@ -53,6 +53,11 @@ def status_sentence(
     if run.pending == "limit":
         limit = limit_of(run.workflow)
         return _sentence(f"Waiting for a free place: {limit} of {limit} runs of this workflow execute")
+    if run.pending == "version":
+        which = f"version {run.version[:8]} of this workflow"
+        return _sentence(
+            f"Waiting for a worker with {which}: none that is running has it. It is held in about a minute"
+        )
     if run.pending:
         queue = queue_of(run.workflow)
         where = "" if queue == DEFAULT_QUEUE else f" of queue {queue}"

@@ -1,8 +1,8 @@
-"""Why no worker takes a run although it is due: none that is running serves it, or its workflow has no free place."""
+"""Why a run that is due is not taken: no running worker has its code, or its workflow has no free place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -10,14 +10,16 @@ from django.db.models import Count
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from checkpoints.database.living_workers import served_versions
 from checkpoints.models import Claim
 from checkpoints.records import Phase
 from checkpoints.rules import TIMED
 from wfdash import catalog
-from wfdash.queries.workers import unserved
 
-Pending: TypeAlias = Literal["", "unserved", "limit"]
-""""unserved": no running worker serves the run's workflow; "limit": as many of its runs execute as may at once."""
+Pending: TypeAlias = Literal["", "unserved", "version", "limit"]
+""""unserved": no running worker serves the run's workflow; "version": those that do have another version of it, and it
+is migrated or held soon; "limit": as many of its runs execute as may at once.
+"""
 
 
 def pending_of(runs: Iterable[Any]) -> dict[str, Pending]:
@@ -27,10 +29,17 @@ def pending_of(runs: Iterable[Any]) -> dict[str, Pending]:
     """
     now = timezone.now()
     due = [run for run in runs if run.for_workers and not run.claim_live and _is_due(run, now)]
-    names = {run.workflow for run in due}
-    lacking, full = unserved(names), _full(names)
-    found: dict[str, Pending] = {run.id: "limit" for run in due if run.workflow in full}
-    return found | {run.id: "unserved" for run in due if run.workflow in lacking}
+    full, served = _full({run.workflow for run in due}), served_versions() if due else None
+    found = {run.id: _why(run, full, served) for run in due}
+    return {run: why for run, why in found.items() if why}
+
+
+def _why(run: Any, full: Collection[str], served: Collection[tuple[str, str]] | None) -> Pending:
+    if served is not None and all(workflow != run.workflow for workflow, _ in served):
+        return "unserved"
+    if run.workflow in full:
+        return "limit"
+    return "version" if served is not None and run.version and (run.workflow, run.version) not in served else ""
 
 
 def _full(workflows: Iterable[str]) -> set[str]:
