@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,6 +16,7 @@ import pytest
 from django.db import connections
 
 from checkpoints import ids
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Run
 from checkpoints.sql.postgres.conninfo import parameters_of
 from wfdash import catalog
@@ -72,6 +76,29 @@ def hints(request, settings, django_db_blocker, monkeypatch) -> Iterator[Hints]:
             yield SignalledHints()
         Run.objects.using(name).all().delete()
         connections[name].close()
+
+
+def kill_once_it_is_there(program: str, given: object) -> None:
+    """Run a program that says ``here`` and then waits, in a process of its own, and kill that."""
+    command = [sys.executable, "-c", program, json.dumps(given)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        process.kill()
+
+
+@pytest.fixture
+def claim(hints: Hints, settings) -> Callable[..., list[str]]:
+    """Claim what is due without any hint, as a worker does that looks."""
+
+    def look(worker: str, ttl: float = 30.0) -> list[str]:
+        async def ask() -> list[str]:
+            async with DatabaseStorage(settings.WFDASH_DATABASE_ALIAS) as storage:
+                return [one.run for one in await storage.claim_due(worker=worker, ttl=ttl, limit=32)]
+
+        return asyncio.run(ask())
+
+    return look
 
 
 def queued_hints() -> Hints:

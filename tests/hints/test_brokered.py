@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.hints.conftest import kill_once_it_is_there
 from tests.pubsub.conftest import eventually
 from wfdash.hints import brokered
 from wfdash.hints.brokered import EXCHANGE, TASK, open_broker, publisher, queue_for
@@ -76,6 +77,31 @@ def test_what_others_write_to_the_broker_is_passed_over(hints, make_run, serve, 
     assert worker.heard == [run]
     assert waiting(broker) == []
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+DOOMED = """
+import json, sys
+from kombu import Connection, Exchange, Queue
+address, exchange, name = json.loads(sys.argv[1])
+with Connection(address) as broker:
+    message = None
+    while message is None:
+        message = Queue(name, Exchange(exchange), routing_key=name).bind(broker.default_channel).get()
+    print("here", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_whose_hint_was_taken_by_a_worker_that_was_killed_is_found_and_hinted_at_again(
+    hints, make_run, settings, serve, claim
+) -> None:
+    run = make_run()
+    hints.send(run)
+    kill_once_it_is_there(DOOMED, [settings.WFDASH_BROKER, EXCHANGE.name, queue_for("expense").name])
+    worker = serve()
+    assert claim("alive") == [run]
+    hints.send(run)
+    eventually(lambda: worker.heard == [run])
 
 
 def test_the_broker_s_address_may_be_in_a_file_as_it_holds_a_password(hints) -> None:

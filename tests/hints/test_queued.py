@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -10,9 +12,10 @@ from django.db import connections
 from checkpoints.database.alias import atomic
 from checkpoints.models import Run
 from checkpoints.sql.postgres.conninfo import parameters_of
-from tests.hints.conftest import NEEDS, QUEUED
+from tests.hints.conftest import NEEDS, QUEUED, kill_once_it_is_there
 from tests.pubsub.conftest import eventually
 
+queued = pytest.importorskip("wfdash.hints.queued")
 pytestmark = [NEEDS, pytest.mark.parametrize("hints", [QUEUED], indirect=True)]
 
 
@@ -103,3 +106,89 @@ def test_a_database_that_ends_the_connections_ends_no_worker_and_is_one_line(
     hints.send(second)
     eventually(lambda: worker.heard == [first, second])
     assert [record.levelname for record in caplog.records if record.name.startswith("wfdash")] == ["WARNING", "INFO"]
+
+
+DOOMED = """
+import json, sys, psycopg
+address, statements, commit = json.loads(sys.argv[1])
+with psycopg.connect(**address) as connection:
+    for sql, parameters in statements:
+        connection.execute(sql, parameters)
+    if commit:
+        connection.commit()
+    print("here", flush=True)
+    sys.stdin.read()
+"""
+FETCH = "SELECT args ->> 'run' FROM procrastinate_fetch_job_v2(NULL, NULL)"
+
+
+@pytest.fixture
+def die_after(postgres_alias: str) -> Callable[..., None]:
+    """Run statements in a process of their own that is killed then, after the commit or before."""
+    address = parameters_of(connections[postgres_alias].settings_dict)
+
+    def die(*statements: tuple[str, list], commit: bool = True) -> None:
+        kill_once_it_is_there(DOOMED, [address, statements, commit])
+
+    return die
+
+
+def test_a_process_that_is_killed_before_its_commit_leaves_no_hint(hints, make_run, server, die_after) -> None:
+    die_after((queued.SEND, [[make_run()]]), commit=False)
+    assert jobs(server) == []
+
+
+def test_a_run_whose_hint_was_fetched_by_a_worker_that_was_killed_before_its_claim_is_found_and_hinted_at_again(
+    hints, make_run, server, serve, die_after, claim
+) -> None:
+    run = make_run()
+    hints.send(run)
+    die_after((FETCH, []))
+    assert jobs(server) == [(run, 0, "doing")]
+    assert claim("alive") == [run]
+    hints.send(run)
+    worker = serve()
+    eventually(lambda: worker.heard == [run] and jobs(server) == [])
+
+
+def test_a_run_that_was_claimed_by_a_worker_that_was_killed_before_its_job_ended_is_taken_over_once(
+    hints, make_run, server, serve, die_after, claim
+) -> None:
+    run = make_run()
+    hints.send(run)
+    die_after((FETCH, []))
+    assert claim("killed", ttl=0.05) == [run]
+    eventually(lambda: claim("alive") == [run])
+    assert claim("another") == []
+    serve()
+    eventually(lambda: jobs(server) == [])
+
+
+def test_timers_are_no_jobs_so_a_queue_holds_nothing_for_later(hints, make_run, server) -> None:
+    later = make_run(phase="sleeping", wake_at=datetime.now(UTC) + timedelta(days=1))
+    hints.send(later, make_run())
+    assert server.execute("SELECT count(*) FROM procrastinate_jobs WHERE scheduled_at IS NOT NULL").fetchone() == (0,)
+    server.execute(queued.TIDY)
+    assert later not in {run for run, *_ in jobs(server)}
+
+
+@pytest.mark.parametrize(("checked", "trips"), [(False, 0), (True, 1)])
+def test_a_connection_of_the_pool_is_not_checked_before_each_use(hints, monkeypatch, checked, trips) -> None:
+    executed: list[object] = []
+
+    async def execute(self: object, query: object, *args: object, **kwargs: object) -> None:
+        executed.append(query)
+
+    async def use() -> None:
+        pool = queued.open_pool()
+        if checked:
+            # As Procrastinate's own does.
+            pool = type(pool)(kwargs=pool.kwargs, open=False, check=type(pool).check_connection)
+        async with pool:
+            await pool.wait()
+            monkeypatch.setattr(psycopg.AsyncConnection, "execute", execute)
+            async with pool.connection():
+                pass
+
+    asyncio.run(asyncio.wait_for(use(), 30))
+    assert len(executed) == trips
