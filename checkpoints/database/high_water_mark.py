@@ -36,6 +36,8 @@ STATISTICS = 1
 """The row of marks up to which statistics have counted."""
 WEBHOOKS = 2
 """The row up to which what webhooks are sent was written."""
+ROLLUPS = 3
+"""The row of marks up to which their roll-ups have what was counted."""
 LOOKS, BREATH = 5, 0.01
 """How often a single read looks, and seconds between two looks."""
 

@@ -321,6 +321,7 @@ Schedule = operations.Schedule
 Signal = operations.Signal
 Tally = operations.Tally
 TallyMark = operations.TallyMark
+TallyRollup = operations.TallyRollup
 Leader = operations.Leader
 WorkerBeat = operations.WorkerBeat
 WorkflowVersion = operations.WorkflowVersion

@@ -170,11 +170,32 @@ class Tally(models.Model):
         return f"{self.measure} {self.workflow} {self.hour:%Y-%m-%d %H}"
 
 
+class TallyRollup(models.Model):
+    """What the tallies of a span of hours add up to, of one workflow, or of all of them if ``workflow`` is empty.
+
+    ``data``: see ``wfdash.domain.histograms.packed``.
+    """
+
+    span = models.SmallIntegerField()
+    """Hours."""
+    hour = models.IntegerField()
+    """The first one: how many there were before it since 1970."""
+    workflow = CharField(max_length=200, blank=True)
+    data = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["span", "hour", "workflow"], name="one_rollup_per_span")]
+
+    def __str__(self) -> str:
+        return f"{self.span} h from {self.hour} of {self.workflow}"
+
+
 class TallyMark(models.Model):
-    """The id up to which every event was counted."""
+    """The id up to which every event was counted, or is in what is made of the counts."""
 
     event = models.BigIntegerField(default=0)
     at = MomentField(null=True)
+    """When it moved; of the roll-ups: from when on they have everything that was counted."""
 
     def __str__(self) -> str:
         return f"event {self.event}"

@@ -1,15 +1,20 @@
-"""Names of measures, and histograms that can be added up. Pure.
+"""Names of measures, histograms that can be added up, and the roll-ups that they are added up to. Pure.
 
 A bucket contains the durations between two powers of ``GROWTH``, so a value read from a histogram is off by less than a
 twentieth, however many hours were added up.
+
+A roll-up is what was measured in a span of hours. Spans are multiples of each other and begin at multiples of
+themselves, so that few of them together cover everything since any hour (``rollups_since``).
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 GROWTH = 1.1
@@ -47,6 +52,8 @@ class Measure(StrEnum):
     """From a run's creation to its start by a worker."""
 
 
+ROLLED_UP = (Measure.RUN, Measure.STEP, Measure.QUEUE, Measure.STEP_FAILED, Measure.STEP_RETRIED)
+"""What statistics show over time."""
 SIZED = frozenset({Measure.RUN, Measure.STEP, Measure.DECISION, Measure.ASKED, Measure.QUEUE})
 ANYONE = "anybody"
 REQUESTER = "requester"
@@ -116,3 +123,82 @@ def spread_of(counts: Mapping[int, int], total: float) -> Spread:
     if not count:
         return Spread()
     return Spread(count=count, p50=quantile(counts, 0.5), p95=quantile(counts, 0.95), mean=total / count)
+
+
+@dataclass
+class Total:
+    """A total: how often, how long in all (seconds), and by bucket."""
+
+    count: int = 0
+    seconds: float = 0.0
+    buckets: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, bucket: int, count: int, seconds: float) -> None:
+        """Add a row of metrics."""
+        self.count += count
+        self.seconds += seconds
+        self.buckets[bucket] += count
+
+    def join(self, other: Total) -> None:
+        """Add another total."""
+        for bucket, count in other.buckets.items():
+            self.add(bucket, count, 0.0)
+        self.seconds += other.seconds
+
+    @property
+    def spread(self) -> Spread:
+        """Return the summary of its durations."""
+        return spread_of(self.buckets, self.seconds)
+
+
+SPANS = (1, 6, 24, 96, 384)
+"""Hours of a roll-up."""
+DAY_SPAN = 24
+RolledUp = dict[tuple[str, str], Total]
+"""Measure and step -> what was measured in the span."""
+
+
+def hour_number(at: datetime) -> int:
+    """Return the number of the hour that a time lies in: how many there were since ``ALL_TIME``."""
+    return (at - ALL_TIME) // timedelta(hours=1)
+
+
+def hour_at(number: int) -> datetime:
+    """Return when an hour begins."""
+    return ALL_TIME + timedelta(hours=number)
+
+
+def rollups_with(hour: int) -> tuple[tuple[int, int], ...]:
+    """Return span and first hour of each roll-up that has an hour."""
+    return tuple((span, hour - hour % span) for span in SPANS)
+
+
+def rollups_since(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Return span and first hour of the fewest roll-ups that have all hours from the first to at least the last, each
+    once, and none before.
+    """
+    while first <= last:
+        span = max(span for span in SPANS if not first % span)
+        yield span, first
+        first += span
+
+
+def packed(rolled: RolledUp) -> str:
+    """Return a roll-up as JSON: measure -> step -> seconds, bucket, count, bucket, count, ..."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for (measure, step), total in sorted(rolled.items()):
+        pairs = [number for pair in sorted(total.buckets.items()) for number in pair]
+        found.setdefault(measure, {})[step] = [total.seconds, *pairs]
+    return json.dumps(found, separators=(",", ":"))
+
+
+def unpack(text: str, rolled: RolledUp) -> None:
+    """Add what was packed to a roll-up."""
+    for measure, steps in json.loads(text).items():
+        for step, (seconds, *pairs) in steps.items():
+            total = rolled.setdefault((measure, step), Total())
+            total.seconds += seconds
+            buckets = total.buckets
+            for bucket, count in zip(pairs[::2], pairs[1::2], strict=True):
+                buckets[bucket] += count
+                total.count += count

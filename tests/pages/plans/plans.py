@@ -30,6 +30,7 @@ SMALL = {
     "a row for each process, or for each run that is executed now": (
         *("checkpoints_workerbeat", "checkpoints_leader", "checkpoints_claim"),
     ),
+    "of 40 days at most, a few hundred rows for each workflow": ("checkpoints_tallyrollup",),
     "one row": ("checkpoints_installation", "checkpoints_audithead", "checkpoints_tallymark"),
     "at most one row for each person and kind of action": ("checkpoints_signintries",),
 }

@@ -19,6 +19,7 @@ from checkpoints.database.alias import alias
 from checkpoints.database.high_water_mark import STATISTICS, HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.models import Tally, TallyMark
+from wfdash.actions.statistics import rollups
 from wfdash.actions.statistics.event_metrics import MetricKey, MetricSums, measure_events
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.domain.histograms import ALL_TIME
@@ -82,13 +83,15 @@ def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str 
         moved = TallyMark.objects.using(using).filter(pk=MARK, event=mark).update(event=last, at=timezone.now())
         if moved == 1:
             _add_rows(sums, using)
+            rows = ((*key[:4], key.bucket, row.count, row.total) for key, row in sums.items() if key.hour != ALL_TIME)
+            rollups.follow(rows, mark, last, timezone.now(), using)
         return moved == 1
 
 
 def tidy(now: datetime, using: str | None = None) -> int:
     """Merge the hours of past days into one row, and delete old rows. Returns how many rows that saved."""
+    saved = rollups.forget(now, using)
     old = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=now - KEPT)
-    saved = 0
     with write(using):
         saved += (
             Tally.objects.using(using).filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
@@ -105,6 +108,7 @@ def _merge_day(day: datetime, measure: str, using: str | None) -> int:
     with write(using):
         # A counter may still add to this hour; the row lock serialises the two.
         TallyMark.objects.using(using).select_for_update().get(pk=MARK)
+        rollups.interrupt(day, using)
         hours = Tally.objects.using(using).filter(measure=measure, hour__gt=day, hour__lt=day + timedelta(days=1))
         groups = hours.values_list("workflow", "step", "label", "bucket").order_by()
         found = list(groups.annotate(Sum("count"), Sum("total"), Count("pk")))

@@ -7,39 +7,33 @@ however many runs there are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Schedule, Tally
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Schedule
 from checkpoints.records import Phase, Status
 from wfdash import catalog
-from wfdash.access.viewer import Viewer
-from wfdash.domain.histograms import ALL_TIME, Measure, Spread, spread_of
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.domain.histograms import Measure, Spread, Total
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
+from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_in
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.gates import Decisions, decisions_in
-from wfdash.queries.statistics.gauges import Total, count_by_status
+from wfdash.queries.statistics.gauges import count_by_status
 from wfdash.queries.statistics.run_counts import Ended, count_ended, count_started
-from wfdash.queries.statistics.slots import DAY, HOUR, Slot, slot_finder, slots_of
+from wfdash.queries.statistics.slots import Slot, slots_of
 
 OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 STARTED = "started"
-COURSES = (Measure.RUN, Measure.STEP)
-STORED = (Measure.RUN, Measure.STEP, Measure.QUEUE, Measure.STEP_FAILED, Measure.STEP_RETRIED)
-"""What the stored metrics are asked for."""
 MOST = 10
 """Rows per list."""
 OLDEST = 8
 LATE = timedelta(seconds=60)
-HOURS_KEPT = timedelta(days=3)
-"""Metrics that are older are by day: ``wfdash.actions.statistics.metrics_store`` merges their hours."""
-Key = tuple[str, str, str]
-"""Workflow, step, label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +118,10 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo =
     now = timezone.now()
     slots = slots_of(now, days, zone)
     mine = Q(workflow=workflow) if workflow else viewer.scope("see")
-    stored, ended = _stored(mine, slots), count_ended(viewer, workflow, slots)
-    totals, asked = _totals(stored), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
+    every = not workflow and viewer.may("see", EVERY)
+    measured = durations_in(Scope(mine=mine, every=every), slots, now)
+    totals, ended = measured.totals, count_ended(viewer, workflow, slots)
+    asked = HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     decisions = decisions_in(mine, slots)
     return Statistics(
         workflow=workflow,
@@ -134,52 +130,16 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo =
         hourly=days <= 1,
         states=_states(viewer, workflow),
         flow={STARTED: count_started(viewer, workflow, slots)} | _flow(ended, len(slots)),
-        courses=_courses(stored, slots, now) | {Measure.DECISION: decisions.times},
+        courses=measured.courses | {Measure.DECISION: decisions.times},
         runs=_runs(ended, totals[Measure.RUN]),
         steps=_steps(totals),
         decisions=decisions,
-        queue=_spread(_sum(totals[Measure.QUEUE].values())),
+        queue=_sum(totals[Measure.QUEUE].values()).spread,
         failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MOST),
         oldest=oldest_requests(asked),
         waiting=asked.count(),
         late=late_schedules(mine),
     )
-
-
-def _stored(mine: Q, slots: Sequence[Slot]) -> QuerySet[Tally]:
-    """Return the metrics of the slots. Hours that are merged into one day count where the middle of that day lies."""
-    first = slots[0].since.astimezone(UTC)
-    since = first if slots[0].until - slots[0].since <= HOUR else first - HOUR * 12
-    return Tally.objects.filter(mine, measure__in=STORED, hour__gte=since).exclude(hour=ALL_TIME).order_by()
-
-
-def _totals(rows: QuerySet[Tally]) -> defaultdict[Measure, defaultdict[Key, Total]]:
-    """Return the sums of the whole range."""
-    totals: defaultdict[Measure, defaultdict[Key, Total]] = defaultdict(lambda: defaultdict(Total))
-    groups = rows.values_list("measure", "workflow", "step", "label", "bucket")
-    for measure, workflow, step, label, bucket, count, seconds in groups.annotate(Sum("count"), Sum("total")):
-        totals[Measure(measure)][workflow, step, label].add(bucket, count, seconds)
-    return totals
-
-
-def _courses(rows: QuerySet[Tally], slots: Sequence[Slot], now: datetime) -> dict[Measure, tuple[Spread, ...]]:
-    """Return the durations of runs and steps by slot."""
-    found: defaultdict[tuple[Measure, int | None], Total] = defaultdict(Total)
-    find = slot_finder(slots)
-    groups = rows.filter(measure__in=COURSES).values_list("measure", "hour", "bucket")
-    for measure, hour, bucket, count, seconds in groups.annotate(Sum("count"), Sum("total")):
-        found[Measure(measure), find(_middle(hour, now))].add(bucket, count, seconds)
-    return {measure: tuple(_spread(found[measure, n]) for n in range(len(slots))) for measure in COURSES}
-
-
-def _middle(hour: datetime, now: datetime) -> datetime:
-    """Return the middle of what a row of metrics counts: an hour, or a day whose hours were merged."""
-    merged = hour.hour == 0 and hour < now - HOURS_KEPT
-    return hour + (DAY if merged else HOUR) / 2
-
-
-def _spread(total: Total) -> Spread:
-    return spread_of(total.buckets, total.seconds)
 
 
 def _sum(totals: Iterable[Total]) -> Total:
@@ -203,27 +163,27 @@ def _flow(ended: Ended, slots: int) -> dict[str, tuple[int, ...]]:
     return {phase.value: tuple(counts[place, phase.value] for place in range(slots)) for phase in OUTCOMES}
 
 
-def _runs(ended: Ended, measured: dict[Key, Total]) -> tuple[Timing, ...]:
+def _runs(ended: Ended, measured: dict[Step, Total]) -> tuple[Timing, ...]:
     """Return the completed runs by workflow, the slowest first."""
     counts: Counter[str] = Counter()
     for (_, workflow, phase), count in ended.items():
         counts[workflow] += count if phase == Phase.COMPLETED else 0
     rows = [
-        Timing(workflow=workflow, count=count, spread=_spread(measured.get((workflow, "", ""), Total())))
+        Timing(workflow=workflow, count=count, spread=measured.get((workflow, ""), Total()).spread)
         for workflow, count in counts.items()
         if count
     ]
     return tuple(sorted(rows, key=_by_size)[:MOST])
 
 
-def _steps(totals: dict[Measure, defaultdict[Key, Total]]) -> tuple[Timing, ...]:
+def _steps(totals: Totals) -> tuple[Timing, ...]:
     """Return the slowest steps."""
     rows = [
         Timing(
             workflow=key[0],
             step=key[1],
             count=total.count,
-            spread=_spread(total),
+            spread=total.spread,
             failed=totals[Measure.STEP_FAILED].get(key, Total()).count,
             retried=totals[Measure.STEP_RETRIED].get(key, Total()).count,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Q, Value, When
@@ -17,7 +17,7 @@ from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.domain.histograms import ALL_TIME, Measure
+from wfdash.domain.histograms import ALL_TIME, Measure, Total
 
 PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)
 OTHER_OPEN_PHASES = tuple(
@@ -25,27 +25,6 @@ OTHER_OPEN_PHASES = tuple(
 )
 OTHERS = "(others)"
 ALL = Q()
-
-
-@dataclass
-class Total:
-    """A total: how often, how long in all (seconds), and by bucket."""
-
-    count: int = 0
-    seconds: float = 0.0
-    buckets: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-
-    def add(self, bucket: int, count: int, seconds: float) -> None:
-        """Add a row of metrics."""
-        self.count += count
-        self.seconds += seconds
-        self.buckets[bucket] += count
-
-    def join(self, other: Total) -> None:
-        """Add another total."""
-        for bucket, count in other.buckets.items():
-            self.add(bucket, count, 0.0)
-        self.seconds += other.seconds
 
 
 Names = tuple[str, ...]

@@ -5,7 +5,7 @@ Each part is bounded, so that the page costs the same in an installation where t
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -16,16 +16,17 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from checkpoints.database.compiled import compiled
-from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally
+from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
-from wfdash.access.viewer import Viewer
-from wfdash.domain.histograms import ALL_TIME, Measure, Spread, quantile, spread_of
+from wfdash.access.viewer import EVERY, Viewer
+from wfdash.domain.histograms import Measure, Spread, Total, quantile
 from wfdash.queries.runs.listing import rows_of
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
+from wfdash.queries.statistics.durations import Scope, totals_since
 from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
-from wfdash.queries.statistics.gauges import Total, count_unserved
+from wfdash.queries.statistics.gauges import count_unserved
 
 MOST_RUNS = 8
 """Runs shown of those that are held or stuck."""
@@ -121,7 +122,7 @@ def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
         unanswerable=oldest_requests(unanswerable),
         unanswerable_count=unanswerable.count(),
         workers=_workers(running),
-        backlog=_backlog(mine, now),
+        backlog=_backlog(Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
         late=late_schedules(mine),
     )
 
@@ -180,13 +181,10 @@ def _heard(runs: Iterable[str]) -> dict[str, datetime]:
 
 def _usual(workflows: Iterable[str], now: datetime) -> dict[str, float]:
     """Return the p95 of the slowest step of each of these workflows, in seconds."""
-    rows = Tally.objects.filter(measure=Measure.STEP, workflow__in=sorted(set(workflows)), hour__gte=now - USUAL)
-    counts: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
-    for workflow, step, bucket, count in rows.exclude(hour=ALL_TIME).values_list("workflow", "step", "bucket", "count"):
-        counts[workflow, step][bucket] += count
+    scope = Scope(mine=Q(workflow__in=sorted(set(workflows))))
     slowest: dict[str, float] = {}
-    for (workflow, _), buckets in counts.items():
-        slowest[workflow] = max(slowest.get(workflow, 0.0), quantile(buckets, 0.95) or 0.0)
+    for (workflow, _), total in totals_since(scope, now - USUAL, now)[Measure.STEP].items():
+        slowest[workflow] = max(slowest.get(workflow, 0.0), quantile(total.buckets, 0.95) or 0.0)
     return slowest
 
 
@@ -198,13 +196,13 @@ def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerL
     return tuple(sorted(loads, key=lambda load: (-load.runs, load.name)))
 
 
-def _backlog(mine: Q, now: datetime) -> Backlog:
+def _backlog(scope: Scope, now: datetime) -> Backlog:
     """Return the runs that are ready and no worker's, and how long those started today waited."""
     held = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"), expires__gt=Now())
-    ready = Run.objects.filter(~Exists(held), mine, phase=Phase.READY.value).order_by()
+    ready = Run.objects.filter(~Exists(held), scope.mine, phase=Phase.READY.value).order_by()
     found = ready.aggregate(number=Count("pk"), since=Min("updated"))
-    total, rows = Total(), Tally.objects.filter(mine, measure=Measure.QUEUE, hour__gte=now - RECENT)
-    for bucket, count, seconds in rows.exclude(hour=ALL_TIME).values_list("bucket", "count", "total"):
-        total.add(bucket, count, seconds)
-    backlog = Backlog(count=found["number"], since=found["since"], delay=spread_of(total.buckets, total.seconds))
-    return replace(backlog, unserved=count_unserved(mine)) if backlog.late else backlog
+    total = Total()
+    for one in totals_since(scope, now - RECENT, now)[Measure.QUEUE].values():
+        total.join(one)
+    backlog = Backlog(count=found["number"], since=found["since"], delay=total.spread)
+    return replace(backlog, unserved=count_unserved(scope.mine)) if backlog.late else backlog

@@ -7,7 +7,7 @@ import math
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import HighWaterMark
-from wfdash.actions.statistics import metrics_store
+from wfdash.actions.statistics import metrics_store, rollups
 
 log = logging.getLogger(__name__)
 
@@ -16,6 +16,8 @@ LOOK_SECONDS = 3.0
 BREATH = 0.02
 """Seconds between two portions, so that workers get the database in between."""
 TIDY_SECONDS = 3600.0
+ROLLUP_SECONDS = 300.0
+"""How soon roll-ups are made again after code that is older has counted."""
 
 
 class Counting:
@@ -27,6 +29,11 @@ class Counting:
     def count(self) -> float:
         """Count a portion; returns the seconds until it is to be called again."""
         return BREATH if metrics_store.count_events(self._mark) >= metrics_store.BATCH else math.inf
+
+
+def roll_up() -> float:
+    """Make roll-ups of an hour's figures where they lack some; returns the seconds until it is to be called again."""
+    return BREATH if rollups.make_next(database_now()) else math.inf
 
 
 def tidy() -> float:
