@@ -99,7 +99,7 @@ def at(began: int, number: str) -> str:
     seconds = f"{began} + ({number}) * {EVERY_SECONDS}"
     if connection.vendor == "postgresql":
         return f"to_timestamp({seconds})"
-    return f"strftime('%Y-%m-%d %H:%M:%S', {seconds}, 'unixepoch')"
+    return f"strftime('%Y-%m-%d %H:%M:%S', {seconds}, 'unixepoch') || '.000000'"
 
 
 def _runs(people: list[int], began: int) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wfdash.pages.site.list_address import ListAddress, RunsAddress
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 NEEDS_QUOTES = frozenset(' ,"<>')
 
@@ -20,14 +22,27 @@ def error_term(error: str) -> str:
     return term("error", error) if error else "-error:*"
 
 
+class ListLinks:
+    """Addresses of one list by what it shall find. Its path is looked up once: charts have hundreds of links."""
+
+    def __init__(self, page: str) -> None:
+        """Look up the path of ``runs`` or ``decisions``."""
+        self._path = reverse(f"wfdash:{page}")
+
+    def __call__(self, *terms: str, workflow: str = "") -> str:
+        """Return the address of what these terms find, of one workflow or of all."""
+        found = _joined(terms, workflow)
+        return f"{self._path}?{urlencode({'q': found})}" if found else self._path
+
+
 def runs_address(*terms: str, workflow: str = "") -> str:
     """Return the address of the runs that these terms find, of one workflow or of all."""
-    return RunsAddress(q=_joined(terms, workflow)).url()
+    return ListLinks("runs")(*terms, workflow=workflow)
 
 
 def decisions_address(*terms: str, workflow: str = "") -> str:
     """Return the address of the decisions that these terms find, of one workflow or of all."""
-    return ListAddress(page="decisions", q=_joined(terms, workflow)).url()
+    return ListLinks("decisions")(*terms, workflow=workflow)
 
 
 def _joined(terms: tuple[str, ...], workflow: str) -> str:

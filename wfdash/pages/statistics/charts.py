@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC
+from typing import Any
 
 from checkpoints.records import Phase
 from wfdash.domain.histograms import Measure
 from wfdash.pages.requests.decisions import DECIDED
-from wfdash.pages.site.filter_links import decisions_address, runs_address, term
+from wfdash.pages.site.filter_links import ListLinks, term
 from wfdash.pages.ui import times
 from wfdash.pages.ui.charts import (
     BarChart,
@@ -24,7 +26,6 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.queries.search.times import range_text
 from wfdash.queries.statistics.figures import STARTED, Statistics
 from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND, Gate
-from wfdash.queries.statistics.slots import Slot
 
 TICKS = 4
 OUTCOMES = (
@@ -36,6 +37,43 @@ OUTCOMES = (
 BY_PEOPLE = f"-outcome:{DEADLINE}"
 Link = Callable[[str], str]
 """Returns where the range of a slot leads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotAxis:
+    """What all charts of a page share: of each slot its name, the label under it, and the filter of its time.
+
+    ``whole``: the filter of all of it.
+    """
+
+    names: tuple[str, ...]
+    ticks: tuple[str, ...]
+    ranges: tuple[str, ...]
+    whole: str
+
+
+@dataclass(frozen=True)
+class SlotLinks(Sequence[str]):
+    """Where each slot leads, made when it is asked for: most slots of most charts are empty."""
+
+    link: Link
+    ranges: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.link(self.ranges[place])
+
+
+def axis_of(found: Statistics) -> SlotAxis:
+    """Return what the charts of these statistics share."""
+    return SlotAxis(
+        names=slot_names(found),
+        ticks=tick_names(found),
+        ranges=tuple(range_text(slot.since, slot.until) for slot in found.slots),
+        whole=range_text(found.slots[0].since, found.slots[-1].until),
+    )
 
 
 def slot_names(found: Statistics) -> tuple[str, ...]:
@@ -57,83 +95,70 @@ def tick_names(found: Statistics) -> tuple[str, ...]:
     return tuple(name if place % stride == 0 else "" for place, name in enumerate(names))
 
 
-def ranges(slots: Sequence[Slot]) -> tuple[str, ...]:
-    """Return the filter of each slot's time."""
-    return tuple(range_text(slot.since, slot.until) for slot in slots)
-
-
-def whole_range(found: Statistics) -> str:
-    """Return the filter of the time of all slots."""
-    return range_text(found.slots[0].since, found.slots[-1].until)
-
-
 def runs_that(outcome: str, workflow: str) -> Link:
     """Return where a count of runs leads: to those that started, or ended so, in a time."""
+    address = ListLinks("runs")
     if outcome == STARTED:
-        return lambda when: runs_address(f"started:{when}", workflow=workflow)
-    return lambda when: runs_address(f"status:{outcome}", f"finished:{when}", workflow=workflow)
+        return lambda when: address(f"started:{when}", workflow=workflow)
+    return lambda when: address(f"status:{outcome}", f"finished:{when}", workflow=workflow)
 
 
-def outcome_charts(found: Statistics) -> tuple[BarChart, ...]:
+def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
     """Return started, completed, failed and cancelled runs as charts that share one scale."""
     top = nice_count(max((max(counts, default=0) for counts in found.flow.values()), default=0))
-    names, ticks, when = slot_names(found), tick_names(found), ranges(found.slots)
     return tuple(
         bar_chart(
             outcome,
             title,
-            [
-                Series(
-                    name=title, counts=found.flow[outcome], links=tuple(map(runs_that(outcome, found.workflow), when))
-                )
-            ],
-            names,
+            [Series(name=title, counts=found.flow[outcome], links=SlotLinks(link, axis.ranges))],
+            axis.names,
             tone=tone,
             top=top,
-            ticks=ticks,
-            href=runs_that(outcome, found.workflow)(whole_range(found)),
+            ticks=axis.ticks,
+            href=link(axis.whole),
         )
         for outcome, title, tone in OUTCOMES
+        for link in [runs_that(outcome, found.workflow)]
     )
 
 
-def duration_charts(found: Statistics) -> tuple[LineChart, ...]:
+def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[LineChart, ...]:
     """Return the durations of runs, steps and decisions over time, those that were measured."""
-    workflow = found.workflow
+    workflow, runs, decisions = found.workflow, ListLinks("runs"), ListLinks("decisions")
     of: tuple[tuple[Measure, str, str, Link], ...] = (
         (Measure.RUN, "Run duration", "is-completed", runs_that(Phase.COMPLETED.value, workflow)),
-        (Measure.STEP, "Step duration", "is-running", lambda when: runs_address(f"active:{when}", workflow=workflow)),
+        (Measure.STEP, "Step duration", "is-running", lambda when: runs(f"active:{when}", workflow=workflow)),
         (
             *(Measure.DECISION, "Decision time", "is-waiting"),
-            lambda when: decisions_address(BY_PEOPLE, f"answered:{when}", workflow=workflow),
+            lambda when: decisions(BY_PEOPLE, f"answered:{when}", workflow=workflow),
         ),
     )
     return tuple(
-        _line_chart(found, measure, title, tone, link)
+        _line_chart(found, axis, measure, title, tone, link)
         for measure, title, tone, link in of
         if any(spread.count for spread in found.courses[measure])
     )
 
 
-def _line_chart(found: Statistics, measure: Measure, title: str, tone: str, link: Link) -> LineChart:
+def _line_chart(found: Statistics, axis: SlotAxis, measure: Measure, title: str, tone: str, link: Link) -> LineChart:
     spreads = found.courses[measure]
     lines = (("median", "half", [one.p50 for one in spreads]), ("p95", "most", [one.p95 for one in spreads]))
-    links = tuple(map(link, ranges(found.slots)))
-    key = f"{measure.value}-time"
-    return line_chart(key, title, lines, slot_names(found), tone=tone, ticks=tick_names(found), links=links)
+    links = SlotLinks(link, axis.ranges)
+    return line_chart(f"{measure.value}-time", title, lines, axis.names, tone=tone, ticks=axis.ticks, links=links)
 
 
-def decisions_that(kind: str, gate: Gate) -> Link:
+def decisions_that(kind: str, gate: Gate, address: ListLinks | None = None) -> Link:
     """Return where a count of a question's decisions leads: to those that were decided so in a time."""
     what = {"": "", REVERSED: f"is:{REVERSED}"}.get(kind, f"outcome:{kind}")
-    step = term("step", gate.step)
-    return lambda when: decisions_address(what, step, f"answered:{when}", workflow=gate.workflow)
+    step, decisions = term("step", gate.step), address or ListLinks("decisions")
+    return lambda when: decisions(what, step, f"answered:{when}", workflow=gate.workflow)
 
 
-def gate_charts(found: Statistics, titles: dict[str, str]) -> tuple[tuple[BarChart, str, str], ...]:
+def gate_charts(found: Statistics, titles: dict[str, str], axis: SlotAxis) -> tuple[tuple[BarChart, str, str], ...]:
     """Return how each question was decided over time, in parts, with its workflow and how many were approved."""
+    address = ListLinks("decisions")
     return tuple(
-        (_gate_chart(found, gate, place), titles.get(gate.workflow, gate.workflow), approved(gate))
+        (_gate_chart(gate, place, axis, address), titles.get(gate.workflow, gate.workflow), approved(gate))
         for place, gate in enumerate(found.decisions.gates)
     )
 
@@ -157,22 +182,21 @@ def gate_summary(gates: Sequence[Gate], days: int) -> list[tuple[str, str, str, 
     ]
 
 
-def _gate_chart(found: Statistics, gate: Gate, place: int) -> BarChart:
-    when = ranges(found.slots)
+def _gate_chart(gate: Gate, place: int, axis: SlotAxis, address: ListLinks) -> BarChart:
+    def links(kind: str) -> SlotLinks:
+        return SlotLinks(decisions_that(kind, gate, address), axis.ranges)
+
     *series, back = [
-        Series(
-            name=DECIDED[kind], counts=gate.counts[kind], links=tuple(map(decisions_that(kind, gate), when)), style=kind
-        )
-        for kind in TREND
+        Series(name=DECIDED[kind], counts=gate.counts[kind], links=links(kind), style=kind) for kind in TREND
     ]
     return bar_chart(
         f"gate-{place}",
         step_label(gate.step, gate.workflow),
         series,
-        slot_names(found),
-        ticks=tick_names(found),
-        links=tuple(map(decisions_that("", gate), when)),
-        href=decisions_that("", gate)(whole_range(found)),
+        axis.names,
+        ticks=axis.ticks,
+        links=links(""),
+        href=decisions_that("", gate, address)(axis.whole),
         beside=(
             (back.name, [Cell(text=times.number(count), href=back.link(n)) for n, count in enumerate(back.counts)]),
             ("Median", [Cell(text=duration_or_dash(one.p50)) for one in gate.times]),

@@ -17,12 +17,12 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.filter_links import decisions_address, error_term, runs_address, term
 from wfdash.pages.statistics.charts import (
     BY_PEOPLE,
+    axis_of,
     decisions_that,
     duration_charts,
     gate_charts,
     outcome_charts,
     runs_that,
-    whole_range,
 )
 from wfdash.pages.ui.charts import Cell, duration_or_dash, share
 from wfdash.pages.ui.event_text import step_label
@@ -83,7 +83,7 @@ def statistics(request: HttpRequest) -> HttpResponse:
     """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
     days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
     found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone)
-    titles = queries.titles()
+    titles, axis = queries.titles(), axis_of(found)
     context: dict[str, Any] = {
         "statistics": found,
         "days": days,
@@ -91,15 +91,15 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "workflows": [(name, titles.get(name, name)) for name in found.workflows],
         "unit": "hour" if found.hourly else "day",
         "states": state_rows(found),
-        "flows": outcome_charts(found),
-        "courses": duration_charts(found),
-        "runs": run_rows(found, titles),
-        "steps": step_rows(found, titles),
-        "gates": gate_rows(found, titles),
-        "trends": gate_charts(found, titles),
-        "people": asked_rows(found),
+        "flows": outcome_charts(found, axis),
+        "courses": duration_charts(found, axis),
+        "runs": run_rows(found, titles, axis.whole),
+        "steps": step_rows(found, titles, axis.whole),
+        "gates": gate_rows(found, titles, axis.whole),
+        "trends": gate_charts(found, titles, axis),
+        "people": asked_rows(found, axis.whole),
         "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
-        "reasons": reason_rows(found, titles),
+        "reasons": reason_rows(found, titles, axis.whole),
         "oldest": named_requests(found.oldest, titles),
     }
     return render(request, "statistics/page.html", context)
@@ -126,9 +126,8 @@ def state_rows(found: Statistics) -> tuple[StateRow, ...]:
     )
 
 
-def run_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+def run_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return the durations of completed runs, by workflow."""
-    when = whole_range(found)
 
     def row(one: Timing) -> TimedRow:
         href = runs_that(Phase.COMPLETED.value, one.workflow)(when)
@@ -138,9 +137,8 @@ def run_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ..
     return tuple(map(row, found.runs))
 
 
-def step_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return the slowest steps. They lead to the runs of that time which reached them: an execution has no list."""
-    when = whole_range(found)
 
     def row(one: Timing) -> TimedRow:
         href = runs_address(term("step", one.step), f"active:{when}", workflow=one.workflow)
@@ -158,9 +156,9 @@ def step_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, .
     return tuple(map(row, found.steps))
 
 
-def gate_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, ...]:
+def gate_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return how each question was decided, each number with its list, and how long people took."""
-    when, gates = whole_range(found), found.decisions.gates
+    gates = found.decisions.gates
 
     def row(gate: Gate) -> TimedRow:
         workflow = titles.get(gate.workflow, gate.workflow)
@@ -172,15 +170,14 @@ def gate_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[TimedRow, .
     return tuple(map(row, gates))
 
 
-def asked_rows(found: Statistics) -> tuple[TimedRow, ...]:
+def asked_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     """Return the time to decision by who was asked: groups, never single people."""
-    when = f"answered:{whole_range(found)}"
     ordered = sorted(found.decisions.asked.items(), key=lambda one: (-one[1].count, one[0]))
     spreads = [Timing(count=spread.count, spread=spread) for _, spread in ordered]
 
     def row(label: str, spread: Spread) -> TimedRow:
         name, value = AUDIENCES.get(label, (label.removeprefix(GROUP), label.removeprefix(GROUP)))
-        href = decisions_address(term("asked", value), BY_PEOPLE, when, workflow=found.workflow)
+        href = decisions_address(term("asked", value), BY_PEOPLE, f"answered:{when}", workflow=found.workflow)
         return _timed(spread, spreads, name, "", href, (("Decisions", Cell(text=number(spread.count), href=href)),))
 
     return tuple(row(label, spread) for label, spread in ordered)
@@ -214,17 +211,16 @@ def _timed(
     )
 
 
-def reason_rows(found: Statistics, titles: Mapping[str, str]) -> tuple[ReasonRow, ...]:
+def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[ReasonRow, ...]:
     """Return why runs failed, each with the address of the list of those that did."""
     most = max((group.count for group in found.failures), default=0)
-    when = f"finished:{whole_range(found)}"
     return tuple(
         ReasonRow(
             error=group.called,
             workflow=titles.get(group.workflow, group.workflow),
             count=number(group.count),
             bar=share(group.count, most),
-            href=runs_address("status:failed", when, error_term(group.error), workflow=group.workflow),
+            href=runs_address("status:failed", f"finished:{when}", error_term(group.error), workflow=group.workflow),
         )
         for group in found.failures
     )
