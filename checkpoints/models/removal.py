@@ -9,8 +9,10 @@ from django.db.models import QuerySet
 
 Row = TypeVar("Row", bound=models.Model)
 
-REMOVED = ""
-"""The workflow of what is left of a run: no run has it, so no one has rights for it, and no workflow lists it."""
+REMOVED = " "
+"""The workflow of what is left of a run: ``limits`` refuses a name of blanks, so no run has it, no one has rights for
+it, and no workflow lists it. Not empty: that is a run whose first commit has no checkpoint yet.
+"""
 
 
 class FoundRuns(models.Manager[Row]):

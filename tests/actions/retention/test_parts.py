@@ -10,7 +10,9 @@ from django.utils import timezone
 from checkpoints.database import removal
 from checkpoints.database.rows import read_row
 from checkpoints.database.storage import write
+from checkpoints.limits import problem_of
 from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
+from checkpoints.models.removal import REMOVED
 from tests.actions.checkpoints.test_restore import commit, history
 from wfdash import actions, queries
 from wfdash.actions.hooks import feed
@@ -143,6 +145,13 @@ def test_webhooks_hear_nothing_of_what_is_left(old):
     with write():
         removal.begin_removal("default", old.pk)
     assert feed._events(0, 10**9) == []
+
+
+def test_only_what_no_workflow_can_be_called_marks_what_is_left(old):
+    assert problem_of("workflow name", REMOVED)
+    Run.objects.update(workflow="", finished=timezone.now())
+    remove_all()
+    assert (Run.objects.get().pk, left(old)) == (old.pk, 7)
 
 
 def facts_of(run: Run) -> dict:
