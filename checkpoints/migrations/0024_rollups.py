@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0022_consultation'),
+        ('checkpoints', '0023_pattern_indexes'),
     ]
 
     operations = [
