@@ -24,6 +24,7 @@ from django.db import connections
 from pytest_django.plugin import blocking_manager_key
 
 from tests.keys import AUDIT_KEY
+from tests.nursery import share_nursery
 from tests.workers.grouping import GroupScheduling, arrange, postgres_of, tell_groups
 from tests.workers.rewriting import rewrite_share
 
@@ -39,6 +40,8 @@ hypothesis.settings.load_profile("wfdash")
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Share with other workers what each would do first."""
     rewrite_share(session.config)
+    if session.config.getoption("numprocesses", None):
+        share_nursery()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

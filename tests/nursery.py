@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Thread
 from typing import IO, Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +46,8 @@ wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """What reads no settings, starts no thread and opens nothing."""
 OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.routing wfdash.urls wfdash.worker.worker"
 """What needs models, reads settings only when it is called, and opens nothing. No ``admin``: it reads them at once."""
+SHARED = "NURSERY"
+"""The variable that tells processes which others started where the nursery takes orders."""
 MOST = 2**18
 """Bytes of an order, its environment included."""
 START_SECONDS, RUN_SECONDS, STOP_SECONDS = 60.0, 180.0, 10.0
@@ -120,36 +123,76 @@ def run(command: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess
 
 @cache
 def nursery() -> socket.socket:
-    """Start this process's nursery, which ends with it; returns the socket that takes orders."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """Return the socket that takes orders: of the nursery that processes share, or of one of this process's own."""
+    if SHARED not in os.environ:
+        begin(opened_door())
+    ours = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.connect(os.environ[SHARED])
+    atexit.register(ours.close)
+    return ours
+
+
+def share_nursery() -> None:
+    """Let the processes that this one starts share a nursery, which begins with the first order and ends with this."""
+    door = opened_door()
+
+    def wait() -> None:
+        select.select([door], [], [])
+        begin(door)
+
+    Thread(target=wait, daemon=True).start()
+
+
+def opened_door() -> socket.socket:
+    """Return a socket that waits for those who give orders; its address is in the environment."""
+    folder = TemporaryDirectory(prefix="nursery-")
+    atexit.register(folder.cleanup)
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door.bind(f"{folder.name}/orders")
+    door.listen()
+    os.environ[SHARED] = f"{folder.name}/orders"
+    return door
+
+
+def begin(door: socket.socket) -> None:
+    """Start a nursery behind a door. Its standard input ends with this process, and so does it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-    with theirs:
-        command = [sys.executable, "-m", "tests.nursery", str(theirs.fileno())]
-        process = subprocess.Popen(command, env=kept, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "tests.nursery", str(door.fileno())]
+    with door:
+        process = subprocess.Popen(command, env=kept, cwd=ROOT, pass_fds=[door.fileno()], stdin=subprocess.PIPE)
 
     def end() -> None:
-        ours.close()
+        assert process.stdin is not None
+        process.stdin.close()
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
 
     atexit.register(end)
-    return ours
 
 
-def serve(orders: socket.socket) -> None:
-    """Fork for every order until their sender is gone; returns in a process that has become a command."""
+def serve(door: socket.socket) -> None:
+    """Fork for every order until standard input ends; returns in a process that has become a command."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    senders: list[socket.socket] = []
     while True:
-        order, files, _, _ = socket.recv_fds(orders, MOST, 4)
-        if not order:
+        ready, _, _ = select.select([sys.stdin, door, *senders], [], [])
+        if sys.stdin in ready:
             os._exit(0)
-        if os.fork() == 0:
-            orders.close()
-            return keep(json.loads(order), files)
-        for file in files:
-            os.close(file)
+        if door in ready:
+            senders.append(door.accept()[0])
+        for sender in [one for one in senders if one in ready]:
+            order, files, _, _ = socket.recv_fds(sender, MOST, 4)
+            if not order:
+                senders.remove(sender)
+                sender.close()
+            elif os.fork() == 0:
+                for one in (door, *senders):
+                    one.close()
+                return keep(json.loads(order), files)
+            for file in files:
+                os.close(file)
 
 
 def keep(order: dict[str, Any], files: list[int]) -> None:
@@ -227,13 +270,13 @@ def import_ours() -> None:
 
 def main() -> None:
     """Import everything, then take orders."""
-    orders = socket.socket(fileno=int(sys.argv[1]))
+    door = socket.socket(fileno=int(sys.argv[1]))
     for library in LIBRARIES.split():
         importlib.import_module(library)
     import_ours()
     gc.collect()
     gc.freeze()
-    serve(orders)
+    serve(door)
 
 
 if __name__ == "__main__":
