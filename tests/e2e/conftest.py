@@ -39,8 +39,9 @@ expect.set_options(timeout=30_000)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of this folder, so that none can be forgotten."""
+    folder = f"{Path(__file__).parent}/"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(STORY_SECONDS))
 
