@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from functools import partial
 
 from wfdash import pubsub
@@ -20,6 +21,8 @@ MOST = 2
 """Questions that are answered at a time."""
 LOOK_SECONDS = 1.0
 """Between looks for questions where no signals arrive."""
+SERIES_SECONDS, SERIES_LOOK_SECONDS = 1.0, 0.05
+"""There one looks so often for so long after each question: a page asks several."""
 IDLE_SECONDS = 30.0
 """A thread without work ends after so long, and its connection with it."""
 SLOW_SECONDS = 10.0
@@ -74,10 +77,20 @@ class Replies:
         thread = DbThread("wfdash-replies")
         try:
             while await self._is_due():
-                while await self._reply(thread):
-                    pass
+                await self._reply_to_series(thread)
         finally:
             await thread.aclose(wait=False)
+
+    async def _reply_to_series(self, thread: DbThread) -> None:
+        clock = asyncio.get_running_loop().time
+        last = -math.inf
+        while True:
+            if await self._reply(thread):
+                last = clock()
+            elif signals.arrive or clock() - last > SERIES_SECONDS:
+                return
+            else:
+                await asyncio.sleep(SERIES_LOOK_SECONDS)
 
     async def _is_due(self) -> bool:
         """Wait until there may be a question; False if there was none for ``IDLE_SECONDS``."""
@@ -95,16 +108,16 @@ class Replies:
         begun: list[str] = []
         reply = partial(reply_next, self._worker, self._serving.entries(), begun=begun.append)
         call = asyncio.ensure_future(thread.call(reply))
-        await asyncio.wait({call}, timeout=SLOW_SECONDS)
-        if not call.done():
-            what = ", ".join(begun) or "looking for questions"
-            log.error(
-                "%s takes longer than %g s: until it ends one thread fewer replies to servers", what, SLOW_SECONDS
-            )
         try:
+            await asyncio.wait({call}, timeout=SLOW_SECONDS)
+            if not call.done():
+                what = ", ".join(begun) or "Looking for questions"
+                log.error("%s takes longer than %g s: one thread fewer replies until it ends", what, SLOW_SECONDS)
             found = await call
         except Exception as error:
             self._loop.failed(error)
             return False
+        finally:
+            call.cancel()
         self._loop.works()
         return found
