@@ -80,9 +80,8 @@ class Worker:
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
         only, queues = workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES
         self._serving = Serving(self.name, only, queues, among_others=among_others)
-        self._takeovers = Takeovers(
-            grace=self._lease.ttl, absence=max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
-        )
+        absence = max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
+        self._takeovers = Takeovers(grace=self._lease.ttl, absence=absence)
         self._due = DueRuns(
             storage,
             worker=self.name,
@@ -94,8 +93,7 @@ class Worker:
             may_be_seldom=lambda: not self._election.leads and self._hints.are_all_heard,
             share=pubsub.backlog_found.publish,
         )
-        self._hints = current_hints()
-        self._election = Election(self.name, self._lead)
+        self._hints, self._election = current_hints(), Election(self.name, self._lead)
         self._heartbeat = Heartbeat(self.name, lambda: self.driving, self._serving)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
