@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.content.encryption import Encryptor, encryptor_of
@@ -173,7 +173,9 @@ class DatabaseStorage(SqlStorage):
             database.close()
 
     def is_outage(self, error: Exception) -> bool:
-        """Return whether an error means that the database was unreachable or could not write."""
+        """Return whether an error, a driver's or Django's, means that the database was away or could not write."""
+        if isinstance(error, Error) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
         connection: Any = connections[self._using]
         database = connection.Database
         failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from django.db import DatabaseError, connections
 from psycopg import errors
 
 from checkpoints.database.storage import DatabaseStorage
@@ -70,7 +71,11 @@ async def test_text_that_is_no_text_any_more_is_damage_and_no_outage(tmp_path: P
     [("DataCorrupted", False), ("IndexCorrupted", False), ("DiskFull", True), ("AdminShutdown", True)],
 )
 def test_a_page_that_postgresql_cannot_read_any_more_is_no_outage(postgres_alias: str, kind: str, outage: bool) -> None:
-    assert DatabaseStorage(postgres_alias).is_outage(getattr(errors, kind)("said so")) is outage
+    storage, error = DatabaseStorage(postgres_alias), getattr(errors, kind)("said so")
+    assert storage.is_outage(error) is outage
+    with pytest.raises(DatabaseError) as raised, connections[postgres_alias].wrap_database_errors:
+        raise error
+    assert storage.is_outage(raised.value) is outage, "as Django raises it"
 
 
 async def test_what_was_written_before_content_was_bound_to_its_row_can_be_read(tmp_path: Path) -> None:
