@@ -88,10 +88,20 @@ class Node:
     join: JoinRule | None = None
     out: tuple[Edge, ...] = ()
 
-    @property
+    @cached_property
     def takes_message(self) -> bool:
-        """Return whether the function has a message parameter."""
+        """Whether the function has a message parameter."""
         return "message" in self.order
+
+    @cached_property
+    def whole_out(self) -> tuple[Edge, ...]:
+        """The edges that take its value as it is."""
+        return tuple(edge for edge in self.out if edge.kind != "each")
+
+    @cached_property
+    def item_out(self) -> tuple[Edge, ...]:
+        """The edges that take the items of its value, one by one."""
+        return tuple(edge for edge in self.out if edge.kind == "each")
 
     @property
     def ends(self) -> bool:

@@ -141,30 +141,23 @@ def check_output(node: Node, value: Any) -> None:
 def route(graph: Graph, node: Node, value: Any) -> tuple[list[Route], Packed | None]:
     """Return the routes of a value; and the value itself, if no edge takes it (an output, or a loose end)."""
     check_output(node, value)
-    routes = [*_route_whole(graph, node, value), *_route_items(graph, node, value)]
+    whole = _edges_taken(graph, node, node.whole_out, value, item=False)
+    routes = [Route(edge.target, edge, ((0, packed),)) for edge, packed in whole]
+    if node.item_out and isinstance(value, list):
+        routes += _route_items(graph, node, value)
     return routes, None if routes else pack_output(node, value)
 
 
-def _route_whole(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
-    edges = [edge for edge in node.out if edge.kind != "each"]
-    for edge, packed in _edges_taken(graph, node, edges, value, item=False):
-        yield Route(edge.target, edge, ((0, packed),))
-
-
-def _route_items(graph: Graph, node: Node, value: Any) -> Iterator[Route]:
-    edges = [edge for edge in node.out if edge.kind == "each"]
-    if not edges or not isinstance(value, list):
-        return
-    taken: dict[int, list[tuple[int, Packed]]] = {edge.index: [] for edge in edges}
-    for place, item in enumerate(value):
-        for edge, packed in _edges_taken(graph, node, edges, item, item=True):
+def _route_items(graph: Graph, node: Node, items: list[Any]) -> list[Route]:
+    taken: dict[int, list[tuple[int, Packed]]] = {edge.index: [] for edge in node.item_out}
+    for place, item in enumerate(items):
+        for edge, packed in _edges_taken(graph, node, node.item_out, item, item=True):
             taken[edge.index].append((place, packed))
-    for edge in edges:
-        yield Route(edge.target, edge, tuple(taken[edge.index]))
+    return [Route(edge.target, edge, tuple(taken[edge.index])) for edge in node.item_out]
 
 
 def _edges_taken(
-    graph: Graph, node: Node, edges: list[Edge], value: Any, *, item: bool
+    graph: Graph, node: Node, edges: tuple[Edge, ...], value: Any, *, item: bool
 ) -> Iterator[tuple[Edge, Packed]]:
     matched = False
     cases: dict[str, Any] = {}
@@ -190,7 +183,7 @@ def _edges_taken(
 DEFAULT = object()
 
 
-def _case(edges: list[Edge], edge: Edge, value: Any) -> Any:
+def _case(edges: tuple[Edge, ...], edge: Edge, value: Any) -> Any:
     """Return the case of a switch that matches, or ``DEFAULT``; evaluated once."""
     if edge.key is None:
         raise AssertionError("a switch has a key")

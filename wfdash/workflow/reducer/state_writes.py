@@ -42,7 +42,8 @@ def apply_writes(builder: MomentBuilder, activation: str, writes: Writes) -> Non
         return
     record = builder.position["live"][activation]
     others = [a for key, a in builder.position["live"].items() if key != activation and "born" in a]
-    _refuse_conflict(builder, record, writes)
+    if builder.position["wrote"]:
+        _refuse_conflict(builder, record, writes)
     fresh = {key: _merged(builder.graph.state, builder.state, key, write) for key, write in writes.items()}
     version = builder.position["v"] = builder.position["v"] + 1
     _remember(builder, record["step"], fresh, others, version)

@@ -86,7 +86,7 @@ class StepOps:
         self.calling_once = 0
         self.logged = 0
         """Records its function has logged so far."""
-        self._expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
+        self.expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
         """What the step asked, called or slept and has not awaited yet."""
         self.errors: dict[int, Exception] = {}
         """What its calls raised."""
@@ -207,21 +207,19 @@ class StepOps:
 
     def expect(self, index: int, name: str, made: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Return what an operation is awaited by, having noted that it is to be."""
-        self._expected[index] = (name, made)
+        self.expected[index] = (name, made)
         return made
 
     def begin(self, index: int) -> JournalEntry:
         """Return the journal entry of an operation that is awaited now."""
-        self._expected.pop(index, None)
+        self.expected.pop(index, None)
         return self.entry(index)
 
     async def refuse_forgotten(self) -> None:
-        """Raise ``InvalidCall`` if the step's function returned without awaiting what it asked, called or slept."""
-        if not self._expected:
-            return
+        """Raise ``InvalidCall`` if the step's function returned without awaiting what is still ``expected``."""
         await asyncio.sleep(0)  # A task that was just made for it has not begun yet.
-        names = sorted({name for name, _ in self._expected.values()})
-        for _, made in self._expected.values():
+        names = sorted({name for name, _ in self.expected.values()})
+        for _, made in self.expected.values():
             made.close()
         if names:
             calls = " and ".join(f"ctx.{name}(...)" for name in names)
@@ -299,11 +297,6 @@ class StepOps:
         if any(task not in waiting and not task.done() for task in self._tasks if task is not self.main):
             return None
         return 0.0 if self.main in waiting else self._last + SETTLE
-
-    async def close(self) -> None:
-        """Let go of child tasks that the step's function left behind."""
-        if left := self.cut():
-            await cancel_and_wait(left)
 
     def cut(self) -> set[asyncio.Task[Any]]:
         """Let nothing more be recorded; return the child tasks that are left."""

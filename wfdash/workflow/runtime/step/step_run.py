@@ -19,7 +19,7 @@ from wfdash.workflow.reducer.state_view import StateView
 from wfdash.workflow.reducer.ticks import Route, StepEnded, StepFailed, Tick
 from wfdash.workflow.runtime.step.context import Context
 from wfdash.workflow.runtime.step.step_logs import attribute_logs_to, report_left_out
-from wfdash.workflow.runtime.step.step_ops import Host, StepOps
+from wfdash.workflow.runtime.step.step_ops import Host, StepOps, cancel_and_wait
 from wfdash.workflow.runtime.step.threads import belong_to, in_thread
 from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code
 from wfdash.workflow.stored.position import Activation, Packed
@@ -56,7 +56,8 @@ class StepRun:
         except BaseException as error:
             # Anything a step raises must end it visibly: otherwise the run would wait for this task without end.
             tick = self._failure(error)
-        await self.ops.close()
+        if left := self.ops.cut():
+            await cancel_and_wait(left)
         report_left_out(self.ops)
         self._host.post(tick)
         self.ops.leave()
@@ -72,7 +73,8 @@ class StepRun:
         item = item_of(node.path, record["scope"]) if record["scope"] else None
         context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
         value = await self._call([message if role == "message" else context for role in node.order])
-        await self.ops.refuse_forgotten()
+        if self.ops.expected:
+            await self.ops.refuse_forgotten()
         self.ops.refuse_unrepeated()
         routes, output = route(self._graph, node, value)
         return StepEnded(
