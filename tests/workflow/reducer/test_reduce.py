@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from checkpoints.records import Answer, ErrorInfo, Reason, Request
+from checkpoints.records import Answer, ErrorInfo, EventDraft, Reason, Request
 from wfdash.workflow import Workflow, all_of, each, gather
 from wfdash.workflow.reducer.moment_builder import new_moment
 from wfdash.workflow.reducer.reduce import reduce
@@ -17,11 +17,9 @@ from wfdash.workflow.reducer.ticks import (
     CloseRequest,
     Command,
     CompleteRun,
-    EmitEvent,
     FailRun,
     MakeCall,
     Moment,
-    OpenRequest,
     OperationIssued,
     ResolveEntry,
     Route,
@@ -68,7 +66,7 @@ def runs(commands: list[Command]) -> list[str]:
 
 
 def notes(commands: list[Command]) -> list[str]:
-    return [c.event.kind for c in commands if isinstance(c, EmitEvent)]
+    return [c.kind for c in commands if isinstance(c, EventDraft)]
 
 
 def chain() -> Workflow:
@@ -150,7 +148,7 @@ def asked(wf: Workflow) -> Moment:
     moment, _ = began(wf, "a")
     entry = {"k": "ask", "name": "q", "request": "q"}
     moment, commands = take(wf, moment, OperationIssued(at=NOW, activation="1", entry=entry, request=question()))
-    assert OpenRequest(question()) in commands
+    assert question() in commands
     moment, _ = take(wf, moment, StepsIdle(at=NOW, activations={"1": (0,)}))
     return moment
 

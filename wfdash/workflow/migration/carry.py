@@ -10,7 +10,7 @@ from itertools import chain
 
 from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, EventDraft, Json
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.values.codec import check_plain
@@ -24,7 +24,7 @@ from wfdash.workflow.migration.migration_ops import MigratingRun, apply_change, 
 from wfdash.workflow.migration.sub_workflows import changed_below, hooks_below
 from wfdash.workflow.reducer.joins import settle
 from wfdash.workflow.reducer.moment_builder import MomentBuilder, scopes_in
-from wfdash.workflow.reducer.ticks import EmitEvent, Moment
+from wfdash.workflow.reducer.ticks import Moment
 
 
 def carry(
@@ -178,7 +178,7 @@ def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) 
         body={**checkpoint.body, "state": moment.state, "position": moment.position},
         requests=tuple(moment.requests.values()),
         closed=run.closed,
-        events=(*withdrawn, *(command.event for command in commands if isinstance(command, EmitEvent))),
+        events=(*withdrawn, *(command for command in commands if isinstance(command, EventDraft))),
         words=run.words,
         names=dict(run.names),
         ended=run.ended,

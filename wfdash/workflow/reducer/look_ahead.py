@@ -7,7 +7,7 @@ from datetime import datetime
 
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, Request
 from wfdash.contract import ActivationInfo, CallInfo, LookAhead
 from wfdash.values.codec import Codec, codec_for, either, is_any
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
@@ -15,7 +15,7 @@ from wfdash.workflow.compiler.plan import ENTRY
 from wfdash.workflow.reducer.moment_builder import item_of
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
-from wfdash.workflow.reducer.ticks import Command, Moment, OpenRequest, ResolveEntry, RunResumed, RunStep, TimePassed
+from wfdash.workflow.reducer.ticks import Command, Moment, ResolveEntry, RunResumed, RunStep, TimePassed
 from wfdash.workflow.stored.position import Activation, JournalEntry, Packed
 
 TAKEN = ("answer", "result", "raised", "done")
@@ -38,7 +38,7 @@ def look_ahead(graph: Graph, checkpoint: Checkpoint, now: datetime) -> LookAhead
             for activation, record in live.items()
             if not _is_passage(graph, record)
         ),
-        asks=tuple(command.request for command in commands if isinstance(command, OpenRequest)),
+        asks=tuple(command for command in commands if isinstance(command, Request)),
         state_schema=state_schema(graph.state),
     )
 

@@ -11,7 +11,7 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Json, Reason
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.reducer.routing import label_of
-from wfdash.workflow.reducer.ticks import Command, EmitEvent, Moment, RunStep, SaveCheckpoint
+from wfdash.workflow.reducer.ticks import Command, Moment, RunStep, SaveCheckpoint
 from wfdash.workflow.stored.position import (
     Activation,
     Asker,
@@ -118,7 +118,7 @@ class MomentBuilder:
     def emit(self, kind: EventKind, activation: str | None = None, /, **data: Json) -> None:
         """Add an event; hidden steps have none."""
         if activation is None:
-            self.commands.append(EmitEvent(kind.draft(**data)))
+            self.commands.append(kind.draft(**data))
             return
         record = self.position["live"][activation]
         node = self.graph.nodes[record["step"]]
@@ -126,7 +126,7 @@ class MomentBuilder:
             return
         if record["scope"] and (item := item_of(node.path, record["scope"])) is not None:
             data["item"] = item
-        self.commands.append(EmitEvent(kind.draft_of(node.name, {"activation": activation, **data})))
+        self.commands.append(kind.draft_of(node.name, {"activation": activation, **data}))
 
     def save(self, reason: Reason, step: str | None = None, label: str | None = None) -> None:
         """Request a commit."""

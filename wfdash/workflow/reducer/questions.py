@@ -19,8 +19,6 @@ from wfdash.workflow.reducer.ticks import (
     CallDiffers,
     CloseRequest,
     MakeCall,
-    OpenRequest,
-    RecordEffect,
     ResolveEntry,
 )
 from wfdash.workflow.reducer.unknown_calls import CallDetails, unknown_call
@@ -51,7 +49,7 @@ def _question_call(builder: MomentBuilder, activation: str, index: int, request:
     open_request(builder, activation, index, request)
     builder.emit(EventKind.CALL_UNKNOWN, activation, name=fresh["name"], key=key)
     effect = Effect(key=key, step=node.name, name=fresh["name"], once=True, state="unknown")
-    builder.commands.append(RecordEffect(effect))
+    builder.commands.append(effect)
     builder.save(Reason.PAUSE, node.name)
 
 
@@ -80,7 +78,7 @@ def _unsure(builder: MomentBuilder, activation: str, index: int, entry: JournalE
 def open_request(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:
     builder.requests[request.key] = request
     builder.writable("asked")[request.key] = [activation, index]
-    builder.commands.append(OpenRequest(request))
+    builder.commands.append(request)
     builder.emit(EventKind.REQUEST_OPENED, activation, key=request.key, subject=request.card.get("subject", ""))
 
 
@@ -103,7 +101,7 @@ def record_result(builder: MomentBuilder, activation: str, index: int, result: P
     entry.pop("differed", None)
     key, name, once = call_key(builder, activation, index), entry["name"], bool(entry.get("once"))
     effect = Effect(key=key, step=node.name, name=name, once=once, state="done", result=result[1])
-    builder.commands.append(RecordEffect(effect))
+    builder.commands.append(effect)
     builder.emit(EventKind.CALL_DONE, activation, name=name, key=key)
 
 
@@ -161,7 +159,7 @@ def _repeat_call(builder: MomentBuilder, activation: str, index: int, answer: An
     entry["again"] = True
     key, name = call_key(builder, activation, index), entry["name"]
     effect = Effect(key=key, step=builder.node(activation).name, name=name, once=True, state="intended")
-    builder.commands.append(RecordEffect(effect))
+    builder.commands.append(effect)
     builder.save(Reason.CALL, builder.node(activation).name)
     builder.commands.append(MakeCall(activation, index))
 

@@ -36,7 +36,6 @@ from wfdash.workflow.reducer.ticks import (
     MakeCall,
     Moment,
     OperationIssued,
-    RecordEffect,
     ResolveEntry,
     RunResumed,
     RunStarted,
@@ -188,7 +187,7 @@ def _issued_call(builder: MomentBuilder, tick: OperationIssued, index: int) -> N
         return
     name, node = tick.entry["name"], builder.node(tick.activation)
     key = call_key(builder, tick.activation, index)
-    builder.commands.append(RecordEffect(Effect(key=key, step=node.name, name=name, once=True, state="intended")))
+    builder.commands.append(Effect(key=key, step=node.name, name=name, once=True, state="intended"))
     builder.emit(EventKind.CALL_INTENDED, tick.activation, name=name, key=key)
     builder.save(Reason.CALL, node.name)
     builder.commands.append(MakeCall(tick.activation, index))
@@ -223,7 +222,7 @@ def on_call_done(builder: MomentBuilder, tick: CallDone) -> None:
         entry |= {"failed": tick.failed} if tick.raised is None else {"failed": tick.failed, "raised": tick.raised}
         if not once:
             return
-        builder.commands.append(RecordEffect(Effect(key=key, step=node.name, name=name, once=once, state="failed")))
+        builder.commands.append(Effect(key=key, step=node.name, name=name, once=once, state="failed"))
     else:
         record_result(builder, tick.activation, tick.index, tick.result or [None, None])
     builder.save(Reason.CALL, node.name)

@@ -220,31 +220,10 @@ class MakeCall:
 
 
 @value_object()
-class EmitEvent:
-    """An event to commit."""
-
-    event: EventDraft
-
-
-@value_object()
-class OpenRequest:
-    """A request to open."""
-
-    request: Request
-
-
-@value_object()
 class CloseRequest:
     """A request that is answered or withdrawn."""
 
     key: RequestKey
-
-
-@value_object()
-class RecordEffect:
-    """An effect to record."""
-
-    effect: Effect
 
 
 @value_object()
@@ -272,11 +251,12 @@ Command: TypeAlias = (
     RunStep
     | ResolveEntry
     | MakeCall
-    | EmitEvent
-    | OpenRequest
+    | EventDraft
+    | Request
     | CloseRequest
-    | RecordEffect
+    | Effect
     | SaveCheckpoint
     | FailRun
     | CompleteRun
 )
+"""A record is a command to write it: an event, a request that opens, an effect."""

@@ -12,11 +12,8 @@ from wfdash.workflow.reducer.ticks import (
     CloseRequest,
     Command,
     CompleteRun,
-    EmitEvent,
     FailRun,
     MakeCall,
-    OpenRequest,
-    RecordEffect,
     ResolveEntry,
     RunStep,
     SaveCheckpoint,
@@ -59,12 +56,12 @@ def _started(request: Request) -> tuple[int, int]:
     return (int(found[-1][0]), int(found[-1][1])) if found else (0, 0)
 
 
-def _note(batch: CommitBatch, command: EmitEvent) -> None:
-    batch.events.append(command.event)
+def _note(batch: CommitBatch, event: EventDraft) -> None:
+    batch.events.append(event)
 
 
-def _open_request(batch: CommitBatch, command: OpenRequest) -> None:
-    batch.opened[command.request.key] = command.request
+def _open_request(batch: CommitBatch, request: Request) -> None:
+    batch.opened[request.key] = request
 
 
 def _close(batch: CommitBatch, command: CloseRequest) -> None:
@@ -72,8 +69,8 @@ def _close(batch: CommitBatch, command: CloseRequest) -> None:
         batch.closed.append(command.key)
 
 
-def _log(batch: CommitBatch, command: RecordEffect) -> None:
-    batch.effects[command.effect.key] = command.effect
+def _log(batch: CommitBatch, effect: Effect) -> None:
+    batch.effects[effect.key] = effect
 
 
 def _save(batch: CommitBatch, command: SaveCheckpoint) -> None:
@@ -94,10 +91,10 @@ def _complete(batch: CommitBatch, command: CompleteRun) -> None:
 
 
 TAKERS: dict[type, Callable[[CommitBatch, Any], None]] = {
-    EmitEvent: _note,
-    OpenRequest: _open_request,
+    EventDraft: _note,
+    Request: _open_request,
     CloseRequest: _close,
-    RecordEffect: _log,
+    Effect: _log,
     SaveCheckpoint: _save,
     RunStep: _act,
     ResolveEntry: _act,
