@@ -59,6 +59,8 @@ slow connection has not carried by then is thrown away, also the next time the c
 """
 GOODBYE_SECONDS = 1.0
 """The same while the server stops."""
+CHECK_SECONDS = 1.0
+"""As daphne's own, between two looks after the connections."""
 LOOK_SECONDS = 0.02
 """Between two looks whether all has been answered."""
 FLUSH_SECONDS = 0.05
@@ -77,12 +79,37 @@ class Server(DaphneServer):
     def __init__(self, application: Any, **options: Any) -> None:
         super().__init__(application, **options)  # type: ignore[no-untyped-call]
         self._ports: list[Any] = []
+        self._looks, self._rests = 0, False
 
     def listen_success(self, port: Any) -> None:
         """Keep what listens."""
         self._ports.append(port)
         self.ws_factory.closeHandshakeTimeout = CLOSE_SECONDS  # its setter would reset other options
         super().listen_success(port)  # type: ignore[no-untyped-call]
+
+    def protocol_connected(self, protocol: Any) -> None:
+        """Keep a connection, and look after it from now on."""
+        super().protocol_connected(protocol)  # type: ignore[no-untyped-call]
+        if self._rests:
+            self._rests = False
+            reactor.callLater(CHECK_SECONDS, self.application_checker)
+
+    def application_checker(self) -> None:
+        """Look after the connections each second, and for their timeouts each other second; rest while there are none.
+
+        daphne has a timer for each, which wake a server without connections, too.
+        """
+        if not self.connections:
+            self._rests = True
+            return
+        self._looks += 1
+        if self._looks % 2 == 0:
+            for protocol in list(self.connections):
+                protocol.check_timeouts()
+        super().application_checker()  # type: ignore[no-untyped-call]
+
+    def timeout_checker(self) -> None:
+        """Do nothing: ``application_checker`` does it."""
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         """Send a message, and wait for the client where there is more to come."""

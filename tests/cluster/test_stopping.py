@@ -129,3 +129,30 @@ def test_a_slow_client_gets_all_that_was_sent_before_the_close(wind) -> None:
             assert sum(len(client.recv(timeout=60)) for _ in range(MUCH)) == MUCH * PIECE
             assert close_code_of(client) == 1000
     assert "Traceback" not in winding.said()
+
+
+def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wfdash import server
+
+    class Protocol:
+        looks = 0
+
+        def check_timeouts(self) -> None:
+            self.looks += 1
+
+    timers: list[Callable[[], None]] = []
+    monkeypatch.setattr(server.reactor, "callLater", lambda seconds, call: timers.append(call))
+    serving, protocol = server.Server(application=None, endpoints=["tcp:port=0"]), Protocol()
+    serving.connections = {}
+    serving.application_checker()
+    serving.timeout_checker()
+    assert timers == []
+    for one in (protocol, Protocol()):
+        serving.protocol_connected(one)
+    assert timers == [serving.application_checker]
+    for _ in range(4):
+        timers.pop()()
+    assert protocol.looks == 2
+    serving.connections.clear()
+    timers.pop()()
+    assert timers == []

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from checkpoints.models import Event
+from checkpoints.records import Commit
 from tests.worker.conftest import reaches, until
 from wfdash import actions
 from wfdash.pages.ui.event_text import describe
@@ -97,3 +98,29 @@ def test_the_log_tells_every_time_and_the_run_only_so_often(otto, serve, start_w
     until(lambda: len(told_of(run)) == 2)
     until(lambda: caplog.text.count(f"of run {run.id} blocked it for") >= 2)
     assert len(told_of(run)) == 2
+
+
+async def test_it_rests_while_no_run_is_driven(caplog) -> None:
+    driving = 0
+    watchdog = loop_watchdog.Watchdog(Unused(), lambda: driving)
+    watchdog.start()
+    try:
+        time.sleep(0.6)  # noqa: ASYNC251 (the point of it)
+        assert caplog.text == ""
+        driving = 1
+        watchdog.watch()
+        time.sleep(0.6)  # noqa: ASYNC251
+        await asyncio.sleep(0.1)
+        assert "Something outside of any step blocked it for" in caplog.text
+        driving = 0
+        await asyncio.sleep(0.15)
+        caplog.clear()
+        time.sleep(0.6)  # noqa: ASYNC251
+        assert caplog.text == ""
+    finally:
+        await asyncio.to_thread(watchdog.close)
+
+
+class Unused:
+    async def commit(self, commit: Commit) -> int:
+        raise AssertionError("no run is driven")

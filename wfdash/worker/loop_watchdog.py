@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 LIMIT = 1.0
 """Seconds for which a loop may be blocked before it is reported."""
 LOOK = 0.5
-"""Seconds between two looks, and between two signs of life: both wake a worker that has nothing to do."""
+"""Seconds between two looks, and between two signs of life, while runs are driven."""
 MOST = 5
 """Times that a run's events tell of the same step; the log tells of all."""
 PATIENCE = 5.0
@@ -39,17 +40,21 @@ class EventSink(Protocol):
 
 
 class Watchdog:
-    """A thread that watches one event loop. Make and ``start`` it on that loop; ``close`` it from any thread.
+    """A thread that watches one event loop while runs are driven there. ``start`` it and call ``watch`` on that loop;
+    ``close`` it from any thread.
 
     Blocking is slow but harmless: nothing is stopped, no claim is touched. A process that was suspended as a whole,
     stopped or asleep, is not a step's fault and not reported.
     """
 
-    def __init__(self, storage: EventSink, *, limit: float = LIMIT) -> None:
+    def __init__(self, storage: EventSink, driving: Callable[[], int], *, limit: float = LIMIT) -> None:
+        """``driving()`` says how many runs are being driven: without any it rests."""
         self._storage = storage
+        self._driving = driving
         self._limit = limit
         self._turned = time.monotonic()
         self._ended = threading.Event()
+        self._watching = threading.Event()
         self._reported: Counter[tuple[str, str]] = Counter()
         self._thread: threading.Thread | None = None
 
@@ -57,26 +62,41 @@ class Watchdog:
         """Begin to watch the running loop."""
         self._loop = asyncio.get_running_loop()
         self._watched = threading.get_ident()
-        self._turn()
         self._thread = threading.Thread(target=self._watch, name="wfdash-watchdog", daemon=True)
         self._thread.start()
+
+    def watch(self) -> None:
+        """Watch from now on, until no run is driven any more."""
+        if not self._watching.is_set():
+            self._turned = time.monotonic()
+            self._loop.call_later(LOOK, self._turn)
+            self._watching.set()
 
     def close(self) -> None:
         """End the thread."""
         self._ended.set()
+        self._watching.set()
         if self._thread is not None:
             self._thread.join()
 
     def _turn(self) -> None:
-        """Record the loop's heartbeat."""
+        """Record the loop's heartbeat, as long as runs are driven."""
         self._turned = time.monotonic()
-        if not self._ended.is_set():
+        if self._ended.is_set():
+            return
+        if self._driving():
             self._loop.call_later(LOOK, self._turn)
+        else:
+            self._watching.clear()
 
     def _watch(self) -> None:
         with asyncio.Runner() as runner:
             looked = time.monotonic()
             while not self._ended.wait(LOOK):
+                if not self._watching.is_set():
+                    self._watching.wait()
+                    looked = time.monotonic()
+                    continue
                 # A thread that was kept from looking for as long tells nothing about the loop.
                 if time.monotonic() - looked < self._limit and time.monotonic() - self._turned > self._limit + LOOK:
                     self._report_safely(runner)

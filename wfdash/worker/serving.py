@@ -92,6 +92,11 @@ class Serving:
         self._elsewhere = [pair for one in loaded for pair in (one or {}).items()]
         self._seen.update(dict.fromkeys(self._elsewhere, now))
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there were other workers at the last look."""
+        return bool(self._others)
+
     def ended(self) -> list[str]:
         """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
         return [name for name in self._others if is_gone(name)]

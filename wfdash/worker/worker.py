@@ -93,7 +93,8 @@ class Worker:
             may_be_seldom=lambda: not self._election.leads and self._hints.are_all_heard,
             share=pubsub.backlog_found.publish,
         )
-        self._hints, self._election = current_hints(), Election(self.name, self._lead)
+        self._hints, self._watchdog = current_hints(), Watchdog(storage, lambda: self.driving)
+        self._election = Election(self.name, self._lead)
         self._heartbeat = Heartbeat(self.name, lambda: self.driving, self._serving)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
@@ -120,8 +121,7 @@ class Worker:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
         log_context.bind(worker=self.name)
         stop_logging = capture_step_logs()
-        watchdog = Watchdog(self._storage)
-        watchdog.start()
+        self._watchdog.start()
         loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {"due work": self._election.run_until}
         loops["hints"] = partial(self._hints.serve, self)
         loops["heartbeat"] = self._heartbeat.run_until
@@ -141,7 +141,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*aside, return_exceptions=True)
             await self._release_all()
-            await asyncio.to_thread(watchdog.close)
+            await asyncio.to_thread(self._watchdog.close)
 
     async def _lead(self, halt: asyncio.Event, thread: DbThread) -> None:
         """Do what one worker does on behalf of all."""
@@ -208,6 +208,7 @@ class Worker:
             self._next[run] = (claim, since)
         else:
             self._driving[run] = asyncio.create_task(self._drive(claim, since), name=f"run {run}")
+            self._watchdog.watch()
 
     async def _sweep_until_stopped(self) -> None:
         while not self._stopping.is_set():

@@ -14,7 +14,7 @@ from checkpoints.database.storage import DatabaseStorage
 from wfdash.installation.stopping import waited
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.heartbeat import stop_heartbeat
+from wfdash.worker.jobs.heartbeat import HEARTBEAT_SECONDS, stop_heartbeat
 from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
@@ -24,19 +24,20 @@ FAILED = "Could not end the claims of workers that have ended; retrying each sec
 
 
 async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serving: Serving) -> None:
-    """Look for them each second until stopped."""
+    """Look for them each second, as long as there are others, until stopped."""
     thread, loop = DbThread("wfdash-dead-workers"), FailingLoop(log, FAILED)
     try:
         while not stopping.is_set():
             try:
-                for worker in await thread.call(serving.ended):
+                for worker in await thread.call(serving.ended) if serving.has_others else ():
                     await storage.expire_claims(worker_prefix=worker)
                     await thread.call(partial(forget_dead, worker))
                     serving.forget(worker)
                 loop.works()
             except Exception as error:
                 loop.failed(error)
-            await waited(stopping, LOOK_SECONDS)
+            # Until the next heartbeat nothing is known of others where there were none.
+            await waited(stopping, LOOK_SECONDS if serving.has_others else HEARTBEAT_SECONDS)
     finally:
         await thread.aclose(wait=False)
 
