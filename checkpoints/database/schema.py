@@ -14,14 +14,21 @@ from functools import lru_cache
 from pathlib import Path
 
 from django.core.management import call_command
-from django.db import DatabaseError
+from django.db import DatabaseError, router
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations import RunPython
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 
 from checkpoints.database.alias import alias, connection
 from checkpoints.database.direct import direct_connection, refuse_pooler
 
+OWN_APPS = frozenset(
+    {"account", "admin", "auth", "checkpoints", "checkpoints_langgraph", "contenttypes", "sessions", "socialaccount"}
+)
+"""The apps of wfdash as a project of its own, those for sign-in at a provider included."""
 LOCK = 0x776664617368
 """PostgreSQL's advisory lock of who migrates: a number that no one else has much reason to choose."""
 RETRY_SECONDS = 0.3
@@ -48,7 +55,35 @@ def migrate(say: Say) -> None:
     ``ImproperlyConfigured`` behind a pooler without a direct address.
     """
     with _only_one(say):
+        if connection().vendor == "sqlite" and not connection().introspection.table_names():
+            create_schema(connection())
         call_command("migrate", database=alias(), verbosity=0, interactive=False)
+
+
+def create_schema(used: BaseDatabaseWrapper) -> bool:
+    """Create the tables of an empty database as all migrations together would leave them, and record those as applied:
+    in one transaction, and in a tenth of the time that Django takes to derive each step from the one before.
+
+    False, and nothing is done, where apps of a project are installed, too: what their migrations write is not known.
+    """
+    executor = MigrationExecutor(used)
+    plan = [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+    if not OWN_APPS.issuperset(migration.app_label for migration in plan):
+        return False
+    state = ProjectState()
+    for migration in plan:
+        migration.mutate_state(state, preserve=False)
+    with used.schema_editor() as editor:
+        editor.create_model(executor.recorder.Migration)
+        for model in state.apps.get_models():
+            if model._meta.can_migrate(used) and router.allow_migrate_model(used.alias, model):
+                editor.create_model(model)
+        for migration in plan:
+            for step in migration.operations:
+                if isinstance(step, RunPython):
+                    step.database_forwards(migration.app_label, editor, state, state)
+            executor.record_migration(migration)  # type: ignore[call-arg, arg-type]
+    return True
 
 
 def await_schema(say: Say) -> None:
