@@ -70,9 +70,8 @@ class Run(removal.Removable):
     altered = CharField(max_length=60, blank=True, db_default="", default="")
     """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
     requesters = JsonField(null=True)
-    """User names of those who count as its requesters besides ``created_by``, permanently; None: no one.
-
-    Who edited its values, or those of the run it was forked from, and who created the schedule that started it.
+    """User names of those who count as its requesters besides ``created_by``, permanently; None: no one. They edited
+    its values, or those of the run it was forked from, or created the schedule that started it.
     """
     noted = models.BooleanField(default=False, db_default=False)
     """Whether its failure can be searched for."""
