@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import ssl
 from collections import deque
 from collections.abc import Mapping, Sequence
 from threading import Event, Lock, Thread
@@ -202,7 +203,9 @@ class Listener(Thread):
 
 def open_broker() -> Any:
     """Return a connection to the broker, to be used as a context manager."""
-    broker = Connection(settings.WFDASH_BROKER, connect_timeout=WAIT_SECONDS, heartbeat=0)
+    # Without a word about it in the address kombu would verify no certificate.
+    verified = {"ssl_cert_reqs": ssl.CERT_REQUIRED} if settings.WFDASH_BROKER.startswith("rediss:") else False
+    broker = Connection(settings.WFDASH_BROKER, ssl=verified, connect_timeout=WAIT_SECONDS, heartbeat=0)
     broker.transport_options = {**OPTIONS.get(broker.get_transport_cls().driver_type, {})}
     return broker
 
