@@ -48,7 +48,7 @@ PARTIAL = {
 """Indexes of few rows, which may be read whole, by the reason."""
 ALLOWED = {
     r"^WITH s\(n, since, until\)": "statistics count one stretch of an index per slot: the runs of that time",
-    r'"checkpoints_run"\."phase" IN .* GROUP BY 1, 2\)?$': "statistics count the runs that are open or have failed",
+    r'AS "mark", COUNT\(\*\) AS "number" FROM "checkpoints_run"': "statistics count runs that are open or failed",
     r"COUNT\(\*\).*\"checkpoints_auditentry\".* LIMIT 100001": "an export is counted, up to the most that it may have",
     r'FROM "checkpoints_idempotencykey" GROUP BY 1 HAVING': "once a minute; a key is kept for seven days",
     r'^SELECT DISTINCT .*"checkpoints_tally"': "once an hour, of the figures of a month",

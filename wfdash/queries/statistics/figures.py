@@ -6,7 +6,7 @@ however many runs there are.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -24,7 +24,7 @@ from wfdash.errors import NotFound
 from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_in
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.gates import Decisions, decisions_in
-from wfdash.queries.statistics.gauges import count_by_status
+from wfdash.queries.statistics.gauges import count_statuses
 from wfdash.queries.statistics.run_counts import Ended, count_ended, count_started
 from wfdash.queries.statistics.slots import Slot, slots_of
 
@@ -128,7 +128,7 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo =
         workflows=_workflows(viewer, (key[0] for rows in totals.values() for key in rows)),
         slots=slots,
         hourly=days <= 1,
-        states=_states(viewer, workflow),
+        states=count_statuses(viewer, workflow),
         flow={STARTED: count_started(viewer, workflow, slots)} | _flow(ended, len(slots)),
         courses=measured.courses | {Measure.DECISION: decisions.times},
         runs=_runs(ended, totals[Measure.RUN]),
@@ -147,13 +147,6 @@ def _sum(totals: Iterable[Total]) -> Total:
     for total in totals:
         whole.join(total)
     return whole
-
-
-def _states(viewer: Viewer, workflow: str) -> dict[Status, int]:
-    states: defaultdict[Status, int] = defaultdict(int)
-    for (_, status), count in count_by_status(viewer, workflow).items():
-        states[status] += count
-    return dict(states)
 
 
 def _flow(ended: Ended, slots: int) -> dict[str, tuple[int, ...]]:

@@ -6,11 +6,12 @@ Completed runs are in the totals, not in the gauges: nothing here gets slower as
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Q, Value, When
+from django.db.models import Case, CharField, Count, Exists, Max, Min, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 
 from checkpoints.database.living_workers import served_workflows
@@ -19,15 +20,14 @@ from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Total
 
-PHASES_WITH_STATUSES = (Phase.READY.value, Phase.PAUSED.value)
-OTHER_OPEN_PHASES = tuple(
-    phase.value for phase in Phase if phase not in ENDED and phase.value not in PHASES_WITH_STATUSES
-)
+OTHER_OPEN_PHASES = tuple(phase.value for phase in Phase if phase not in ENDED and phase is not Phase.PAUSED)
+LIVE, EXPIRED, SOMEONE, GONE = "live", "expired", "someone", "gone"
 OTHERS = "(others)"
 ALL = Q()
 
 
 Names = tuple[str, ...]
+BY_WORKFLOW: Names = ("workflow",)
 Totals = dict[Names, Total]
 """By workflow, step, label."""
 
@@ -41,28 +41,58 @@ class WaitingRequests:
 
 
 def count_by_status(viewer: Viewer, workflow: str = "") -> dict[tuple[str, Status], int]:
-    """Return workflow, status -> how many runs have it: those not ended, and failed (two queries)."""
+    """Return workflow, status -> how many runs have it: those not ended, and failed (one query)."""
+    return {(names[0], status): count for (names, status), count in _count_statuses(viewer, workflow, BY_WORKFLOW)}
+
+
+def count_statuses(viewer: Viewer, workflow: str = "") -> dict[Status, int]:
+    """Return status -> how many runs have it, the same runs (one query, of indexes for who may see all)."""
+    return {status: count for (_, status), count in _count_statuses(viewer, workflow, ())}
+
+
+def _count_statuses(viewer: Viewer, workflow: str, by: Names) -> Iterable[tuple[tuple[Names, Status], int]]:
     # Failed runs become many, and the index of ends has all that is read of them: no id, which a scope might name.
+    all_of_them = viewer.may("see", EVERY) and not workflow
     rows = Run.objects.order_by() if viewer.may("see", EVERY) else Run.objects.filter(viewer.scope("see")).order_by()
     rows = rows.filter(workflow=workflow) if workflow else rows
-    counts: defaultdict[tuple[str, Status], int] = defaultdict(int)
-    plain, failed = (
-        rows.filter(which).values_list("workflow", "phase").annotate(number=Count("*"))
-        for which in (Q(phase__in=OTHER_OPEN_PHASES), Q(phase=Phase.FAILED.value, finished__isnull=False))
+    # Runs that are being removed are subtracted: to tell them apart, each run would be read, not its index.
+    waiting = (Run._base_manager.order_by() if all_of_them else rows).filter(phase__in=OTHER_OPEN_PHASES)
+    gone = Run.remains.filter(phase__in=OTHER_OPEN_PHASES if all_of_them else []).order_by()
+    ready = rows.filter(pk=OuterRef("run_id"), phase=Phase.READY.value, epoch__lte=OuterRef("epoch"))
+    parts = (
+        _numbers(waiting, _text(""), by),
+        _numbers(gone, _text(GONE), by),
+        _numbers(rows.filter(phase=Phase.FAILED.value, finished__isnull=False), _text(""), by),
+        _numbers(rows.filter(phase=Phase.PAUSED.value), _either(Q(acted_by=""), "", SOMEONE), by),
+        # From the claims, which are few, to their runs.
+        _numbers(
+            Claim.objects.filter(Exists(ready)).order_by().annotate(phase=_text(Phase.READY.value)),
+            _either(Q(expires__gt=Now()), LIVE, EXPIRED),
+            tuple(f"run__{name}" for name in by),
+        ),
     )
-    for name, phase, count in plain.union(failed, all=True):
-        counts[name, Status(phase)] += count
-    has_claim = Q(claim__epoch__gte=F("epoch"))
-    apart = rows.filter(phase__in=PHASES_WITH_STATUSES).annotate(
-        claimed=Case(When(has_claim, then=Value(True)), default=Value(False)),
-        alive=Case(When(has_claim, claim__expires__gt=Now(), then=Value(True)), default=Value(False)),
-        actor=Case(When(acted_by="", then=Value("")), default=Value("someone"), output_field=CharField()),
-    )
-    for name, phase, claimed, alive, actor, count in apart.values_list(
-        "workflow", "phase", "claimed", "alive", "actor"
-    ).annotate(Count("pk")):
-        counts[name, status_of(Phase(phase), claimed=claimed, claim_live=alive, acted_by=actor)] += count
-    return dict(counts)
+    counts: defaultdict[tuple[Names, Status], int] = defaultdict(int)
+    for *names, phase, mark, count in parts[0].union(*parts[1:], all=True):
+        key, claimed = tuple(names), mark in {LIVE, EXPIRED}
+        status = status_of(Phase(phase), claimed=claimed, claim_live=mark == LIVE, acted_by=mark)
+        counts[key, status] += -count if mark == GONE else count
+        if claimed:
+            counts[key, Status.QUEUED] -= count
+    return ((key, count) for key, count in counts.items() if count)
+
+
+def _numbers(rows: QuerySet[Any, Any], mark: Any, by: Names) -> QuerySet[Any, Any]:
+    """Return how many of the rows there are by these columns, phase and mark."""
+    found: QuerySet[Any, Any] = rows.annotate(mark=mark).values_list(*by, "phase", "mark").annotate(number=Count("*"))
+    return found
+
+
+def _text(value: str) -> Value:
+    return Value(value, output_field=CharField())
+
+
+def _either(condition: Q, yes: str, no: str) -> Case:
+    return Case(When(condition, then=Value(yes)), default=Value(no), output_field=CharField())
 
 
 def count_unserved(scope: Q = ALL) -> dict[str, int]:
