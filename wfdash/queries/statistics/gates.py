@@ -6,17 +6,20 @@ its table and the list of decisions say the same. Nothing is distinguished by pe
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import Group
-from django.db.models import Q
+from django.core.exceptions import EmptyResultSet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from checkpoints.database.alias import connection
 from checkpoints.models import HumanRequest
 from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import Spread, asked_of
@@ -35,15 +38,16 @@ COLUMNS = ("workflow", "step", "outcome", "reversed", "created", "answered", "an
 
 
 class GateDecision(NamedTuple):
-    """A decision: what asked, how it was decided, in which slot, after how many seconds (None: by the deadline)."""
+    """A decision of a gate: how it was decided, in which slot, after how many seconds (None: by the deadline)."""
 
-    workflow: str
-    step: str
     outcome: str
     reversed: bool
     place: int
     seconds: float | None
-    by: tuple[str, ...]
+
+
+GateDecisions = dict[tuple[str, str], list[GateDecision]]
+"""By workflow and step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +86,45 @@ def decisions_in(mine: Q, slots: Sequence[Slot]) -> Decisions:
     """Return the decisions in these slots (two queries)."""
     rows = HumanRequest.objects.filter(ANSWERED, mine, answered__gte=slots[0].since, answered__lt=slots[-1].until)
     named = rows.annotate(outcome=outcome(), reversed=reversed_later()).order_by("-answered")
-    read = list(named.values_list(*COLUMNS)[: MOST_DECISIONS + 1])
-    find = slot_finder(slots)
-    found = [_decision(row, find(row[5]) or 0) for row in read[:MOST_DECISIONS]]
+    read = _plain_rows(named.values_list(*COLUMNS)[: MOST_DECISIONS + 1])
+    gates, asked = _sorted_out(read[:MOST_DECISIONS], slots)
     return Decisions(
-        gates=_gates(found, len(slots)),
-        asked=_asked(found),
-        times=_by_slot(found, len(slots)),
+        gates=_gates(gates, len(slots)),
+        asked=_asked(asked),
+        times=_by_slot((one for those in gates.values() for one in those), len(slots)),
         more=len(read) > MOST_DECISIONS,
     )
+
+
+def _plain_rows(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
+    """Return rows as the database has them: to convert all values of 20,000 takes longer than to read them."""
+    try:
+        sql, params = rows.query.get_compiler(connection=connection()).as_sql()
+    except EmptyResultSet:
+        return []
+    with connection().cursor() as cursor:
+        cursor.execute(sql, params)
+        return list(cursor.fetchall())
+
+
+def _sorted_out(rows: Iterable[tuple[Any, ...]], slots: Sequence[Slot]) -> tuple[GateDecisions, dict[str, list[float]]]:
+    """Return the decisions by gate, and by the text of who was asked the seconds that people took."""
+    find, gates, asked = slot_finder(slots), GateDecisions(), defaultdict[str, list[float]](list)
+    for workflow, step, how, back, created, answered, given, by in rows:
+        decided, seconds = _moment(answered), None
+        if how != DEADLINE:
+            # By when the person gave it, not by when it took effect.
+            took = (_moment(given) if given else decided) - _moment(created)
+            seconds = max(took.total_seconds(), 0.0)
+            asked[by].append(seconds)
+        gates.setdefault((workflow, step), []).append(GateDecision(how, bool(back), find(decided) or 0, seconds))
+    return gates, asked
+
+
+def _moment(stored: Any) -> datetime:
+    """Return a time that was read as the database has it: SQLite in UTC without saying so."""
+    at = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def gates_of(viewer: Viewer, workflow: str, days: int = SUMMARY_DAYS) -> tuple[Gate, ...]:
@@ -111,19 +145,10 @@ def spread_of_seconds(values: Iterable[float | None]) -> Spread:
     return Spread(count=len(known), p50=at[0.5], p95=at[0.95], mean=sum(known) / len(known))
 
 
-def _decision(row: tuple[Any, ...], place: int) -> GateDecision:
-    workflow, step, how, back, created, answered, given, by = row
-    # By when the person gave it, not by when it took effect.
-    seconds = None if how == DEADLINE else max(((given or answered) - created).total_seconds(), 0.0)
-    return GateDecision(workflow, step, how, back, place, seconds, tuple(by))
-
-
-def _gates(found: Iterable[GateDecision], slots: int) -> tuple[Gate, ...]:
-    by_gate: defaultdict[tuple[str, str], list[GateDecision]] = defaultdict(list)
-    for one in found:
-        by_gate[one.workflow, one.step].append(one)
-    gates = [_gate(workflow, step, those, slots) for (workflow, step), those in by_gate.items()]
-    return tuple(sorted(gates, key=lambda gate: (-gate.decided, gate.workflow, gate.step))[:MOST_GATES])
+def _gates(found: GateDecisions, slots: int) -> tuple[Gate, ...]:
+    """Return the gates with the most decisions."""
+    largest = sorted(found.items(), key=lambda gate: (-len(gate[1]), gate[0]))[:MOST_GATES]
+    return tuple(_gate(workflow, step, those, slots) for (workflow, step), those in largest)
 
 
 def _gate(workflow: str, step: str, found: list[GateDecision], slots: int) -> Gate:
@@ -145,11 +170,10 @@ def _by_slot(found: Iterable[GateDecision], slots: int) -> tuple[Spread, ...]:
     return tuple(spread_of_seconds(seconds[place]) for place in range(slots))
 
 
-def _asked(found: Iterable[GateDecision]) -> dict[str, Spread]:
+def _asked(found: dict[str, list[float]]) -> dict[str, Spread]:
     groups = frozenset(Group.objects.values_list("name", flat=True))
     seconds: defaultdict[str, list[float | None]] = defaultdict(list)
-    for one in found:
-        if one.seconds is not None:
-            for label in asked_of(one.by, groups):
-                seconds[label].append(one.seconds)
+    for by, took in found.items():
+        for label in asked_of(json.loads(by), groups):
+            seconds[label] += took
     return {label: spread_of_seconds(values) for label, values in seconds.items()}

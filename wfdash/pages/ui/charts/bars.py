@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
+
+from django.utils.safestring import SafeString
 
 from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, nice_count
 from wfdash.pages.ui.times import number
@@ -76,6 +79,11 @@ class BarChart:
     keys: tuple[Series, ...] = ()
     """The series, where there are several."""
 
+    @property
+    def table(self) -> SafeString:
+        """Return the rows as HTML, without a template: a page has thousands of their cells."""
+        return SafeString("".join(_row(name, cells) for name, cells in self.rows))
+
 
 def bar_chart(
     key: str,
@@ -119,6 +127,16 @@ def bar_chart(
 def _cells(series: Sequence[Series], place: int, beside: Sequence[tuple[str, Sequence[Cell]]]) -> tuple[Cell, ...]:
     counts = (Cell(text=number(one.counts[place]), href=one.link(place)) for one in series)
     return (*counts, *(cells[place] for _, cells in beside))
+
+
+def _row(name: str, cells: Iterable[Cell]) -> str:
+    return f'<tr><th scope="row" class="nowrap">{escape(name)}</th>{"".join(map(_drawn, cells))}</tr>\n'
+
+
+def _drawn(cell: Cell) -> str:
+    text = escape(cell.text)
+    shown = f'<a href="{escape(cell.href)}">{text}</a>' if cell.href else text
+    return f'<td class="number">{shown}</td>'
 
 
 def _bar(series: Sequence[Series], place: int, slots: int, name: str, top: float, links: Sequence[str]) -> Bar:
