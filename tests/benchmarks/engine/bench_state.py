@@ -230,9 +230,9 @@ def fill_rates(report: Report, rounds: list[Round]) -> None:
     report.note(
         "floor: a row of the same bytes per commit", f"{STEPS / median([r.floor for r in rounds]):.0f} commits/s"
     )
-    report.at_most("time of 1 MB / time of 1 KB", median([r.big / r.small for r in rounds]), 1.5, "x")
+    report.at_most("time of 1 MB / time of 1 KB", median([r.big / r.small for r in rounds]), 1.4, "x")
     report.note("wfdash / floor", f"{median([r.floor / r.big for r in rounds]):.2f} x")
-    for peer, bar in (("default", 6.0), ("delta", 1.5)):
+    for peer, bar in (("default", 6.0), ("delta", 2.0)):
         found = [(STEPS / r.run) / r.peers[peer] for r in rounds if r.peers]
         if found:
             rate = median([r.peers[peer] for r in rounds if r.peers])
