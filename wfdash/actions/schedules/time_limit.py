@@ -16,43 +16,39 @@ T = TypeVar("T")
 
 
 class TimeLimit:
-    """Calls functions in threads of their own and waits ``seconds`` for each: one at a time for a key. For any thread.
+    """Calls functions in threads of their own and waits ``seconds`` for each. For any thread.
 
     A call that has not returned by then continues to run; until it ends, no further one with its key begins.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._running: dict[str, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._late: dict[str, threading.Thread] = {}
 
     def call(self, key: str, function: Callable[[], T]) -> T:
         """Return what the function does. ``TimeoutError``, which says where it is, if that takes too long."""
         done: Future[T] = Future()
         context = contextvars.copy_context()
-        with self._lock:
-            if before := self._running.get(key):
-                raise self._overdue(before)
-            thread = threading.Thread(target=context.run, args=(self._run, key, function, done), daemon=True)
-            self._running[key] = thread
-            thread.start()
+        if (before := self._late.get(key)) is not None and before.is_alive():
+            raise self._overdue(before)
+        self._late.pop(key, None)
+        thread = threading.Thread(target=context.run, args=(self._run, function, done), daemon=True)
+        thread.start()
         try:
             return done.result(self.seconds)
         except TimeoutError:
             # The function's own error, or the end of our patience.
             if done.done():
                 return done.result()
+            self._late[key] = thread
             raise self._overdue(thread) from None
 
-    def _run(self, key: str, function: Callable[[], Any], done: Future[Any]) -> None:
+    def _run(self, function: Callable[[], Any], done: Future[Any]) -> None:
         try:
             result, error = function(), None
         except BaseException as raised:
             result, error = None, raised
         connections.close_all()
-        with self._lock:
-            self._running.pop(key, None)
-        # Last: the caller may begin the next one at once.
         if error is None:
             done.set_result(result)
         else:
