@@ -33,7 +33,7 @@ from wfdash.engines.consultation import AuthorCodeFailed
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
 from wfdash.queries.workflows.published import PublishedReader
 from wfdash.worker import consultations
-from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +106,20 @@ def test_a_checkpoint_is_edited_with_the_code_of_a_worker(loaded, unload, start_
     assert not Consultation.objects.exists()
     put(loaded, expense())
     assert drive(made.json()["id"]) == "waiting"
+
+
+def test_a_repeated_edit_is_the_first_one_where_no_worker_runs_any_more(loaded, unload, start_replies, otto) -> None:
+    put(loaded, expense())
+    run = actions.start_run(otto, "expense", {"amount": 5})
+    drive(run)
+    chosen = Checkpoint.objects.filter(run=run).latest("n")
+    start_replies(*unload())
+    edits = Edits(messages={"2": {"amount": 7}})
+    first = actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="k")
+    stop_heartbeat("w1")
+    assert actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="k") == first
+    with pytest.raises(CodeElsewhere):
+        actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="another")
 
 
 def test_a_run_of_another_version_is_migrated_or_continued_with_the_code_of_a_worker(

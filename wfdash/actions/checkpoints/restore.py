@@ -29,7 +29,7 @@ from wfdash.actions.checkpoints.edits import (
     say_edited,
 )
 from wfdash.actions.common import append_event, fence, find_checkpoint, find_run, lock_run, notify_inbox, notify_workers
-from wfdash.actions.idempotency import idempotent, made_before
+from wfdash.actions.idempotency import idempotent, made_before, previous_result
 from wfdash.actions.runs.names import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edits
@@ -66,8 +66,9 @@ def restore_run(
     the preview that was shown; ``Changed`` if the run has moved on since. ``Invalid`` with errors per field for invalid
     edits. ``Damaged`` or ``Incompatible`` leave the run unchanged.
     """
-    draft = _drafted(viewer, run_id, checkpoint_id, edits)
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
+    done = edits is not None and previous_result(viewer, key, "restore", command) is not None
+    draft = None if done else _drafted(viewer, run_id, checkpoint_id, edits)
     with write(), idempotent(viewer, key, "restore", command) as call:
         if call.previous_result is not None:
             return made_before(Checkpoint, call.previous_result["checkpoint"])
@@ -104,8 +105,9 @@ def fork_run(
 
     The original run is not changed, whatever its status. ``seen`` and errors as in ``restore_run``.
     """
-    draft = _drafted(viewer, run_id, checkpoint_id, edits)
     command = [run_id, checkpoint_id, edits.model_dump(mode="json") if edits else None]
+    done = edits is not None and previous_result(viewer, key, "fork", command) is not None
+    draft = None if done else _drafted(viewer, run_id, checkpoint_id, edits)
     with write(), idempotent(viewer, key, "fork", command) as call:
         if call.previous_result is not None:
             return made_before(Run, call.previous_result["run"])
