@@ -73,15 +73,14 @@ class Worker:
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
-        self._lease = lease or Lease()
+        self._lease = lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
         self._among_others = among_others
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
         only, queues = workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES
         self._serving = Serving(self.name, only, queues, among_others=among_others)
-        absence = max(self._lease.ttl - self._lease.heartbeat, 2 * LOOK_SECONDS)
-        self._takeovers = Takeovers(grace=self._lease.ttl, absence=absence)
+        self._takeovers = Takeovers(grace=lease.ttl, absence=max(lease.ttl - lease.heartbeat, 2 * LOOK_SECONDS))
         self._due = DueRuns(
             storage,
             worker=self.name,
