@@ -29,7 +29,9 @@ def texts(expression: ast.expr) -> set[str]:
 
 
 def named(module: ast.Module, verb: ast.expr) -> set[str]:
-    """Return the verbs an argument stands for: what it is, what the name was set to, or what callers gave for it."""
+    """Return the verbs an argument stands for: what it is, what the name was set to or is imported as, or what callers
+    gave for it.
+    """
     if isinstance(verb, ast.Subscript):
         verb = verb.value
     if not isinstance(verb, ast.Name):
@@ -38,6 +40,8 @@ def named(module: ast.Module, verb: ast.expr) -> set[str]:
     for node in ast.walk(module):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == verb.id for t in node.targets):
             found |= texts(node.value)
+        if isinstance(node, ast.ImportFrom) and verb.id in {alias.name for alias in node.names}:
+            found |= named(ast.parse((ROOT / f"{str(node.module).replace('.', '/')}.py").read_text()), verb)
         if isinstance(node, ast.FunctionDef) and verb.id in (names := [each.arg for each in node.args.args]):
             found |= given(module, node.name, names.index(verb.id))
     return found

@@ -20,7 +20,7 @@ from tests.conformance.worlds import checkpoint
 
 pytestmark = pytest.mark.postgres
 
-OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'wfdash storage%'"
+OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'wfdash% storage %'"
 LOOPS = 60
 
 
