@@ -5,6 +5,8 @@ import shutil
 import threading
 from datetime import datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -24,6 +26,7 @@ from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.worker import crash_suspects, due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.worker import Worker
 from wfdash.workflow import Context, Workflow
 
@@ -78,6 +81,25 @@ def test_a_worker_executes_as_many_runs_at_once_as_the_settings_say(otto, define
     go.set()
     for run in runs:
         until(reaches(run, "completed"))
+
+
+def test_hints_that_come_at_once_give_a_worker_no_more_than_its_limit(monkeypatch) -> None:
+    async def claim_due(*, limit: int, runs: list[str], **asked: object) -> list[SimpleNamespace]:
+        await asyncio.sleep(0)
+        return [SimpleNamespace(run=run, facts=None) for run in runs[:limit]]
+
+    async def execute(worker: Worker, claim: object, since: float) -> None:
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        storage: Any = SimpleNamespace(claim_due=claim_due)
+        worker = Worker(storage, limit=2)
+        await asyncio.gather(*(worker.take(f"run-{number}") for number in range(8)))
+        assert worker.driving == 2
+
+    monkeypatch.setattr(Worker, "_advance", execute)
+    monkeypatch.setattr(Watchdog, "watch", lambda watchdog: None)
+    asyncio.run(story())
 
 
 def test_runs_of_a_workflow_with_a_limit_follow_one_another_at_once_and_say_what_they_wait_for(

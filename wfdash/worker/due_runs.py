@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
 
@@ -162,6 +163,23 @@ class DueRuns:
                 await self._claim_more()
         self._joins = False
 
+    async def claim(self, run: RunId) -> None:
+        """Claim and begin this run if it is due and there is room; returns once that is done."""
+        await self._claim([run])
+
+    @contextmanager
+    def reserving(self, most: int) -> Iterator[int]:
+        """Keep room for so many runs while they are claimed, or for as many as there is room for, and yield how many.
+
+        Several claims are made at once, and a worker must not take more than it may.
+        """
+        count = max(0, min(most, self._free()))
+        self._reserved += count
+        try:
+            yield count
+        finally:
+            self._reserved -= count
+
     async def aclose(self) -> None:
         """Claim nothing more; what is being claimed is begun."""
         self._hinted.clear()
@@ -185,13 +203,11 @@ class DueRuns:
 
     async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
         """Claim and begin one batch, of all that is due or of the hinted ones."""
-        limit = min(BATCH, self._free())
-        if limit < 1:
-            self._backlog = True
-            return
-        self._reserved += limit
-        since = boottime()
-        try:
+        with self.reserving(BATCH if hinted is None else len(hinted)) as limit:
+            if limit < 1:
+                self._backlog = True
+                return
+            since = boottime()
             claims = await self._storage.claim_due(
                 worker=self._worker,
                 ttl=self._ttl,
@@ -201,8 +217,6 @@ class DueRuns:
                 most=most,
                 takeover=self._takes_over(),
             )
-        finally:
-            self._reserved -= limit
         for claim in claims:
             self._beginning.add(claim.run)
             self._begin(claim, since)

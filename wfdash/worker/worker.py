@@ -182,16 +182,7 @@ class Worker:
             self.wake(run)
         elif self._room() > 0:
             await self._serving.look_first()
-            since, serves = boottime(), self._serving.serves()
-            for claim in await self._storage.claim_due(
-                worker=self.name,
-                ttl=self._lease.ttl,
-                limit=1,
-                runs=[RunId(run)],
-                serves=serves,
-                takeover=self._takes_over(),
-            ):
-                self._begin(claim, since)
+            await self._due.claim(RunId(run))
 
     def _room(self) -> int:
         return 0 if self._stopping.is_set() else self._limit - len(self._driving)
@@ -243,12 +234,15 @@ class Worker:
 
     async def _claim_suspect(self, found: Iterable[RunId]) -> None:
         chosen = [run for run in found if run not in self._driving]
-        # In a full worker it would have the slot and never be driven.
-        if not chosen or self._room() < 1 or not self._takes_over():
+        if not chosen or not self._takes_over():
             return
-        run, since = random.choice(chosen), boottime()  # noqa: S311 (any may be next)
-        serves = self._serving.serves()
-        if claim := await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl, serves=serves):
+        run, since, serves = random.choice(chosen), boottime(), self._serving.serves()  # noqa: S311 (any may be next)
+        # In a full worker it would have the slot and never be driven.
+        with self._due.reserving(1) as room:
+            if not room:
+                return
+            claim = await self._storage.claim(run, worker=self.name, ttl=self._lease.ttl, serves=serves)
+        if claim:
             # Only now: a claim that fails, or takes too long, must leave the slot free for the next look.
             self._suspects.take(run)
             self._begin(claim, since)
