@@ -101,10 +101,9 @@ class Serving:
         """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
         return [name for name in self._others if is_gone(name)]
 
-    @property
-    def is_among_others(self) -> bool:
-        """Whether there were other workers at the last look, also such as may have ended."""
-        return bool(self._others)
+    def may_others_live(self) -> bool:
+        """Return whether any of them may live: of some it is certain that they have ended."""
+        return len(self.ended()) < len(self._others)
 
     def forget(self, worker: str) -> None:
         """Do not return that worker again."""

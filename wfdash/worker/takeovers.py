@@ -7,6 +7,8 @@ was no claim at its last look it may have been away for longer: none that began 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Takeovers:
     """Whether takeovers are ``allowed``, by the times at which this worker looked for runs (seconds, ``boottime``)."""
@@ -15,16 +17,17 @@ class Takeovers:
         """``absence``: seconds without a look after which takeovers are put off, for ``grace`` seconds: so long a claim
         lasts.
         """
-        self.allowed = True
+        self.allowed = False
+        """Not before the first look: a hint may come sooner."""
         self._grace = grace
         self._absence = absence
         self._last: float | None = None
         self._was_idle = False
         self._off_until: float | None = None
 
-    def begun(self, now: float, *, among_others: bool = False) -> None:
-        """Note that a look has begun, and the database has answered. ``among_others``: there are other workers, or were
-        lately: their claims may have expired in an outage, right before this one's first look.
+    def begun(self, now: float, *, among_others: Callable[[], bool] = lambda: False) -> None:
+        """Note that a look has begun, and the database has answered. ``among_others()``, asked at the first: whether
+        there are workers that may live, whose claims may have expired in an outage right before.
 
         After the grace one look is allowed whatever happened in the meantime: on a machine so slow that each look is an
         absence, too, the runs of workers that are gone are taken over in the end.
@@ -33,8 +36,10 @@ class Takeovers:
             self.allowed = now >= self._off_until
             if self.allowed:
                 self._off_until = None
-        elif among_others if self._last is None else self._was_away(now, self._last):
+        elif among_others() if self._last is None else self._was_away(now, self._last):
             self.allowed, self._off_until = False, now + self._grace
+        else:
+            self.allowed = True
 
     def ended(self, now: float, *, idle: bool = False) -> None:
         """Note that a look has ended well; however long it took, the worker was not away.

@@ -227,7 +227,7 @@ class Worker:
         if beside and self._due.is_idle:
             beside += self._heartbeat.side_statements()
         found = await self._storage.look(suspects=wanted, serves=self._serving.serves(), beside=beside)
-        self._takeovers.begun(boottime(), among_others=self._serving.is_among_others)
+        self._takeovers.begun(boottime(), among_others=self._serving.may_others_live)
         await self._claim_suspect(found.suspects)
         await self._due.look(found)
         self._takeovers.ended(boottime(), idle=self._due.is_idle)

@@ -38,8 +38,12 @@ def test_only_workers_that_have_certainly_ended_are_found() -> None:
     serving = Serving(living[0])
     serving.look()
     assert sorted(serving.ended()) == sorted([dead, within_a_server])
+    assert serving.may_others_live()
     serving.forget(dead)
     assert serving.ended() == [within_a_server]
+    for ended in ([within_a_server], []):
+        serving.hear(ended, [])
+        assert not serving.may_others_live(), "so their runs need no rest"
 
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:

@@ -39,10 +39,17 @@ def test_a_worker_that_was_away_gives_the_others_time_to_renew_what_is_theirs() 
 def test_a_worker_that_begins_beside_others_gives_them_that_time_too(among_others) -> None:
     takeovers, found = Takeovers(grace=4.0, absence=3.0), []
     for at in (0.0, 1.0, 3.9, 4.0, 5.0):
-        takeovers.begun(at, among_others=among_others)
+        takeovers.begun(at, among_others=lambda: among_others)
         takeovers.ended(at)
         found.append(takeovers.allowed)
     assert found == ([False, False, False, True, True] if among_others else [True] * 5)
+
+
+def test_a_hint_that_comes_before_the_first_look_takes_over_nothing() -> None:
+    takeovers = Takeovers(grace=4.0, absence=3.0)
+    assert not takeovers.allowed
+    takeovers.begun(0.0)
+    assert takeovers.allowed, "where it is alone"
 
 
 def test_a_look_that_takes_long_is_no_absence() -> None:
