@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from checkpoints.models import Leader, WorkerBeat
+from checkpoints.models import Leader, PublishedWorkflow, WorkerBeat
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import Catalog, Entry
@@ -27,7 +27,7 @@ def cluster(settings, postgres_alias: str, django_db_blocker) -> Iterator[str]:
     settings.DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
     with django_db_blocker.unblock():
         yield postgres_alias
-        for model in (Leader, WorkerBeat):
+        for model in (Leader, PublishedWorkflow, WorkerBeat):
             model.objects.using(postgres_alias).all().delete()
         connections[postgres_alias].close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -22,8 +23,10 @@ from wfdash.engines.published import UNSERVED
 from wfdash.errors import CodeElsewhere, Invalid, status_for
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows.published import PublishedReader
+from wfdash.worker.jobs import publish as jobs_publish
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 from wfdash.worker.jobs.publish import publish
+from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db
@@ -125,6 +128,26 @@ def test_a_description_is_written_when_it_changes_by_a_worker_that_begins_or_rep
     start_heartbeat("one", {})
     publish([first], begins=False)
     assert title() == "First"
+
+
+def test_what_could_not_be_published_is_published_soon_as_by_a_worker_that_begins(monkeypatch, caplog) -> None:
+    stopping, tried = asyncio.Event(), list[bool]()
+
+    def fail_at_first(entries: object, *, begins: bool) -> None:
+        tried.append(begins)
+        if len(tried) < 3:
+            raise ConnectionError("the database is away")
+        if len(tried) == 4:
+            stopping.set()
+
+    monkeypatch.setattr(jobs_publish, "publish", fail_at_first)
+    monkeypatch.setattr(jobs_publish, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(jobs_publish, "PUBLISH_SECONDS", 0.02)
+    asyncio.run(asyncio.wait_for(jobs_publish.publish_until(stopping, Serving("one")), 30))
+    assert tried == [True, True, True, False]
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "Could not publish the workflows of this worker"
+    ]
 
 
 def age(name: str) -> None:
