@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -17,6 +19,7 @@ from tests.actions.schedules.test_manage import PLAN
 from wfdash import actions, catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.schedules import trigger
+from wfdash.actions.schedules.time_limit import TimeLimit
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
@@ -176,19 +179,27 @@ def test_without_its_workflow_it_passes_over_the_time_and_goes_on(daily, setting
     assert (again(schedule).problem, Run.objects.count()) == ("", 1)
 
 
-def test_a_check_that_breaks_does_not_keep_the_others_from_starting(daily, monkeypatch, caplog) -> None:
+class Mute(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(("error", "said"), [(RuntimeError("no"), "RuntimeError: no"), (Mute(), "Mute: ")])
+def test_a_check_that_breaks_does_not_keep_the_others_from_starting(daily, monkeypatch, caplog, error, said) -> None:
     broken, _ = daily(name="broken", message={"claims": "boom"}, next_at=timezone.now() - 2 * DAY), daily()
     check = type(catalog.get("expense_batch").engine).check_input
 
     def explode(engine: object, definition: object, message: dict[str, str]) -> object:
         if message["claims"] == "boom":
-            raise RuntimeError("no")
+            raise error
         return check(engine, definition, message)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(catalog.get("expense_batch").engine), "check_input", explode)
     assert fire_schedules() == 2
     assert Run.objects.count() == 1
-    assert "RuntimeError: no" in again(broken).problem
+    assert again(broken).problem == f"Its input could not be checked: {said}"
 
 
 def test_a_check_that_hangs_does_not_keep_the_others_from_starting_and_begins_once(daily, monkeypatch, caplog) -> None:
@@ -215,6 +226,43 @@ def test_a_check_that_hangs_does_not_keep_the_others_from_starting_and_begins_on
         assert caplog.text.count("Could not check the input") == 2
     finally:
         let_go.set()
+
+
+def test_many_checks_of_one_workflow_that_hang_do_not_add_up() -> None:
+    let_go, limit, waited = threading.Event(), TimeLimit(0.5), list[float]()
+
+    def hang() -> None:
+        let_go.wait(30)
+
+    try:
+        for group, key in (("slow", "one"), ("slow", "two"), ("slow", "two"), ("other", "three")):
+            began = time.monotonic()
+            with pytest.raises(TimeoutError, match=r"It is in wait \("):
+                limit.call(group, key, hang)
+            waited.append(time.monotonic() - began)
+        assert limit.call("slow", "four", lambda: 4) == 4
+    finally:
+        let_go.set()
+    first, beside, again_at_once, another = waited
+    assert first >= 0.5 > beside >= 0.05 > again_at_once
+    assert another >= 0.5
+
+
+def test_a_check_that_ends_the_process_ends_only_itself(daily, monkeypatch) -> None:
+    leaving, fine = daily(name="leaving"), daily()
+    real = trigger.checked_input
+
+    def check(entry: catalog.Entry, message: object) -> object:
+        if message == "leave":
+            sys.exit("no licence")
+        return real(entry, PLAN.message)
+
+    monkeypatch.setattr(trigger, "checked_input", check)
+    Schedule.objects.filter(pk=leaving.pk).update(message="leave")
+    fire_schedules()
+    assert "The workflow's code ended with SystemExit: no licence" in again(leaving).problem
+    assert [run.input for run in Run.objects.all()] == [PLAN.message]
+    assert again(fine).problem == ""
 
 
 def test_a_zone_that_is_gone_stops_it(daily) -> None:

@@ -29,6 +29,7 @@ from wfdash.actions.schedules.time_limit import TimeLimit
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain.cron import BadCron, DueTime, parse, turn
 from wfdash.errors import Invalid
+from wfdash.values.exceptions import message_of
 
 log = logging.getLogger(__name__)
 
@@ -145,11 +146,11 @@ def _prepare(schedule: Schedule) -> PreparedStart:
         raise StopSchedule(f"Its input is no longer valid: {_error_text(error)}. Edit it, then resume") from error
     except Exception as error:
         log.exception("Could not check the input of schedule %s", schedule.pk)
-        raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {error}") from error
+        raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {message_of(error)}") from error
 
 
 def _checked(schedule: Schedule, entry: catalog.Entry) -> Json:
-    return _checks.call(schedule.pk, lambda: checked_input(entry, schedule.message))
+    return _checks.call(schedule.workflow, schedule.pk, lambda: checked_input(entry, schedule.message))
 
 
 def _pass(schedule: Schedule, came: DueTime, at: datetime, problem: str) -> bool:
