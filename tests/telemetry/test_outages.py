@@ -160,3 +160,14 @@ def test_what_fails_again_and_again_is_logged_once_and_again_after_it_has_worked
     loop.failed(ValueError("b"))
     assert [record.getMessage() for record in caplog.records] == ["Could not do this; retrying"] * 3
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["a", "b", "b"]
+
+
+def test_an_error_whose_text_cannot_be_made_is_logged_once_and_ends_no_loop(caplog) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    loop = FailingLoop(logging.getLogger("wfdash.test_outages"), "Could not do it; retrying")
+    for _ in range(2):
+        loop.failed(Mute())
+    assert [record.getMessage() for record in caplog.records] == ["Could not do it; retrying"]

@@ -157,7 +157,9 @@ class FailingLoop:
 
     def failed(self, error: Exception) -> None:
         """Note that it has failed."""
-        now = type(error).__name__, str(error)
+        from wfdash.values.exceptions import message_of
+
+        now = type(error).__name__, message_of(error)
         if now != self._last:
             self._log.error(self._words, *self._args, exc_info=error)
         self._last = now
