@@ -46,7 +46,6 @@ def test_a_server_that_starts_forgets_the_worker_of_the_one_that_was_killed(star
 
 
 @pytest.mark.django_db
-@pytest.mark.django_db
 def test_a_run_of_a_version_that_no_worker_has_says_so() -> None:
     make_people()
     run = make_run(workflow="expense", version="0123456789ab", phase="ready")
