@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import threading
 from datetime import datetime, timedelta
 from functools import partial
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.db.models import F
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ from checkpoints.records import Commit, Phase, Request
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
 from wfdash import actions, pubsub, queries
+from wfdash.actions.runs import cancellation
 from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.worker import crash_suspects, due_runs, embedded
@@ -193,6 +195,33 @@ def test_an_engine_that_raises_fails_the_run_with_its_traceback_and_the_worker_g
     assert "RuntimeError" in bad.error["traceback"][:15_000]
     good = actions.start_run(otto, "script", "good")
     until(reaches(good, "completed"))
+
+
+def test_an_outage_at_the_question_whether_a_run_is_to_end_fails_no_run(
+    otto, define, start_worker, monkeypatch
+) -> None:
+    real, asked = cancellation.end_after_step, list[object]()
+
+    def be_away_at_first(*given: object, **how: object) -> object:
+        asked.append(given)
+        if len(asked) == 1:
+            with connection.wrap_database_errors:
+                raise sqlite3.OperationalError("unable to open database file")
+        return real(*given, **how)
+
+    async def two_steps(given, recorder):
+        if not isinstance(given, Resume):
+            # As after a takeover: someone may have asked for its end.
+            recorder.wake()
+            await recorder.commit(moved(checkpoint_after(given, "first")))
+        return await finish(given, recorder)
+
+    monkeypatch.setattr(cancellation, "end_after_step", be_away_at_first)
+    define(two_steps)
+    start_worker()
+    run = actions.start_run(otto, "script", 1)
+    until(lambda: asked and phase_of(run) in {"completed", "failed"})
+    assert phase_of(run) == "completed"
 
 
 def test_cancelling_stops_a_run_in_flight_and_it_stays_cancelled(otto, define, start_worker) -> None:
