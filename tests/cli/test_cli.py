@@ -134,7 +134,7 @@ def test_signin_prints_a_link_for_a_person_who_exists(data: Path) -> None:
     assert link.stdout.startswith("https://dash.example/sign-in/")
     missing = wfdash("signin", "nobody")
     assert missing.returncode == 1
-    assert "no active person" in missing.stderr
+    assert "no active person named 'nobody': 'wfdash person list' names those" in missing.stderr
 
 
 BLOCKING = """

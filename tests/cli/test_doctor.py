@@ -67,6 +67,7 @@ def test_what_stands_still_is_found_with_its_remedy(alias: str) -> None:
     Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
     found = doctor.examine()
     assert set(problems(found)) == {"workers", "claims", "outbox"}
+    assert [one for one in found if one.check == "unserved"] == []
     assert all(one.why and one.remedy for one in found if one.severity is not Severity.OK)
 
 
@@ -82,7 +83,7 @@ def test_a_copy_that_is_only_looked_at_may_stand_still(alias: str, settings: Any
 def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
     now = timezone.now()
     Run.objects.create(id=new_run_id(), workflow="billing", family="f", created=now, updated=now)
-    assert problems([*runs.served_runs()]) == {"unserved": "1 run of billing wait, and no worker has that workflow"}
+    assert problems([*runs.served_runs()]) == {"unserved": "1 run waits for a worker: none has the workflow billing"}
 
 
 @pytest.mark.parametrize("alias", [SQLITE], indirect=True)

@@ -87,6 +87,11 @@ def test_the_image_is_built_from_what_it_copies_and_nothing_else() -> None:
     assert [name for name in allowed if not (ROOT / name).exists()] == []
 
 
+def test_the_page_names_each_secret_that_can_be_in_a_file() -> None:
+    (_, section) = (ROOT / "docs" / "deployment.md").read_text().split("\n## Secrets as files\n")
+    assert [name for name in SECRETS if f"`{name}`" not in section.partition("\n## ")[0]] == []
+
+
 def test_every_setting_that_the_files_name_exists() -> None:
     known = set(
         re.findall(r"WFDASH_\w+", (ROOT / "wfdash" / "settings.py").read_text() + (ROOT / "README.md").read_text())

@@ -121,7 +121,8 @@ def _signin(options: argparse.Namespace) -> int:
     from checkpoints.models.user_model import User, has_name
 
     if not User.objects.filter(has_name(options.user), is_active=True).exists():
-        print(f"There is no active person named {options.user!r}", file=sys.stderr)
+        remedy = f"'wfdash person list' names those there are, 'wfdash person add {options.user}' adds one"
+        print(f"There is no active person named {options.user!r}: {remedy}", file=sys.stderr)
         return 1
     print(sign_in_link(options.user, options.base or location.noted_address(settings.DATA_DIR, os.environ)))
     return 0

@@ -30,7 +30,7 @@ SLOW_SECONDS = 10.0
 
 
 async def reply_until(stopping: asyncio.Event, worker: str, serving: Serving) -> None:
-    """WorkerReply to what servers ask about the workflows of this worker, until stopped."""
+    """Reply to what servers ask about the workflows of this worker, until stopped."""
     loop, replies = asyncio.get_running_loop(), Replies(worker, serving)
 
     def hear(workflow: str, version: str) -> None:

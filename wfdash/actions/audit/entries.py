@@ -166,7 +166,8 @@ def log_head(limit: int = 1) -> int:
     global _logged_on
     today = timezone.now().date()
     if _logged_on != today and (head := AuditHead.objects.filter(pk=1).first()):
-        log.info("The audit has %d entries and ends with %s", head.n, head.hash or "nothing")
+        count = f"{head.n} entr{'y' if head.n == 1 else 'ies'}"
+        log.info("The audit has %s and ends with %s", count, head.hash or "nothing")
         _logged_on = today
         return 1
     return 0

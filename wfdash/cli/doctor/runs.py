@@ -64,12 +64,14 @@ def living_workers() -> Findings:
 
 
 def served_runs() -> Findings:
-    """Find runs whose workflow no worker has, where there are workers."""
-    unserved = count_unserved() if workers(database_now()) else {}
+    """Find runs whose workflow no worker has. Nothing where no worker lives, which is a finding of its own."""
+    if not workers(database_now()):
+        return
+    unserved = count_unserved()
     for workflow, count in sorted(unserved.items()):
         yield problem(
             "unserved",
-            f"{count} run{'s' if count != 1 else ''} of {workflow} wait, and no worker has that workflow",
+            f"{count} run{'s wait' if count != 1 else ' waits'} for a worker: none has the workflow {workflow}",
             why="They wait until one has.",
             remedy=f"Start a worker that loads {workflow} (WFDASH_WORKFLOWS, --workflows).",
         )
