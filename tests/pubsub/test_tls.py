@@ -66,6 +66,14 @@ def test_the_certificate_of_a_broker_is_verified_without_a_word_in_its_address(a
         broker.default_channel.client.ping()
 
 
+def test_the_certificate_of_rabbitmq_has_to_be_for_its_address(authority, redis_server, settings, monkeypatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with door(authority.context_for(ELSEWHERE), (HERE, redis_server.port)) as port:
+        settings.WFDASH_BROKER = f"amqps://guest:guest@{HERE}:{port}//"
+        with open_broker() as broker, pytest.raises(OSError, match="IP address mismatch"):
+            broker.transport.establish_connection()
+
+
 def refusal(bus: RedisBus, caplog) -> str:
     """Return the line that is logged about a Redis to which no connection is made."""
     caplog.clear()

@@ -55,6 +55,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "amqp": {"write_timeout": WAIT_SECONDS, "max_retries": 0},
 }
 """Of kombu's transports, by the type of their driver."""
+VERIFIED: Mapping[str, Mapping[str, Any]] = {
+    "rediss": {"ssl_cert_reqs": ssl.CERT_REQUIRED},
+    # Completed by kombu: of the address that is connected to.
+    "amqps": {"server_hostname": None},
+}
+"""What kombu has to be given, by the scheme: else it verifies no certificate of a Redis, and of RabbitMQ's not that it
+is for this address. The address may say otherwise.
+"""
 LATE = "Workers find runs by looking each second: %s: %s: %s. Retrying each second"
 
 
@@ -203,9 +211,8 @@ class Listener(Thread):
 
 def open_broker() -> Any:
     """Return a connection to the broker, to be used as a context manager."""
-    # Without a word about it in the address kombu would verify no certificate.
-    verified = {"ssl_cert_reqs": ssl.CERT_REQUIRED} if settings.WFDASH_BROKER.startswith("rediss:") else False
-    broker = Connection(settings.WFDASH_BROKER, ssl=verified, connect_timeout=WAIT_SECONDS, heartbeat=0)
+    verified = dict(VERIFIED.get(settings.WFDASH_BROKER.partition(":")[0], {}))
+    broker = Connection(settings.WFDASH_BROKER, ssl=verified or False, connect_timeout=WAIT_SECONDS, heartbeat=0)
     broker.transport_options = {**OPTIONS.get(broker.get_transport_cls().driver_type, {})}
     return broker
 
