@@ -24,7 +24,7 @@ from wfdash.contract import (
     TellsInFlight,
     Waiting,
 )
-from wfdash.engines.consultation import ABILITIES, WorkerReply, abilities_of, perform
+from wfdash.engines.consultation import ABILITIES, WorkerReply, abilities_of, perform, result_of
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, document_of, published_engine, read_document
 from wfdash.workflow import Workflow
@@ -106,6 +106,22 @@ async def test_a_follow_up_is_judged_by_the_code() -> None:
         elsewhere(definition).check_follow_up(None, end, 2)
     with pytest.raises(Incompatible):
         elsewhere(expense()).check_follow_up(None, end, "two")
+
+
+def test_a_newer_release_may_publish_more_than_this_one_reads() -> None:
+    full = Published(description=ENGINE.describe(expense()), abilities=("edit",))
+    document: Any = loads(dumps(full.model_dump(mode="json")))
+    document |= {"later": 1, "description": document["description"] | {"later": 1}}
+    assert read_document(document) == full
+
+
+async def test_a_question_or_a_reply_of_another_release_is_not_taken_for_a_failure() -> None:
+    definition, found = expense(), (await waiting_at(expense())).model_dump(mode="json")
+    given = {"checkpoint": found | {"later": 1}, "now": NOW.isoformat()}
+    assert perform(ENGINE, definition, "look_ahead", given) == WorkerReply(unread=True)
+    assert perform(ENGINE, definition, "later", given) == WorkerReply(unread=True)
+    with pytest.raises(Incompatible, match="another release"):
+        result_of("look_ahead", WorkerReply(result={"later": 1}))
 
 
 def test_a_published_engine_has_the_abilities_of_the_workflows_own() -> None:

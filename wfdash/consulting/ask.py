@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from threading import BoundedSemaphore, Event
 
-from django.utils import timezone
+from django.db.models.functions import Now
+from pydantic import ValidationError
 
 from checkpoints.database.alias import connection
 from checkpoints.database.living_workers import served
@@ -14,7 +15,7 @@ from checkpoints.ids import new_token
 from checkpoints.models import Consultation
 from checkpoints.records import Json, Record
 from wfdash import pubsub
-from wfdash.engines.consultation import WorkerReply, is_too_large
+from wfdash.engines.consultation import OTHER_RELEASE, WorkerReply, is_too_large
 from wfdash.errors import CodeElsewhere
 from wfdash.pubsub.process import signals
 
@@ -84,11 +85,13 @@ class WorkerConsult:
             self._places.release()
         if reply is None:
             self._silent[workflow, version] = time.monotonic()
+        elif reply.unread:
+            return OTHER_RELEASE, None
         return SILENT, reply
 
     def _exchange(self, workflow: str, version: str, ability: str, given: Json, deadline: float) -> WorkerReply | None:
         row = Consultation(
-            id=new_token(), workflow=workflow, version=version, ability=ability, given=given, created=timezone.now()
+            id=new_token(), workflow=workflow, version=version, ability=ability, given=given, created=Now()
         )
         replied = Event()
         leave = pubsub.consultations_ended.subscribe(lambda one: replied.set() if one == row.id else None)
@@ -116,6 +119,13 @@ def _wait(row: Consultation, replied: Event, deadline: float) -> WorkerReply | N
         if found is None:
             return None
         if found.reply is not None:
-            return WorkerReply.model_validate(found.reply)
+            return _read(found.reply)
         taken = bool(found.worker)
     return None
+
+
+def _read(document: Json) -> WorkerReply:
+    try:
+        return WorkerReply.model_validate(document)
+    except ValidationError:
+        return WorkerReply(unread=True)

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from django.utils import timezone
-
+from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Consultation
 from checkpoints.models.fields import encrypted_for
@@ -45,7 +44,7 @@ def reply_next(worker: str, entries: Iterable[Entry], *, begun: Callable[[str], 
 
 def forget_unread(limit: int) -> int:
     """Remove the oldest questions whose server has ended, at most so many; returns how many."""
-    old = Consultation.objects.filter(created__lt=timezone.now() - FORGOTTEN).order_by("created")
+    old = Consultation.objects.filter(created__lt=database_now() - FORGOTTEN).order_by("created")
     found = list(old.values_list("pk", flat=True)[:limit])
     if found:
         with write():
@@ -61,14 +60,17 @@ def _take(worker: str, known: Iterable[tuple[str, str]]) -> Consultation | None:
             continue
         with write():
             taken = Consultation.objects.filter(pk=key, worker="").update(worker=worker)
-        if taken:
-            return Consultation.objects.filter(pk=key).first()
+        # One that its server withdraws at this moment does not keep the next from a reply.
+        if taken and (row := Consultation.objects.filter(pk=key).first()):
+            return row
     return None
 
 
 def _reply(entry: Entry, row: Consultation) -> WorkerReply:
     try:
         reply = perform(entry.engine, entry.definition, row.ability, row.given)
+        if reply.unread:
+            log.error("A server of another release of wfdash asked for %s of workflow %s", row.ability, row.workflow)
         too_large = is_too_large(reply.model_dump(mode="json"))
         return WorkerReply(refusal="Unsupported", words=TOO_LARGE) if too_large else reply
     except Exception as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.errors import CheckpointsError, Damaged, Incompatible, InvalidValue, Unsupported
@@ -34,6 +34,12 @@ from wfdash.contract import (
 
 LARGEST = 16_000_000
 """Bytes of JSON in a question, and in a reply."""
+
+
+OTHER_RELEASE = (
+    "the worker that has it runs another release of wfdash. Nothing was changed. Update servers and workers to the same"
+    " one, then try again"
+)
 
 
 class GivenMessage(Record):
@@ -118,6 +124,8 @@ class WorkerReply(Record):
     words: str = ""
     failure: str = ""
     """The class of an exception of the author's code, which the worker has logged."""
+    unread: bool = False
+    """Whether it could not be read: the server and the worker are of two releases of this package."""
 
 
 class Consult(Protocol):
@@ -141,13 +149,16 @@ def abilities_of(engine: Engine) -> tuple[str, ...]:
 
 
 def perform(engine: Engine, definition: object, ability: str, given: Json) -> WorkerReply:
-    """Return the reply to a question. ``ValueError`` for one that no process of this release asks; what the author's
-    code raises passes.
+    """Return the reply to a question: ``unread`` to one that no process of this release asks. What the author's code
+    raises passes.
     """
     if ability not in abilities_of(engine):
-        raise ValueError(f"The engine {engine.name!r} has no ability {ability!r}")
+        return WorkerReply(unread=True)
     known = ABILITIES[ability]
-    arguments = dict(known.given.model_validate(given))
+    try:
+        arguments = dict(known.given.model_validate(given))
+    except ValidationError:
+        return WorkerReply(unread=True)
     try:
         result = getattr(engine, ability)(definition, **arguments)
     except InvalidInput as error:
@@ -161,14 +172,19 @@ def perform(engine: Engine, definition: object, ability: str, given: Json) -> Wo
 
 
 def result_of(ability: str, reply: WorkerReply) -> Any:
-    """Return what the ability returned, or raise what it raised. ``AuthorCodeFailed``."""
+    """Return what the ability returned, or raise what it raised. ``AuthorCodeFailed``; ``Incompatible`` for what a
+    worker of another release returned.
+    """
     if reply.failure:
         raise AuthorCodeFailed(f"{ability} failed in a worker: {reply.failure}. Its log has the traceback")
     if reply.invalid is not None:
         raise InvalidInput(list(reply.invalid))
     if reply.refusal:
         raise REFUSALS.get(reply.refusal, Incompatible)(reply.words)
-    return ABILITIES[ability].result.validate_python(reply.result)
+    try:
+        return ABILITIES[ability].result.validate_python(reply.result)
+    except ValidationError as error:
+        raise Incompatible(f"{OTHER_RELEASE[:1].upper()}{OTHER_RELEASE[1:]}") from error
 
 
 def is_too_large(document: Json) -> bool:

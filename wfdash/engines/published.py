@@ -70,10 +70,13 @@ def document_of(published: Published) -> tuple[Json, str]:
 
 
 def read_document(document: Json) -> Published:
-    """Return what a stored document says. ``ValueError`` for anything that no worker wrote."""
+    """Return what a stored document says, without what a newer release adds. ``ValueError`` for anything that no worker
+    wrote.
+    """
     if depth_of(document, DEEPEST) > DEEPEST:
         raise Unpublishable(f"it is nested deeper than {DEEPEST} levels")
-    return Published.model_validate(document)
+    # A worker that is updated first would otherwise take its workflows from every server that is not yet.
+    return Published.model_validate(document, extra="ignore")
 
 
 class PublishedEngine:

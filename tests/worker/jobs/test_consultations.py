@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -24,12 +26,12 @@ from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import chat, expense
 from wfdash import actions, catalog, pubsub, queries
-from wfdash.consulting import ask
+from wfdash.consulting import ask, reply
 from wfdash.consulting.ask import WorkerConsult
 from wfdash.consulting.reply import forget_unread, reply_next
 from wfdash.contract import Edits, InFlight
 from wfdash.engines import consultation
-from wfdash.engines.consultation import AuthorCodeFailed
+from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
 from wfdash.queries.workflows.published import PublishedReader
 from wfdash.worker import consultations
@@ -279,8 +281,41 @@ def test_only_what_is_registered_can_be_asked_for(strict_elsewhere, caplog) -> N
         forged = question(entry, **facts)
         assert reply_next("w1", [entry])
         forged.refresh_from_db()
-        assert forged.reply["failure"] in {"ValueError", "ValidationError"}
-    assert caplog.text.count("Could not answer a server") == 5
+        assert forged.reply["unread"]
+    assert caplog.text.count("A server of another release") == 5
+
+
+def test_a_worker_of_another_release_is_named_where_a_schema_cannot_stand_in(
+    strict_elsewhere, start_replies, otto, web, monkeypatch
+) -> None:
+    start_replies(*strict_elsewhere)
+    monkeypatch.setattr(reply, "perform", lambda *_: WorkerReply(unread=True))
+    assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
+    monkeypatch.setattr(reply, "perform", lambda *_: NewerReply(later=1))
+    described, given = strict_elsewhere[0].description, consultation.GivenMessage(message={})
+    with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
+        WorkerConsult()("strict", described.version, "edit", given, required=True)
+
+
+class NewerReply(WorkerReply):
+    later: int
+
+
+def test_a_question_that_is_withdrawn_at_this_moment_keeps_no_other_from_a_reply(strict_elsewhere, monkeypatch) -> None:
+    (entry,) = strict_elsewhere
+    minute = timedelta(minutes=1)
+    withdrawn, other = question(entry, created=timezone.now() - minute), question(entry)
+
+    @contextmanager
+    def and_withdraw() -> Iterator[None]:
+        with write():
+            yield
+        Consultation.objects.filter(pk=withdrawn.pk).delete()
+
+    monkeypatch.setattr(reply, "write", and_withdraw)
+    assert reply_next("w1", [entry])
+    other.refresh_from_db()
+    assert other.reply["result"] == {"amount": 4, "note": "none"}
 
 
 def test_an_exception_of_author_code_is_logged_by_the_worker(strict_elsewhere, start_replies, otto, caplog) -> None:
@@ -337,6 +372,15 @@ def test_questions_of_servers_that_ended_are_removed(strict_elsewhere) -> None:
     question(entry, created=timezone.now() - timedelta(minutes=2))
     fresh = question(entry)
     assert (forget_unread(10), Consultation.objects.get().pk) == (1, fresh.pk)
+
+
+def test_the_age_of_a_question_is_by_the_databases_clock(monkeypatch) -> None:
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now - timedelta(minutes=5))
+    asked: list[Any] = []
+    monkeypatch.setattr(ask, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
+    WorkerConsult()._exchange("strict", "1", "check_input", {}, 0.0)
+    assert asked[0] >= now - timedelta(seconds=1)
 
 
 def test_nothing_is_asked_within_a_transaction(strict_elsewhere, otto, monkeypatch) -> None:
