@@ -105,7 +105,7 @@ class Server(DaphneServer):
         self._looks += 1
         if self._looks % 2 == 0:
             for protocol in list(self.connections):
-                protocol.check_timeouts()
+                _check_timeouts(protocol)
         super().application_checker()  # type: ignore[no-untyped-call]
 
     def timeout_checker(self) -> None:
@@ -156,6 +156,14 @@ class Server(DaphneServer):
             and not (took > GOODBYE_SECONDS and _is_at(WebSocketProtocol.STATE_CLOSING, protocol))
             for protocol, details in self.connections.items()
         )
+
+
+def _check_timeouts(protocol: Any) -> None:
+    """Look for a connection's timeouts; one that cannot be looked at must not end the looks after all others."""
+    try:
+        protocol.check_timeouts()
+    except Exception:
+        log.exception("Could not look for the timeouts of a connection")
 
 
 def _is_at(state: int, protocol: Any) -> bool:

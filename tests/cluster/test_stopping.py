@@ -140,6 +140,10 @@ def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> 
         def check_timeouts(self) -> None:
             self.looks += 1
 
+    class Broken:
+        def check_timeouts(self) -> None:
+            raise OSError
+
     timers: list[Callable[[], None]] = []
     monkeypatch.setattr(server.reactor, "callLater", lambda seconds, call: timers.append(call))
     serving, protocol = server.Server(application=None, endpoints=["tcp:port=0"]), Protocol()
@@ -147,7 +151,7 @@ def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> 
     serving.application_checker()
     serving.timeout_checker()
     assert timers == []
-    for one in (protocol, Protocol()):
+    for one in (Broken(), protocol):
         serving.protocol_connected(one)
     assert timers == [serving.application_checker]
     for _ in range(4):
