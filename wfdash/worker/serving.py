@@ -92,11 +92,6 @@ class Serving:
         self._elsewhere = [pair for one in loaded for pair in (one or {}).items()]
         self._seen.update(dict.fromkeys(self._elsewhere, now))
 
-    @property
-    def has_others(self) -> bool:
-        """Whether there were other workers at the last look."""
-        return bool(self._others)
-
     def ended(self) -> list[str]:
         """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
         return [name for name in self._others if is_gone(name)]
@@ -104,6 +99,11 @@ class Serving:
     def may_others_live(self) -> bool:
         """Return whether any of them may live: of some it is certain that they have ended."""
         return len(self.ended()) < len(self._others)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there were other workers at the last look, also such as may have ended."""
+        return bool(self._others)
 
     def forget(self, worker: str) -> None:
         """Do not return that worker again."""

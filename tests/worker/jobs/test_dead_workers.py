@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from datetime import timedelta
@@ -10,9 +11,11 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.claims import holder
 from checkpoints.claims.holder import is_gone, process_name, start_time
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
 from wfdash import actions
+from wfdash.worker.jobs import dead_workers
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 from wfdash.worker.serving import Serving
 
@@ -44,6 +47,27 @@ def test_only_workers_that_have_certainly_ended_are_found() -> None:
     for ended in ([within_a_server], []):
         serving.hear(ended, [])
         assert not serving.may_others_live(), "so their runs need no rest"
+
+
+async def test_others_are_looked_at_each_second_until_there_are_known_to_be_none(monkeypatch) -> None:
+    serving, stopping, pauses = Serving("me"), asyncio.Event(), list[float]()
+    found: list[list[str]] = [["elsewhere:1:0123456789ab-5:abcdef"], []]
+
+    async def waited(stopping: asyncio.Event, seconds: float) -> None:
+        pauses.append(seconds)
+        if found:
+            serving.hear(found.pop(0), [])
+        else:
+            stopping.set()
+
+    monkeypatch.setattr(dead_workers, "waited", waited)
+    await dead_workers.end_dead_until(stopping, Unused(), serving)
+    assert pauses == [1.0, 1.0, 5.0]
+
+
+class Unused(DatabaseStorage):
+    async def expire_claims(self, *, worker_prefix: str) -> None:
+        raise AssertionError("no worker has ended")
 
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:

@@ -36,8 +36,9 @@ async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serv
                 loop.works()
             except Exception as error:
                 loop.failed(error)
-            # Until the next heartbeat nothing is known of others where there were none.
-            await waited(stopping, LOOK_SECONDS if serving.has_others else HEARTBEAT_SECONDS)
+            # Where a look has found no others, the next one comes with a heartbeat.
+            alone = serving.looked and not serving.has_others
+            await waited(stopping, HEARTBEAT_SECONDS if alone else LOOK_SECONDS)
     finally:
         await thread.aclose(wait=False)
 
