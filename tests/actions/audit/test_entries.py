@@ -146,6 +146,20 @@ def test_what_was_rolled_back_is_not_what_the_chain_continues(person) -> None:
 
 
 @pytest.mark.django_db
+def test_an_entry_of_another_process_with_the_number_of_one_rolled_back_is_continued(person) -> None:
+    otto = person("otto", "operator")
+    with suppress(RuntimeError), transaction.atomic():
+        entries.record(otto, "undone")
+        raise RuntimeError
+    ours = dict(chain_end._known)
+    chain_end._known.clear()
+    entries.record(otto, "of another process")
+    chain_end._known.update(ours)
+    entries.record(otto, "ours")
+    assert entries.check_chain() == (2, [])
+
+
+@pytest.mark.django_db
 def test_with_another_key_the_remembered_end_is_looked_at_again(person, settings) -> None:
     otto = person("otto", "operator")
     entries.record(otto, "first")

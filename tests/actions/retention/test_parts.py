@@ -13,6 +13,7 @@ from checkpoints.database.storage import write
 from checkpoints.limits import problem_of
 from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
 from checkpoints.models.removal import REMOVED
+from checkpoints.records import Status
 from tests.actions.checkpoints.test_restore import commit, history
 from wfdash import actions, queries
 from wfdash.actions.hooks import feed
@@ -21,6 +22,7 @@ from wfdash.actions.retention.archive import read_archive
 from wfdash.actions.retention.runs import BatchSize, RunRemover
 from wfdash.errors import NotFound
 from wfdash.live.database import read_heads
+from wfdash.queries.statistics.gauges import count_by_status, count_statuses
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,6 +58,17 @@ def left(run: Run) -> int:
 
 def remover() -> RunRemover:
     return RunRemover(BatchSize(rows=FEW_ROWS))
+
+
+@pytest.mark.parametrize("scope", ["*", "expense"])
+def test_what_is_left_of_an_open_run_is_in_no_count_of_states(scope, person, run, history) -> None:
+    otto = person("otto", "operator", workflow=scope)
+    Run.objects.filter(pk=run.pk).update(phase="waiting")
+    assert count_statuses(otto) == {Status.WAITING: 1}
+    with write():
+        removal.begin_removal("default", run.pk)
+    assert Run.remains.get(pk=run.pk).phase == "waiting"
+    assert (count_statuses(otto), count_by_status(otto)) == ({}, {})
 
 
 def remove_all() -> None:

@@ -152,6 +152,22 @@ def test_while_older_code_counts_too_the_figures_are_right(now, rnd, monkeypatch
 
 
 @pytest.mark.django_db
+def test_roll_ups_that_lack_something_are_not_read(now, rnd, monkeypatch):
+    count(sums(rnd, now, 80))
+    metrics_store.tidy(now)
+    before = looks(now)
+    while TallyMark.objects.filter(pk=3, at__lt=now - timedelta(days=10)).count() == 0:
+        assert rollups.make_next(now)
+    assert looks(now) == before
+    make_all(now)
+    count_by_older_code(sums(rnd, now, 20, days=2), monkeypatch)
+    found = looks(now)
+    assert found != before
+    TallyRollup.objects.all().delete()
+    assert looks(now) == found
+
+
+@pytest.mark.django_db
 def test_a_day_that_is_merged_while_its_roll_ups_are_made_counts_once(now, rnd):
     count(sums(rnd, now, 150, days=9))
     while TallyMark.objects.filter(pk=3, at__lt=now - timedelta(days=4.6)).count() == 0:
