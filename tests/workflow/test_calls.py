@@ -318,6 +318,22 @@ async def test_whatever_a_step_raises_fails_the_run_visibly():
     assert failed(await wf.run(None)) == "Odd: strange"
 
 
+@pytest.mark.parametrize("way", ["a plain step", "a plain function that is called"])
+async def test_a_plain_function_that_raises_stop_iteration_fails_the_run_as_a_coroutine_does(way: str):
+    wf = Workflow("ended")
+
+    def first() -> int:
+        return next(iter(()))
+
+    async def call(ctx: Context) -> int:
+        return await ctx.call(first)
+
+    wf.step(start=True)(first if way == "a plain step" else call)
+    outcome = await asyncio.wait_for(wf.run(None), 30)
+    assert failed(outcome) == "RuntimeError: plain function raised StopIteration"
+    assert "next(iter(()))" in outcome.error.traceback
+
+
 async def test_a_task_left_behind_cannot_write_into_a_later_attempt():
     wf, left, went = Workflow("left"), [], asyncio.Event()
 

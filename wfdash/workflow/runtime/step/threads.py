@@ -32,7 +32,10 @@ def still_running(run: str) -> int:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Run a plain function in a thread, in a copy of the caller's context."""
+    """Run a plain function in a thread, in a copy of the caller's context.
+
+    A ``StopIteration`` of it is a ``RuntimeError`` with that cause, as it is of a coroutine.
+    """
     context, run = contextvars.copy_context(), _run.get()
     with _lock:
         _running[run] += 1
@@ -43,6 +46,14 @@ async def in_thread(function: Callable[[], T]) -> T:
             if not _running[run]:
                 del _running[run]
 
-    future = THREADS.submit(context.run, function)
+    future = THREADS.submit(context.run, _ended_visibly, function)
     future.add_done_callback(end)
     return await asyncio.wrap_future(future)
+
+
+def _ended_visibly(function: Callable[[], T]) -> T:
+    try:
+        return function()
+    except StopIteration as error:
+        # No future of asyncio can hold one: what awaits it would wait without end.
+        raise RuntimeError("plain function raised StopIteration") from error
