@@ -374,3 +374,42 @@ async def test_a_claim_lost_while_listening_ends_the_drive():
 
     with pytest.raises(ClaimLost):
         await wf.run(None, storage=LosingRecorder())
+
+
+class AnsweredWhenLost(ListRecorder):
+    """Loses its claim before the third step begins, in the moment in which an answer is found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.listens, self.lost = 0, asyncio.Event(), asyncio.Event()
+
+    async def confirm(self) -> None:
+        self.begun += 1
+        if self.begun == 3:
+            self.lost.set()
+            await asyncio.sleep(0)
+            raise ClaimLost
+
+    async def answers(self) -> Any:
+        self.listens.set()
+        await self.lost.wait()
+        return {}
+
+
+async def test_a_claim_lost_in_the_moment_of_an_answer_ends_the_drive():
+    wf, recorder = Workflow("lost"), AnsweredWhenLost()
+
+    @wf.step(start=True)
+    async def ask(ctx: Context) -> None:
+        await ctx.ask("?")
+
+    @wf.step(start=True)
+    async def listen() -> None:
+        await recorder.listens.wait()
+
+    @wf.step(after=listen)
+    async def last() -> None:
+        raise AssertionError("it does not begin")
+
+    with pytest.raises(ClaimLost):
+        await asyncio.wait_for(wf.run(None, storage=recorder), 5)

@@ -265,8 +265,9 @@ class Drive:
         if task.cancelled():
             return
         self._listener = None
-        self._broken = task.exception()
-        if self._broken is not None:
+        # Only an error is noted: a claim that was lost before stays lost, whatever is heard of answers.
+        if (error := task.exception()) is not None:
+            self._broken = self._broken or error
             self._wakeup.set()
             return
         self.post(ticks.AnswersArrived(at=self.now(), answers=task.result()))
