@@ -71,29 +71,35 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as a release would: from the source archive, by what its ``pyproject.toml`` asks for."""
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment in which nothing is installed."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as a release would: from the source archive, beside nothing but what that asks for."""
     folder = tmp_path_factory.mktemp("wheel")
-    # Into an environment of its own pip would install the backend again.
+    # For an environment of its own pip would install the backend again.
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    command = [sys.executable, "-m", "pip", "--python", str(empty), "wheel", *options, str(sdist)]
     env = os.environ | {"PYTHONPATH": str(sdist.parent / "backend")}
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(sdist)], env=env, check=True, timeout=240)
+    subprocess.run(command, env=env, check=True, timeout=240)
     return next(folder.glob("wfdash-*.whl"))
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel into an empty environment that sees what it depends on; returns its Python."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
-    python = folder / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+def installed(wheel: Path, empty: Path) -> Path:
+    """Install the wheel into an environment that sees what it depends on; returns its Python."""
+    command = [sys.executable, "-m", "pip", "--python", str(empty), "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*command, str(wheel)], check=True, timeout=120)
-    packages = next((folder / "lib").glob("python*/site-packages"))
+    packages = next((empty.parents[1] / "lib").glob("python*/site-packages"))
     # As lines of a path file they are only places to import from: what makes this checkout importable is not read.
     others = [path for path in (*site.getsitepackages(), *sys.path) if path.endswith("site-packages")]
     (packages / "others.pth").write_text("\n".join(dict.fromkeys(others)))
-    return python
+    return empty
 
 
 def run(python: Path, *words: str, cwd: Path, code: int = 0) -> str:
