@@ -10,7 +10,6 @@ import asyncio
 import importlib
 import json
 import multiprocessing
-import os
 import sys
 import threading
 import time
@@ -89,6 +88,7 @@ def right_value(request: Any, ledger: str) -> Any:
 @contextmanager
 def working(name: str = "play") -> Iterator[None]:
     """Drive runs in a thread in the meantime; claims that dead workers left behind are ended first."""
+    from checkpoints.claims.holder import process_name
     from checkpoints.database.storage import DatabaseStorage
     from wfdash.worker.worker import Worker
 
@@ -98,7 +98,7 @@ def working(name: str = "play") -> Iterator[None]:
     async def serve() -> None:
         storage = DatabaseStorage()
         await storage.expire_claims(worker_prefix="")
-        worker = Worker(storage, name=f"{name}:{os.getpid()}")
+        worker = Worker(storage, name=f"{name}:{process_name()}")
         loops.append((asyncio.get_running_loop(), worker))
         ready.set()
         try:

@@ -167,7 +167,9 @@ def test_an_error_whose_text_cannot_be_made_is_logged_once_and_ends_no_loop(capl
         def __str__(self) -> str:
             raise RuntimeError("no text")
 
-    loop = FailingLoop(logging.getLogger("wfdash.test_outages"), "Could not do it; retrying")
+    log = logging.getLogger("wfdash.test_outages")
+    loop = FailingLoop(log, "Could not do it; retrying")
     for _ in range(2):
         loop.failed(Mute())
-    assert [record.getMessage() for record in caplog.records] == ["Could not do it; retrying"]
+    said = [record.getMessage() for record in caplog.records if record.name == log.name]
+    assert said == ["Could not do it; retrying"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import connection
 
+from checkpoints.models import AuditEntry
 from checkpoints.models.user_model import User
 from tests import people
 from tests.api.document.calls import Call, calls, things
@@ -23,7 +24,11 @@ REFERENCES = "'run_id', 'request_id', 'id', 'parent', 'family', 'hash', 'key', '
 
 
 def fill() -> tuple[dict[str, str], dict[str, Call]]:
-    """Store them; returns the address of each page, and a call of each operation of the API."""
+    """Store them; returns the address of each page, and a call of each operation of the API.
+
+    The audit of what other tests left in the database makes room: entries are numbered from one.
+    """
+    AuditEntry.objects.all().delete()
     everybody = people.make_people()
     fill_growth(RUNS)
     run = make_drawn_run(everybody["otto"])
