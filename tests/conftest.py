@@ -20,7 +20,7 @@ import hypothesis
 import pytest
 from django.core.management import call_command
 from django.core.management.commands import flush
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from pytest_django.plugin import blocking_manager_key
 
 from tests.keys import AUDIT_KEY
@@ -139,6 +139,19 @@ def django_settings(uri: str) -> dict[str, Any]:
 def postgres_alias(postgres_server: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
     """Give the name of a migrated PostgreSQL database."""
     yield from migrated("postgres", postgres_server, django_db_blocker)
+
+
+@pytest.fixture(params=["sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)])
+def in_database(request: Any, django_db_blocker: Any) -> Iterator[ThreadPoolExecutor]:
+    """A thread whose default database is one of both: connections are made by thread, from the settings."""
+    alias, before = request.getfixturevalue(request.param), connections.settings[DEFAULT_DB_ALIAS]
+    connections.settings[DEFAULT_DB_ALIAS] = connections.settings[alias]
+    try:
+        with django_db_blocker.unblock(), ThreadPoolExecutor(1) as thread:
+            yield thread
+            thread.submit(lambda: connections[DEFAULT_DB_ALIAS].close()).result()
+    finally:
+        connections.settings[DEFAULT_DB_ALIAS] = before
 
 
 @pytest.fixture(scope="session")

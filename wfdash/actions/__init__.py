@@ -25,7 +25,7 @@ from wfdash.actions.requests.collaboration import (
 )
 from wfdash.actions.requests.comments import ask_back, comment_on, reply_to_ask
 from wfdash.actions.requests.deadlines import extend_deadline
-from wfdash.actions.requests.marks import marks_of
+from wfdash.actions.requests.marks import marks_for
 from wfdash.actions.runs.bulk import MOST as MOST_AT_ONCE
 from wfdash.actions.runs.bulk import (
     UNEXPECTED,
@@ -87,7 +87,7 @@ __all__ = [
     "fork_run",
     "label_checkpoint",
     "leave_request",
-    "marks_of",
+    "marks_for",
     "migrate_run",
     "override_run",
     "pause_run",

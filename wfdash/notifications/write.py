@@ -19,7 +19,7 @@ from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
 from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
-from wfdash.notifications.listeners import Listeners, hears, listeners_of
+from wfdash.notifications.listeners import Listeners, hears, listeners_of, read_with
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.push_keys import is_installed
 
@@ -40,7 +40,7 @@ def notify(
     """
     given = dict(facts or {})
     people = [user for user in users if user.get_username() != given.get("by")]
-    rows = _rows(kind, request.workflow, people, once, run=request.run_id)
+    rows = _rows(kind, request.workflow, people, once, run=request.run_id, request=request)
     payload = {**facts_of_request(request), **given} if rows else {}
     for row in rows:
         row.request, row.payload = request, payload
@@ -77,9 +77,13 @@ def reachable(user: User, channel: str) -> bool:
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
 
 
-def _rows(kind: str, workflow: str, users: Iterable[User], once: str, *, run: str) -> list[Notice]:
+def _rows(
+    kind: str, workflow: str, users: Iterable[User], once: str, *, run: str, request: HumanRequest | None = None
+) -> list[Notice]:
     people, named = {user.pk: user for user in users if user.is_active}, NAMED_FOR_WEBHOOKS.get(kind, kind)
-    found = listeners_of(people, workflow, run, webhooks=named not in FED)
+    webhooks = named not in FED
+    known = read_with(request, people, webhooks=webhooks) if request is not None else None
+    found = known if known is not None else listeners_of(people, workflow, run, webhooks=webhooks)
     rows = [*_to_people(kind, people, found)]
     rows += [notice_to(hook.pk, named, found.now) for hook in found.webhooks if hears(hook, named, workflow, run)]
     for row in rows:

@@ -13,7 +13,7 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.account.tokens import create_token
 
-MOST_STATEMENTS = {"at once": 12, "undoable": 9}
+MOST_STATEMENTS = {"at once": 11, "undoable": 9}
 """Of an answer that one person notices: from the session to the audit, transactions not counted."""
 
 

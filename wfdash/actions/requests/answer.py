@@ -27,7 +27,7 @@ from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.answer_lock import lock_for_answer
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer, mark_settling
-from wfdash.actions.requests.marks import has, marks_of
+from wfdash.actions.requests.marks import has, marks_for
 from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
@@ -85,7 +85,7 @@ def answer_request(
     context = AnswerContext(
         via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
     )
-    found = found or find_request(viewer, request_id, marks_of)
+    found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)

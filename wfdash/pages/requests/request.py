@@ -42,7 +42,7 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     posted = request.method == "POST"
-    found = queries.request(viewer, request_id, actions.marks_of if posted else None)
+    found = queries.request(viewer, request_id, actions.marks_for(undo=True) if posted else None)
     override = "override" in request.GET
     if posted:
         return _answer(request, viewer, found, override)
