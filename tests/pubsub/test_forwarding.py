@@ -36,6 +36,7 @@ def heard() -> Iterator[list[tuple]]:
 def publish_everything() -> None:
     pubsub.runs_due.publish("r1")
     pubsub.backlog_found.publish()
+    pubsub.lead_ended.publish("c0de")
     pubsub.runs_changed.publish("r1", 4)
     pubsub.inbox_changed.publish("expense")
     pubsub.requests_changed.publish("expense", "people", "q1")

@@ -12,6 +12,7 @@ from wfdash.pubsub.topics import backlog_found as backlog_found
 from wfdash.pubsub.topics import consultations_due as consultations_due
 from wfdash.pubsub.topics import consultations_ended as consultations_ended
 from wfdash.pubsub.topics import inbox_changed as inbox_changed
+from wfdash.pubsub.topics import lead_ended as lead_ended
 from wfdash.pubsub.topics import notifications_changed as notifications_changed
 from wfdash.pubsub.topics import requests_changed as requests_changed
 from wfdash.pubsub.topics import rights_changed as rights_changed

@@ -25,6 +25,7 @@ NUMBER = 17
 FIELDS: Mapping[str, tuple[type, ...]] = {
     "due": (str,),
     "backlog": (),
+    "lead": (str,),
     "run": (str, int),
     "text": (str, str, str, bool),
     "ended": (str, str),

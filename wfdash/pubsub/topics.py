@@ -60,6 +60,9 @@ runs_due: Topic[[str]] = Topic("due")
 backlog_found: Topic[[]] = Topic("backlog")
 """``publish()``: a worker found more runs than it claims at once, so others that rest should look now, too."""
 
+lead_ended: Topic[[str]] = Topic("lead")
+"""``publish(code)``: of the workers that have loaded this none leads any more, so another should ask for it now."""
+
 runs_changed: Topic[[str, int]] = Topic("run")
 """``publish(run_id, seq)``: the run's events reach at least ``seq``."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -11,7 +13,7 @@ from django.db import connection, connections
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Leader
-from wfdash import catalog
+from wfdash import catalog, pubsub
 from wfdash.worker.jobs import election
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.election import LEAD_SECONDS, RENEW_SECONDS, Election, give_up_lead, take_lead
@@ -69,6 +71,72 @@ def test_one_that_ends_leaves_the_lead_to_the_next_that_asks(cluster) -> None:
     assert take_lead("two", leads=False) > 0
     give_up_lead("one")
     assert take_lead("two", leads=False) == 0
+
+
+@pytest.mark.postgres
+def test_one_that_is_stopped_is_followed_at_once_and_only_by_one_with_its_code(cluster, code, monkeypatch) -> None:
+    asked: list[str] = []
+    ask = take_lead
+
+    def count(worker: str, *, leads: bool) -> float:
+        asked.append(worker)
+        return ask(worker, leads=leads)
+
+    monkeypatch.setattr(election, "take_lead", count)
+    first, others = Election("one", lead_nothing), [Election(name, lead_nothing) for name in ("two", "three")]
+
+    async def hand_over() -> float:
+        ends = [asyncio.Event() for _ in range(3)]
+        one = asyncio.create_task(first.run_until(ends[0]))
+        await reached(lambda: first.leads)
+        rest = [asyncio.create_task(other.run_until(end)) for other, end in zip(others, ends[1:], strict=True)]
+        await reached(lambda: len(asked) == 3)
+        pubsub.lead_ended.publish("of other code")
+        began = time.monotonic()
+        ends[0].set()
+        await reached(lambda: any(other.leads for other in others))
+        took = time.monotonic() - began
+        await reached(lambda: len(asked) == 5)
+        for end in ends:
+            end.set()
+        await asyncio.gather(one, *rest)
+        return took
+
+    assert asyncio.run(hand_over()) < LEAD_SECONDS / 2
+    assert sorted(asked[:3]) == ["one", "three", "two"], "one question each at the start"
+    assert sorted(asked[3:5]) == ["three", "two"], "and one each when the lead has ended"
+
+
+@pytest.mark.postgres
+def test_a_lead_that_a_look_finds_gone_is_asked_for_at_once_where_no_signal_arrives(cluster) -> None:
+    take_lead("one", leads=False)
+    follower = Election("two", lead_nothing)
+
+    async def follow() -> None:
+        stopping = asyncio.Event()
+        task = asyncio.create_task(follower.run_until(stopping))
+        async with DatabaseStorage(cluster) as storage:
+            await storage.look(beside=follower.side_statements())
+            await asyncio.to_thread(age_elsewhere, cluster, LEAD_SECONDS)
+            await storage.look(beside=follower.side_statements())
+        await reached(lambda: follower.leads)
+        stopping.set()
+        await task
+
+    began = time.monotonic()
+    asyncio.run(follow())
+    assert time.monotonic() - began < LEAD_SECONDS / 2
+
+
+def age_elsewhere(alias: str, seconds: float) -> None:
+    age(alias, seconds)
+    connections[alias].close()
+
+
+async def reached(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 @pytest.mark.postgres

@@ -1,4 +1,4 @@
-"""Ends the claims of workers on this machine that were killed: their runs need not wait until those expire.
+"""Ends the claims of workers on this machine that were killed, and their lead: neither need be waited for.
 
 A worker of which that is not certain (on another machine, in another container) counts as alive. Which workers there
 are is read with each heartbeat: the database is not asked each second.
@@ -14,6 +14,7 @@ from checkpoints.database.storage import DatabaseStorage
 from wfdash.installation.stopping import waited
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.jobs.election import give_up_lead
 from wfdash.worker.jobs.heartbeat import HEARTBEAT_SECONDS, stop_heartbeat
 from wfdash.worker.serving import Serving
 
@@ -44,6 +45,7 @@ async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serv
 
 
 def forget_dead(worker: str) -> None:
-    """Remove the heartbeat of a worker whose claims have been ended."""
+    """Remove the heartbeat of a worker whose claims have been ended, and let another lead if it did."""
     log.warning("Worker %s has ended without a word; its runs continue in others", worker)
+    give_up_lead(worker)
     stop_heartbeat(worker)

@@ -1,8 +1,9 @@
 """Of the workers that have loaded the same workflows one leads: it alone looks for what is due, on behalf of all.
 
 Two that lead for a moment do no harm: whatever is due is done once, by a conditional update. So a worker that was
-frozen needs no fence, and one that is killed is followed by another within ``LEAD_SECONDS``. What needs an author's
-code is done by a worker that has it, because those with other code have a leader of their own.
+frozen needs no fence, and one that is killed is followed by another within ``LEAD_SECONDS``. One that is stopped says
+so: another leads within half a second. What needs an author's code is done by a worker that has it, because those with
+other code have a leader of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from checkpoints.database.alias import connection
 from checkpoints.models import Leader
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
-from wfdash import catalog
+from wfdash import catalog, pubsub
+from wfdash.hints import subscribe
 from wfdash.installation.stopping import waited
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
@@ -32,7 +34,7 @@ LEAD_SECONDS = 4.5
 """How long a worker leads without renewing that: a renewal is heard of by each idle look of the others."""
 RENEW_SECONDS = 1.5
 APART = 0.1, 0.3
-"""Seconds after which the others ask for a lead that has ended, between these two."""
+"""Seconds after which the others ask for a lead that has ended, between these two: not all at the same moment."""
 FAILED = "Could not find out which worker looks for what is due; retrying each 1.5 s"
 SOON = 0.05
 TABLE = Leader._meta.db_table
@@ -46,7 +48,7 @@ LEAD = f"""
 """  # noqa: S608
 """A lease that a power failure loses is taken again, so it does not wait for the disk."""
 ANOTHER = f"SELECT extract(epoch FROM until - clock_timestamp()) FROM {TABLE} WHERE code = %s AND worker <> %s"  # noqa: S608
-GIVE_UP = f"DELETE FROM {TABLE} WHERE worker = %s"  # noqa: S608
+GIVE_UP = f"DELETE FROM {TABLE} WHERE worker = %s RETURNING code"  # noqa: S608
 FORGET = f"DELETE FROM {TABLE} WHERE until < clock_timestamp() - interval '1 day'"  # noqa: S608
 Serve = Callable[[asyncio.Event, DbThread], Awaitable[None]]
 
@@ -54,7 +56,8 @@ Serve = Callable[[asyncio.Event, DbThread], Awaitable[None]]
 class Election:
     """Whether this worker leads: ``serve(halt, thread)`` runs while it does, and ``halt`` is set when another may.
 
-    One that follows learns with its looks for runs how long another leads. Only when that may be over it asks.
+    One that follows learns with its looks for runs how long another leads, and by a signal that it leads no more. Only
+    when that may be over it asks.
     """
 
     def __init__(self, worker: str, serve: Serve) -> None:
@@ -63,6 +66,8 @@ class Election:
         self._alone = connection().vendor == "sqlite"
         self._others_until = 0.0
         """When the lease of another may end, by ``time.monotonic()``."""
+        self._vacant = asyncio.Event()
+        """Set when it is known to have ended."""
 
     @property
     def leads(self) -> bool:
@@ -78,6 +83,7 @@ class Election:
     async def run_until(self, stopping: asyncio.Event) -> None:
         """Lead whenever no other worker does, until stopped."""
         thread, loop = DbThread("wfdash-sweeps"), FailingLoop(log, FAILED)
+        leave = subscribe(self._hear_end, pubsub.lead_ended)
         try:
             while not stopping.is_set():
                 try:
@@ -88,23 +94,45 @@ class Election:
                     # Until the database is there again, what a leader does fails as well, or does no harm.
                     loop.failed(error)
                 wait = self._others_until - time.monotonic()
-                # Not all others at the same moment; before it the next look, as a rule, has heard of a renewal.
-                await waited(stopping, wait + random.uniform(*APART) if wait > 0 else RENEW_SECONDS)  # noqa: S311
+                # The next look, as a rule, has heard of a renewal before.
+                await self._rest(stopping, wait + _apart() if wait > 0 else RENEW_SECONDS)
             await self._leading.set(False, thread)
             with contextlib.suppress(Exception):
                 await thread.repeat(partial(give_up_lead, self._worker))
         finally:
+            leave()
             await self._leading.cancel()
             await thread.aclose(wait=False)
 
+    async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
+        """Return after so many seconds, a moment after another leads no more, or when this worker stops."""
+        calls = [asyncio.create_task(event.wait()) for event in (stopping, self._vacant)]
+        try:
+            await asyncio.wait(calls, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for call in calls:
+                call.cancel()
+        if self._vacant.is_set():
+            await waited(stopping, _apart())
+
     async def _ask(self, thread: DbThread) -> None:
+        self._vacant.clear()
         wait = await thread.repeat(partial(take_lead, self._worker, leads=self.leads))
-        self._others_until = time.monotonic() + wait
+        # What was heard in the meantime is newer than the answer.
+        self._others_until = time.monotonic() + (0.0 if self._vacant.is_set() else wait)
         await self._leading.set(not wait, thread)
 
     def _hear(self, rows: Rows) -> None:
         if not self.leads:
-            self._others_until = time.monotonic() + _seconds_in(rows)
+            left = _seconds_in(rows)
+            self._others_until = time.monotonic() + left
+            if left <= 0:
+                self._vacant.set()
+
+    def _hear_end(self, code: str) -> None:
+        if not self.leads and code == code_here():
+            self._others_until = time.monotonic()
+            self._vacant.set()
 
 
 def take_lead(worker: str, *, leads: bool) -> float:
@@ -127,10 +155,14 @@ def take_lead(worker: str, *, leads: bool) -> float:
 
 
 def give_up_lead(worker: str) -> None:
-    """Let another worker lead as soon as it asks."""
-    if connection().vendor != "sqlite":
-        with connection().cursor() as cursor:
-            cursor.execute(GIVE_UP, [worker])
+    """Let another worker lead instead of this one, if it does, and let the others know."""
+    if connection().vendor == "sqlite":
+        return
+    with connection().cursor() as cursor:
+        cursor.execute(GIVE_UP, [worker])
+        led = cursor.fetchall()
+    for (code,) in led:
+        pubsub.lead_ended.publish(code)
 
 
 def code_here() -> str:
@@ -152,6 +184,10 @@ def _seconds_of_another(code: str, worker: str) -> float:
 def _seconds_in(rows: Rows) -> float:
     """Return the seconds that ``ANOTHER`` found."""
     return max((float(left) for (left,) in rows), default=0.0)
+
+
+def _apart() -> float:
+    return random.uniform(*APART)  # noqa: S311 (not all at the same moment)
 
 
 class _Leading:
