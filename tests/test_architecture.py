@@ -30,7 +30,7 @@ NOUNS = {
     "hooks",
 }
 SHARED = {
-    "wfdash/actions": {"common.py", "idempotency.py", "rate_limit.py", "retention", "sweep_backoff.py"},
+    "wfdash/actions": {"common.py", "idempotency.py", "pacing.py", "rate_limit.py", "retention", "sweep_backoff.py"},
     "wfdash/api": {
         "auth.py",
         "bodies.py",

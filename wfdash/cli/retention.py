@@ -47,7 +47,8 @@ def _show(viewer: Any, options: argparse.Namespace) -> None:
 
 
 def _remove(viewer: Any, options: argparse.Namespace) -> None:
-    from wfdash.actions.retention.runs import RunRemover, rest_after
+    from wfdash.actions.pacing import rest_after
+    from wfdash.actions.retention.runs import RunRemover
     from wfdash.errors import WrongState
     from wfdash.retention.keeping import current_rules
 
@@ -56,7 +57,7 @@ def _remove(viewer: Any, options: argparse.Namespace) -> None:
     remover, runs, rows = RunRemover(), 0, 0
     while not (batch := remover.remove_next()).last:
         runs, rows = runs + len(batch.runs), rows + batch.rows
-        time.sleep(rest_after(batch))
+        time.sleep(rest_after(batch.seconds))
     print(f"Removed {runs:,} runs, {rows:,} rows")
 
 

@@ -159,13 +159,14 @@ def weigh(connection: Any, path: Path) -> str:
 
 def remove_all(report: Report) -> None:
     """Remove every old run as a worker does, and note the figures."""
-    from wfdash.actions.retention.runs import RunRemover, rest_after
+    from wfdash.actions.pacing import rest_after
+    from wfdash.actions.retention.runs import RunRemover
 
     old, began, runs, rows, longest = RunRemover(), time.perf_counter(), 0, 0, list[float]()
     while not (batch := old.remove_next()).last:
         runs, rows = runs + len(batch.runs), rows + batch.rows
         longest.append(batch.seconds)
-        time.sleep(rest_after(batch))
+        time.sleep(rest_after(batch.seconds))
     took = time.perf_counter() - began
     report.note("runs, rows removed", f"{runs:,}, {rows:,}")
     report.note("a second", f"{runs / took:,.0f} runs, {rows / took:,.0f} rows, in {took:,.0f} s")

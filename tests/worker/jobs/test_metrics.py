@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ from wfdash.domain.histograms import (
     up_to,
     value_of,
 )
+from wfdash.worker.jobs import metrics
 
 THEN = datetime(2026, 1, 5, 9, 20, tzinfo=UTC)
 HOUR = THEN.replace(minute=0)
@@ -282,3 +284,14 @@ def test_days_that_are_over_are_put_together_and_old_ones_forgotten(alias: str) 
     assert sum(row.total for row in rows) == pytest.approx(0.4)
     assert tidy(THEN + KEPT + timedelta(days=10), alias) == 2
     assert counted(alias, Measure.STEP, ALL_TIME) == {("expense", "read", ""): 4}
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_making_roll_ups_leaves_most_of_the_time_to_others(monkeypatch, more):
+    def make(now: datetime) -> bool:
+        time.sleep(0.01)
+        return more
+
+    monkeypatch.setattr(metrics, "database_now", lambda: THEN)
+    monkeypatch.setattr(metrics.rollups, "make_next", make)
+    assert 0.03 <= metrics.roll_up() <= 0.9 if more else metrics.roll_up() == math.inf

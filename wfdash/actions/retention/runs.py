@@ -46,9 +46,6 @@ log = logging.getLogger(__name__)
 
 CANDIDATES = 500
 """Runs picked by one query."""
-REST = 3.0
-"""Times as long as a batch took, the next one waits."""
-LEAST_REST, LONGEST_REST = 0.02, 0.9
 ROWS_BESIDE = 12
 """Rows that a run has beside its events and checkpoints, about."""
 COUNTED = {"events": "Event", "checkpoints": "Checkpoint", "requests": "HumanRequest"}
@@ -136,11 +133,6 @@ class RunRemover:
         count = max(1, bisect_right(total, self._size.rows))
         found, self._picked = self._picked[:count], self._picked[count:]
         return found
-
-
-def rest_after(batch: RemovedBatch) -> float:
-    """Return the seconds for others to write before the next batch: most of the time is theirs."""
-    return min(max(batch.seconds * REST, LEAST_REST), LONGEST_REST)
 
 
 def pick(rules: KeepRules, after: Ending | None = None, limit: int = CANDIDATES) -> list[OldRun]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import HighWaterMark
+from wfdash.actions.pacing import rest_after
 from wfdash.actions.statistics import metrics_store, rollups
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,8 @@ class Counting:
 
 def roll_up() -> float:
     """Make roll-ups of an hour's figures where they lack some; returns the seconds until it is to be called again."""
-    return BREATH if rollups.make_next(database_now()) else math.inf
+    began = time.perf_counter()
+    return rest_after(time.perf_counter() - began) if rollups.make_next(database_now()) else math.inf
 
 
 def tidy() -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from wfdash.actions.retention.runs import RunRemover, rest_after
+from wfdash.actions.pacing import rest_after
+from wfdash.actions.retention.runs import RunRemover
 
 LOOK_SECONDS = 60.0
 """How often old runs are looked for once there were none."""
@@ -19,4 +20,4 @@ class RunRemoval:
     def remove_next(self) -> float:
         """Remove a batch; returns the seconds until the next one, without end once nothing is left."""
         batch = self._remover.remove_next()
-        return math.inf if batch.last else rest_after(batch)
+        return math.inf if batch.last else rest_after(batch.seconds)
