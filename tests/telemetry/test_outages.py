@@ -99,6 +99,21 @@ def test_other_errors_are_logged_during_an_outage_and_all_after_it(
         assert words in out.getvalue()
 
 
+def test_the_errors_of_a_group_of_tasks_are_the_outage_s_if_each_is(
+    log: logging.Logger, out: io.StringIO, database: Database
+) -> None:
+    away, group = OperationalError("the server closed the connection"), "unhandled errors in a TaskGroup"
+    fail(log, "a live socket broke", ExceptionGroup(group, [ExceptionGroup(group, [away]), away]))
+    fail(log, "another socket broke", ExceptionGroup(group, [away, KeyError("x")]))
+    first, second, *_ = out.getvalue().splitlines()
+    assert first.startswith(
+        "WARNING wfdash.telemetry.outages The database is unavailable: OperationalError: the server"
+    )
+    assert first.endswith("First: a live socket broke")
+    assert second == "ERROR wfdash.test_outages another socket broke"
+    database.away = False
+
+
 def test_a_database_that_answers_and_refuses_to_write_is_one_outage(
     log: logging.Logger, out: io.StringIO, database: Database, outage: DatabaseOutage
 ) -> None:

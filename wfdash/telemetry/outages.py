@@ -66,9 +66,14 @@ class DatabaseOutage:
         return BEGUN
 
     def covers(self, error: BaseException | None) -> bool:
-        """Return whether an error is the database's, or may come of an outage that has begun: a connection hangs."""
+        """Return whether an error is the database's, or may come of an outage that has begun: a connection hangs.
+
+        Of a group, whether each of its errors is.
+        """
         if error is None:
             return False
+        if isinstance(error, BaseExceptionGroup):
+            return all(map(self.covers, error.exceptions))
         return is_outage(error) or (not self.over.is_set() and isinstance(error, TimeoutError | ConnectionError))
 
     def note_request(self) -> None:
@@ -129,6 +134,8 @@ class FoldOutages(logging.Filter):
             return True
         error = error_of(record)
         if error is not None and self._outage.covers(error):
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
             if not (words := self._outage.note(_reason(error))):
                 return False
             text = str(error).strip().partition("\n")[0]
