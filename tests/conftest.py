@@ -24,24 +24,31 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from pytest_django.plugin import blocking_manager_key
 
 from tests.keys import AUDIT_KEY
-from tests.nursery import share_nursery
-from tests.workers.grouping import GroupScheduling, arrange, postgres_of, tell_groups
-from tests.workers.rewriting import rewrite_share
+from tests.nursery import Nursery
+from tests.workers.forking import SHARED
+from tests.workers.grouping import arrange, postgres_of
+from tests.workers.rewriting import rewrite_beside
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 
 ROOT = Path(__file__).resolve().parents[1]
 LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""
+MANY = 20
+"""Arguments of a run that will surely start processes."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
 hypothesis.settings.load_profile("wfdash")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Share with other workers what each would do first."""
-    rewrite_share(session.config)
-    if session.config.getoption("numprocesses", None):
-        share_nursery()
+    """Begin what workers share, while this process collects the tests."""
+    config = session.config
+    if not config.getoption("workers"):
+        return
+    config.stash[SHARED] = nursery = Nursery()
+    if len(config.args) > MANY or config.args_source is config.ArgsSource.TESTPATHS:
+        nursery.tend()
+        rewrite_beside(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,17 +65,6 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Tell the groups before xdist hears that this worker knows its tests."""
-    tell_groups(session.config, session.items)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
-    """Give each group of tests to one worker, where xdist would give each file to one."""
-    return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -176,12 +172,12 @@ def sqlite_alias(
 
 
 @pytest.fixture(scope="session")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """Give a folder for what is made once: for all workers, and for both passes of CI."""
     if "SHARED_BY_PASSES" in os.environ:
         return Path(os.environ["SHARED_BY_PASSES"])
     folder = tmp_path_factory.getbasetemp()
-    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return folder.parent if hasattr(pytestconfig, "workerinput") else folder
 
 
 @pytest.fixture(scope="session")

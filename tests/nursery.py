@@ -24,8 +24,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from threading import Thread
+from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO, Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,7 +106,12 @@ def start(
     given = [file.fileno() if file else place for place, file in enumerate((stdin, stdout, stderr))]
     told, status = os.pipe()
     order = json.dumps({"command": command, "env": env, "cwd": str(cwd)})
-    socket.send_fds(nursery(), [order.encode()], [*given, status])
+    try:
+        socket.send_fds(nursery(), [order.encode()], [*given, status])
+    except ConnectionError:
+        # That nursery has died; its place may have been taken.
+        nursery.cache_clear()
+        socket.send_fds(nursery(), [order.encode()], [*given, status])
     os.close(status)
     return Child(os.fdopen(told))
 
@@ -125,51 +129,50 @@ def run(command: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess
 def nursery() -> socket.socket:
     """Return the socket that takes orders: of the nursery that processes share, or of one of this process's own."""
     if SHARED not in os.environ:
-        begin(opened_door())
+        Nursery().tend()
     ours = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.connect(os.environ[SHARED])
-    atexit.register(ours.close)
     return ours
 
 
-def share_nursery() -> None:
-    """Let the processes that this one starts share a nursery, which begins with the first order and ends with this."""
-    door = opened_door()
+class Nursery:
+    """A nursery for this process and those that it starts, as the address in their environment says.
 
-    def wait() -> None:
-        select.select([door], [], [])
-        begin(door)
+    It begins when ``tend`` is called, and ends with this process. ``watched`` can be read when that is to be called:
+    at the first order, or because it has died.
+    """
 
-    Thread(target=wait, daemon=True).start()
+    def __init__(self) -> None:
+        # An address has at most 107 bytes.
+        folder = TemporaryDirectory(prefix="nursery-", dir=None if len(gettempdir()) < 80 else "/tmp")
+        atexit.register(folder.cleanup)
+        self.watched = self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._door.bind(f"{folder.name}/orders")
+        self._door.listen()
+        os.environ[SHARED] = f"{folder.name}/orders"
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.end)
 
+    def tend(self) -> None:
+        """Begin it, again if it has died."""
+        self.end()
+        # Its standard input, which ends with this process; and this one hears if it ends.
+        self.watched, theirs = socket.socketpair()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
+        command = [sys.executable, "-m", "tests.nursery", str(self._door.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(command, env=kept, cwd=ROOT, pass_fds=[self._door.fileno()], stdin=theirs)
 
-def opened_door() -> socket.socket:
-    """Return a socket that waits for those who give orders; its address is in the environment."""
-    folder = TemporaryDirectory(prefix="nursery-")
-    atexit.register(folder.cleanup)
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    door.bind(f"{folder.name}/orders")
-    door.listen()
-    os.environ[SHARED] = f"{folder.name}/orders"
-    return door
-
-
-def begin(door: socket.socket) -> None:
-    """Start a nursery behind a door. Its standard input ends with this process, and so does it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
-    command = [sys.executable, "-m", "tests.nursery", str(door.fileno())]
-    with door:
-        process = subprocess.Popen(command, env=kept, cwd=ROOT, pass_fds=[door.fileno()], stdin=subprocess.PIPE)
-
-    def end() -> None:
-        assert process.stdin is not None
-        process.stdin.close()
+    def end(self) -> None:
+        """End it, if it lives."""
+        if self._process is None:
+            return
+        self.watched.close()
         try:
-            process.wait(STOP_SECONDS)
+            self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-
-    atexit.register(end)
+            self._process.kill()
+            self._process.wait()
 
 
 def serve(door: socket.socket) -> None:

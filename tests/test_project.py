@@ -10,16 +10,11 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import Mock
-from uuid import uuid4
 
 import pytest
 from packaging.requirements import Requirement
 
 import wfdash
-from tests.workers.grouping import GroupScheduling, tell_groups
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("checkpoints", "wfdash")
@@ -220,21 +215,3 @@ def test_the_audit_of_dependencies_never_takes_missing_data_for_good_news(
     done = subprocess.run([sys.executable, ROOT / ".ci/audit"], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == status, done.stderr
     assert words in done.stdout
-
-
-def test_tests_that_share_a_server_are_run_by_one_worker() -> None:
-    shared = {"a.py::one": ["shared_demo"], "b.py::one": [], "c.py::one": ["shared_demo"], "b.py::two": []}
-    items: Any = [
-        SimpleNamespace(nodeid=name, name=name, fixturenames=used, get_closest_marker=lambda mark: None)
-        for name, used in shared.items()
-    ]
-    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"] * 2, option=SimpleNamespace(loadscopereorder=False))
-    run, ran, scheduling = uuid4().hex, ([], []), GroupScheduling(config)  # type: ignore[var-annotated]
-    for number, given in enumerate(ran):
-        known = {"workerid": f"gw{number}", "testrunuid": run}
-        worker = Mock(workerinput=known, shutting_down=False, send_runtest_some=given.extend)
-        tell_groups(worker, items)
-        scheduling.add_node(worker)
-        scheduling.add_node_collection(worker, list(shared))
-    scheduling.schedule()
-    assert ran == ([0, 2], [1, 3])

@@ -2,49 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-from typing import Any
-
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 SERVERS = ("shared_demo", "shared_gate")
 """Servers that several files look at."""
-
-
-class GroupScheduling(LoadScopeScheduling):
-    """Gives each group of tests to one worker, and the groups in the order of the tests.
-
-    The marks for groups that xdist has are not enough: it writes them into the ids of tests, which pytest takes no more
-    since 9.2, and looks for them before a ``conftest.py`` may add any.
-    """
-
-    _groups: dict[str, str] = {}
-
-    def schedule(self) -> None:
-        """Begin once every worker knows its tests, or go on with a worker that came later."""
-        if not self._groups:
-            run = self.nodes[0].workerinput["testrunuid"]
-            self._groups = json.loads(groups_file(run).read_text())
-            groups_file(run).unlink()
-        super().schedule()
-
-    def _split_scope(self, nodeid: str) -> str:
-        return self._groups[nodeid]
-
-
-def groups_file(run: str) -> Path:
-    """Return the file by which the first worker of a run tells xdist's scheduler the groups."""
-    return Path(tempfile.gettempdir()) / f"wfdash-groups-{run}.json"
-
-
-def tell_groups(config: Any, items: list[pytest.Item]) -> None:
-    """Write down the group of every test, if this is the first of several workers."""
-    worker = getattr(config, "workerinput", {})
-    if worker.get("workerid") == "gw0":
-        groups_file(worker["testrunuid"]).write_text(json.dumps({item.nodeid: group_of(item) for item in items}))
 
 
 def arrange(items: list[pytest.Item]) -> None:

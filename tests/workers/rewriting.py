@@ -1,11 +1,8 @@
-"""Rewriting of asserts, shared by workers that begin together in a fresh checkout.
-
-All of them collect every file in the same order, so each would find that no other has compiled the next one yet: eight
-seconds of a processor per worker. Instead each compiles its share beforehand, and reads the rest.
-"""
+"""Rewriting of asserts in a fresh checkout, by two processes: it takes as long as collecting all tests does later."""
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from pathlib import Path
 
@@ -13,23 +10,29 @@ import pytest
 from _pytest.assertion import rewrite
 
 
-def rewrite_share(config: pytest.Config) -> None:
-    """Compile this worker's share of the files, where several workers are to run all of them."""
-    worker = getattr(config, "workerinput", None)
-    if worker is None or sys.dont_write_bytecode or config.args_source is not config.ArgsSource.TESTPATHS:
+def rewrite_beside(config: pytest.Config) -> None:
+    """Begin a process that compiles the files of tests from the last one on, until it meets this one, which imports."""
+    if sys.dont_write_bytecode:
         return
-    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    multiprocessing.get_context("fork").Process(target=rewrite_backwards, args=(config,), daemon=True).start()
+
+
+def rewrite_backwards(config: pytest.Config) -> None:
+    """Compile the files of tests from the last to the first, until one has been compiled already."""
     folders = [config.rootpath / name for name in config.getini("testpaths")]
-    files = sorted(path for folder in folders for path in folder.rglob("test_*.py"))
-    for path in files[number::count]:
-        compile_one(config, path)
+    files = (path for folder in folders for path in folder.rglob("test_*.py"))
+    for path in sorted(files, reverse=True):
+        if not compile_one(config, path):
+            break
 
 
-def compile_one(config: pytest.Config, path: Path) -> None:
-    """Compile a file as pytest would when it imports it, unless that has been done."""
+def compile_one(config: pytest.Config, path: Path) -> bool:
+    """Compile a file as pytest would when it imports it; False if that has been done."""
     folder = rewrite.get_cache_dir(path)
     compiled = folder / f"{path.stem}{rewrite.PYC_TAIL}"
-    if rewrite._read_pyc(path, compiled) is None:
-        folder.mkdir(exist_ok=True)
-        digest, code = rewrite._rewrite_test(path, config)
-        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, compiled)
+    if rewrite._read_pyc(path, compiled) is not None:
+        return False
+    folder.mkdir(exist_ok=True)
+    digest, code = rewrite._rewrite_test(path, config)
+    rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, compiled)
+    return True
