@@ -13,6 +13,7 @@ from checkpoints.models import Schedule
 from wfdash import actions, queries
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import if_match, with_etag
+from wfdash.api.params import Limit
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
 from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
@@ -21,9 +22,10 @@ router = Router()
 
 
 @router.get("/schedules", response=SchedulePage)
-def list_schedules(request: HttpRequest, q: str = "", workflow: str = "") -> Any:
+def list_schedules(request: HttpRequest, q: str = "", workflow: str = "", after: str = "", limit: Limit = 500) -> Any:
     """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
-    return {"items": [_schedule_out(row) for row in queries.schedules(viewer_of(request), workflow, q)]}
+    found = queries.schedules(viewer_of(request), workflow, q, cursor=after, limit=limit)
+    return {"items": [_schedule_out(row) for row in found.items], "next": found.next}
 
 
 @router.post("/schedules", response={201: ScheduleDetail})

@@ -35,6 +35,8 @@ FIELDS = (
 LONGEST = 200
 LATE = timedelta(minutes=1)
 ALL = 100
+KEPT = 1000
+"""Expressions of which it is kept that they are valid, and what they mean: lists read the same ones again and again."""
 NEVER = "Never runs: no such date in the next 50 years"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
 _GAP = timedelta(hours=26)
@@ -61,7 +63,7 @@ class Cron:
     @property
     def words(self) -> str:
         """Return the expression in English: ``At 09:00 on Monday through Friday``."""
-        return str(CronSim(self._fields, _NOON).explain())
+        return _explained(self._fields)
 
     def after(self, moment: datetime, count: int = 1) -> list[datetime]:
         """Return the next times after this one, in order, as UTC; fewer where the schedule ends."""
@@ -156,7 +158,7 @@ def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
 
 def parse(text: str, zone: str = "UTC") -> Cron:
     """Return an expression that will fire at least once more. ``BadCron`` says where it is wrong."""
-    if zone not in zones():
+    if zone not in known_zones():
         raise BadCron(f"Unknown time zone {zone[:64]!r}. Use a name such as Europe/Berlin, or UTC", "zone")
     fields = _spelled(text)
     if len(text) > LONGEST:
@@ -184,11 +186,17 @@ def known_zones() -> frozenset[str]:
     return frozenset(zones())
 
 
+@lru_cache(maxsize=KEPT)
+def _explained(fields: str) -> str:
+    return str(CronSim(fields, _NOON).explain())
+
+
 def _spelled(text: str) -> str:
     """Return the five fields of a name like ``@daily``, or the text itself."""
     return NAMES.get(text.strip().lower(), text)
 
 
+@lru_cache(maxsize=KEPT)
 def _check_fields(text: str, fields: str) -> None:
     parts = fields.split()
     if text.strip().startswith("@") and len(parts) == 1:

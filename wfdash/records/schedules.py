@@ -47,7 +47,7 @@ class ScheduleSummary(ApiRecord):
 
 
 class SchedulePage(ApiRecord):
-    """All schedules that were found; ``next`` is the cursor of the next page, empty at the end."""
+    """A page of schedules, the next to fire first; ``next`` is the cursor of the next page, empty at the end."""
 
     items: list[ScheduleSummary]
     next: str = ""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from tests.pages.markup import flat
 from tests.people import viewer
 from wfdash import actions, catalog, queries
 from wfdash.actions import SchedulePlan
+from wfdash.pages.schedules import listing
 
 NEW = "/schedules/new/?workflow=expense_batch"
 FORM = {
@@ -118,7 +120,35 @@ def test_schedules_are_filtered_as_every_list_is(made, text, found):
     plan = SchedulePlan(name="Other", cron="0 4 * * *", message=made.message)
     actions.create_schedule(viewer("otto"), "expense_batch", plan)
     actions.pause_schedule(viewer("otto"), made.pk)
-    assert [row.name for row in queries.schedules(viewer("otto"), text=text)] == found
+    assert [row.name for row in queries.schedules(viewer("otto"), text=text).items] == found
+
+
+def test_many_schedules_are_shown_in_pages_the_next_to_fire_first(made, as_, monkeypatch):
+    mine = viewer("otto")
+    for name, cron in (("Noon", "0 12 * * *"), ("Also noon", "0 12 * * *"), ("Withdrawn", "0 3 * * *")):
+        actions.create_schedule(mine, "expense_batch", SchedulePlan(name=name, cron=cron, message=made.message))
+    Schedule.objects.filter(name="Withdrawn").update(next_at=None)
+    whole = [row.name for row in queries.schedules(mine).items]
+    read, cursor = [], ""
+    for _ in whole:
+        page = queries.schedules(mine, cursor=cursor, limit=1)
+        read, cursor = [*read, *(row.name for row in page.items)], page.next
+    assert read == whole
+    assert cursor == ""
+    assert whole.index("Also noon") + 1 == whole.index("Noon")
+    assert whole[-1] == "Withdrawn"
+
+    monkeypatch.setattr(listing, "SHOWN", 3)
+    first = as_("otto").get("/schedules/").content.decode()
+    assert "Withdrawn</a>" not in first
+    older = html.unescape(re.search(r'href="(/schedules/\?after=[^"]+)"', first)[1])
+    second = as_("otto").get(older).content.decode()
+    assert "Withdrawn</a>" in second
+    assert "Noon</a>" not in second
+    listed = as_("otto").get("/api/v1/schedules?limit=3").json()
+    following = as_("otto").get("/api/v1/schedules", {"after": listed["next"]}).json()
+    assert [row["name"] for row in (*listed["items"], *following["items"])] == whole
+    assert following["next"] == ""
 
 
 def test_the_empty_list_says_what_to_do(as_):

@@ -192,9 +192,9 @@ def test_schedules_of_one_moment_are_listed_once(writer, everybody):
             updated=hour,
         )
     writer.stamp(Schedule, "next_at")
-    rows = [row.id for row in queries.schedules(people.viewer("otto"))]
+    rows = [row.id for row in queries.schedules(people.viewer("otto")).items]
     once_each(rows, Schedule.objects.values_list("pk", flat=True))
-    assert rows == [row.id for row in queries.schedules(people.viewer("otto"))]
+    assert rows == [row.id for row in queries.schedules(people.viewer("otto")).items]
 
 
 @pytest.mark.parametrize("model", [HumanRequest, Run, Event])

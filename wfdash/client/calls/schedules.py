@@ -23,9 +23,15 @@ class ScheduleChanges(TypedDict, total=False):
 
 
 def schedules(filter: str = "", *, workflow: str = "") -> Script[list[ScheduleSummary]]:  # noqa: A002
-    """Return schedules, the next to fire first."""
-    found = yield from get("/schedules", q=filter, workflow=workflow)
-    return SchedulePage.model_validate(found).items
+    """Return all schedules that a filter finds, the next to fire first."""
+    found, after = list[ScheduleSummary](), ""
+    while True:
+        read = yield from get("/schedules", q=filter, workflow=workflow, after=after)
+        page = SchedulePage.model_validate(read)
+        found += page.items
+        if not page.next:
+            return found
+        after = page.next
 
 
 def schedule(schedule_id: str) -> Script[ScheduleDetail]:

@@ -21,13 +21,14 @@ from wfdash.errors import Invalid, WrongState
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import read_address
-from wfdash.pages.site.list_page import flaws_of, search_context
+from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.times import in_zone
 from wfdash.queries.schedules.qualifiers import FILTER
 from wfdash.rendering import render
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
+SHOWN = 50
 DONE_MESSAGES = {
     "pause": "Schedule paused. Its current runs continue.",
     "resume": "Schedule resumed. Runs start as you.",
@@ -47,7 +48,7 @@ class FiringTime:
 
 @page("GET")
 def schedules(request: HttpRequest) -> HttpResponse:
-    """Show every schedule this person may see, the next to fire first; ``q`` filters."""
+    """Show the schedules this person may see, the next to fire first; ``q`` filters."""
     viewer, place = viewer_of(request), read_address("schedules", request.GET)
     context = search_context(place, FILTER) | {
         "states": [(place.at(q=query).url(), label, place.q == query) for query, label in STATES],
@@ -55,10 +56,10 @@ def schedules(request: HttpRequest) -> HttpResponse:
         "key": new_key(),
     }
     try:
-        context["rows"] = queries.schedules(viewer, text=place.q)
+        found = queries.schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN)
     except Invalid as error:
-        context["flaws"] = flaws_of(error)
-    return render(request, "schedules/page.html", context)
+        return render(request, "schedules/page.html", context | {"flaws": flaws_of(error)})
+    return render(request, "schedules/page.html", context | pages_context(place, found) | {"rows": found.items})
 
 
 @page("GET", "POST")

@@ -119,7 +119,7 @@ def _page(
         "gates": gate_summary(queries.gates_of(viewer, row.name), SUMMARY_DAYS),
         "total": _count_text(total, more=total > COUNTED),
         "states": _states(row, queries.count_finished(viewer, row.name), many=total > COUNTED),
-        "schedules": queries.schedules(viewer, row.name),
+        "schedules": queries.schedules(viewer, row.name).items,
         "versions": queries.versions(viewer, row.name),
         "old_runs": queries.old_runs(viewer, row.name),
         "recent": [

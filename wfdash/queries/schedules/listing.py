@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, Min, OuterRef, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Case, Exists, F, Min, OuterRef, QuerySet, When
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from checkpoints.models import Claim, Run, RunFact, Schedule
@@ -20,9 +20,10 @@ from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of
 from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.schedules.qualifiers import filter_schedules
+from wfdash.queries.search.keyset import KeysetOrder, Page
 
-MOST = 500
-"""Schedules that a list shows."""
+ORDER = KeysetOrder(columns=("never", "place", "workflow", "name", "id"))
+"""The next to fire first, those that will not fire last, by when they were made."""
 FACT = "schedule"
 """The search attribute by which a run is found by its schedule."""
 
@@ -84,17 +85,24 @@ class ScheduleRow:
         return tuple(cron.after(timezone.now(), 5))
 
 
-def schedules(viewer: Viewer, workflow: str = "", text: str = "") -> list[ScheduleRow]:
-    """Return schedules, the next to fire first, at most ``MOST`` (two queries).
+def schedules(
+    viewer: Viewer, workflow: str = "", text: str = "", *, cursor: str = "", limit: int = 500
+) -> Page[ScheduleRow]:
+    """Return one page of schedules, the next to fire first (two queries).
 
     ``text`` filters; ``Invalid`` names each part of it that cannot be understood.
     """
     rows = Schedule.objects.filter(viewer.scope("see"), filter_schedules(viewer, text)).select_related("owner")
     rows = rows.filter(workflow=workflow.replace("\0", "")) if workflow else rows
-    found = list(rows.order_by("workflow", "name").defer("message")[:MOST])
+    never = Case(When(next_at__isnull=True, then=1), default=0)
+    rows = rows.annotate(never=never, place=Coalesce("next_at", "created"))
+    after = ORDER.place(cursor)
+    rows = rows.filter(ORDER.after(after)) if after else rows
+    found = list(rows.order_by(*ORDER.columns).defer("message")[: limit + 1])
+    more = ORDER.cursor(vars(found[limit - 1])) if len(found) > limit else ""
+    found = found[:limit]
     last = _runs_in(viewer, Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
-    shown = [_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found]
-    return sorted(shown, key=lambda row: (row.next_at is None, row.next_at or row.created))
+    return Page(items=tuple(_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found), next=more)
 
 
 def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from django.db.models import Q
 
 MOMENTS = frozenset({"created", "finished", "place"})
-NUMBERS = {"risk": 1000, "n": 2**63}
+NUMBERS = {"risk": 1000, "n": 2**63, "never": 2}
 """Columns of numbers, which are below these."""
 T = TypeVar("T")
 
