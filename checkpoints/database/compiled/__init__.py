@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkpoints.database.compiled.rows import Placeholder, RowStatement, compiled_rows
-from checkpoints.database.compiled.values import Statement, compiled, compiled_filter, statement_of
+from checkpoints.database.compiled.values import Statement, compiled, compiled_condition, compiled_filter, statement_of
 from checkpoints.database.compiled.writes import Update, UpdateStatement, compiled_update, insert, insert_if_free
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Update",
     "UpdateStatement",
     "compiled",
+    "compiled_condition",
     "compiled_filter",
     "compiled_rows",
     "compiled_update",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
 
-from django.core.exceptions import EmptyResultSet
+from django.core.exceptions import EmptyResultSet, FullResultSet
 from django.db.models import BooleanField, Model, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
@@ -77,6 +77,28 @@ def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[...
         return plain if len(query.alias_map) > 1 else Q(RawSQL(sql, tuple(params), BooleanField()))  # noqa: S611
 
     return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+
+def compiled_condition(model: type[Model]) -> Callable[[Callable[..., Q]], Callable[..., Statement]]:
+    """Decorate a function that returns a filter of a table so that it returns the filter as SQL, kept per arguments as
+    by ``compiled``: for statements in which something by the table's name has the columns that it asks.
+    """
+
+    def decorate(build: Callable[..., Q]) -> Callable[..., Statement]:
+        @lru_cache(maxsize=KEPT)
+        def kept(vendor: str, *key: Hashable) -> Statement:
+            query = model._default_manager.filter(build(*key)).query
+            try:
+                sql, params = query.get_compiler(alias()).compile(query.where)
+            except EmptyResultSet:
+                return Statement(sql="1 = 0")
+            except FullResultSet:
+                return Statement(sql="1 = 1")
+            return Statement(sql=sql, params=tuple(params))
+
+        return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+    return decorate
 
 
 def statement_of(query: QuerySet[Any, Any]) -> Statement:

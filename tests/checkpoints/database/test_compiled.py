@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 
-from checkpoints.database.compiled import compiled, compiled_filter, statement_of
+from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
 
 pytestmark = pytest.mark.django_db
 built: list[str] = []
@@ -51,6 +51,20 @@ def test_a_filter_kept_as_sql_finds_what_the_filter_finds_beside_other_condition
     assert [group.name for group in Group.objects.filter(begins("le"), pk__gt=0).exclude(name="lending")] == ["legal"]
     assert Group.objects.filter(begins("le") | Q(name="finance")).count() == 3
     assert not Group.objects.filter(compiled_filter(Group, lambda: Q(pk__in=[]))()).exists()
+
+
+def test_a_condition_is_asked_of_rows_that_carry_the_name_of_its_table() -> None:
+    Group.objects.bulk_create(Group(name=name) for name in ("finance", "legal", "lending"))
+    rows = statement_of(Group.objects.order_by().values("id", "name"))
+
+    def count(condition: Statement) -> int:
+        sql = f"SELECT id FROM ({rows.sql}) AS auth_group WHERE {condition.sql}"
+        return Statement(sql=sql, params=(*rows.params, *condition.params)).count()
+
+    begins = compiled_condition(Group)(lambda prefix: Q(name__startswith=prefix))
+    assert (count(begins("le")), count(begins("fin"))) == (2, 1)
+    assert count(compiled_condition(Group)(lambda: Q(pk__in=[]))()) == 0
+    assert count(compiled_condition(Group)(lambda: ~Q(pk__in=[]))()) == 3
 
 
 def test_a_filter_that_joins_tables_stays_as_it_is() -> None:

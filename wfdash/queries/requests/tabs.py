@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Case, Q, QuerySet, When
 
-from checkpoints.database.compiled import compiled, compiled_filter, statement_of
+from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Reply
 from wfdash.access.viewer import Viewer
 from wfdash.queries.requests import audience
@@ -83,20 +83,35 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
         flags, answered = statement_of(_flags(viewer, wanted)), statement_of(_answered(viewer, wanted))
     else:
         flags, answered = _all_flags(viewer), _all_answered(viewer)
-    sums = {tab: (*names, "fits", *(() if tab == "asked" else ("seen",))) for tab, names in TAB_FLAGS.items()}
-    sums["waiting"] = (*TAB_FLAGS["mine"], "seen")
-    found = flags.select(", ".join(f"SUM({' * '.join(names)})" for names in sums.values())) or ()
+    sums = {tab: ("fits", *(() if tab == "asked" else ("seen",)), *names) for tab, names in TAB_FLAGS.items()}
+    sums["mine"], sums["waiting"] = ("fits", "seen", "own"), ("seen", "own")
+    columns = ", ".join(f"SUM({' * '.join(names)})" for names in sums.values())
+    found = _with_own(flags, _not_voted(viewer)).select(columns) or ()
     counts = dict.fromkeys(sums, 0) | {name: int(number or 0) for name, number in zip(sums, found, strict=False)}
     return {tab: answered.count() if tab == "answered" else counts[tab] for tab in TABS}, counts["waiting"]
 
 
+def _with_own(flags: Statement, unspoken: Statement) -> Statement:
+    """Return the flags with ``own``: whether the request is of the tab ``mine``, by all conditions of that tab.
+
+    The last is asked of those only that fulfil the others. It takes a look at the replies, which for all open requests
+    would be most of the time.
+    """
+    if not flags.sql:
+        return flags
+    others = " * ".join(name for name in TAB_FLAGS["mine"] if name != "unspoken")
+    own = f"CASE WHEN {others} = 1 AND {unspoken.sql} THEN 1 ELSE 0 END AS own"
+    rows = f'SELECT *, {own} FROM ({flags.sql}) AS "{HumanRequest._meta.db_table}" LIMIT {MAX_OPEN}'  # noqa: S608
+    return Statement(sql=rows, params=(*unspoken.params, *flags.params))
+
+
 def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
-    """Return the flags of each open request that counts for some tab."""
+    """Return the id of each open request that counts for some tab, and its flags but for ``unspoken``."""
     flags = {"seen": viewer.scope("see"), "fits": wanted}
-    flags |= {name: say(viewer) for name, say in FLAGS.items()}
+    flags |= {name: say(viewer) for name, say in FLAGS.items() if name != "unspoken"}
     cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
     visible = viewer.scope("see") | audience.awaiting_reply_of(viewer)
-    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list(*cases)
+    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list("id", *cases)
     # A query within a query: its limit keeps it one.
     return rows[:MAX_OPEN]
 
@@ -106,3 +121,8 @@ def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
 
 
 _all_flags, _all_answered = compiled(_flags), compiled(_answered)
+
+
+@compiled_condition(HumanRequest)
+def _not_voted(viewer: Viewer) -> Q:
+    return FLAGS["unspoken"](viewer)
