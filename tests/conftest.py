@@ -10,9 +10,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -140,12 +142,25 @@ def postgres_alias(postgres_server: dict[str, Any], django_db_blocker: Any) -> I
 @pytest.fixture(params=["sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)])
 def in_database(request: Any, django_db_blocker: Any) -> Iterator[ThreadPoolExecutor]:
     """A thread whose default database is one of both: connections are made by thread, from the settings."""
-    alias, before = request.getfixturevalue(request.param), connections.settings[DEFAULT_DB_ALIAS]
+    with django_db_blocker.unblock(), threads_of(request.getfixturevalue(request.param), 1) as thread:
+        yield thread
+
+
+@contextmanager
+def threads_of(alias: str, count: int) -> Iterator[ThreadPoolExecutor]:
+    """Give so many threads whose default database is this one."""
+    before = connections.settings[DEFAULT_DB_ALIAS]
     connections.settings[DEFAULT_DB_ALIAS] = connections.settings[alias]
+    together = Barrier(count)
+
+    def close() -> None:
+        together.wait()
+        connections[DEFAULT_DB_ALIAS].close()
+
     try:
-        with django_db_blocker.unblock(), ThreadPoolExecutor(1) as thread:
-            yield thread
-            thread.submit(lambda: connections[DEFAULT_DB_ALIAS].close()).result()
+        with ThreadPoolExecutor(count) as threads:
+            yield threads
+            wait([threads.submit(close) for _ in range(count)])
     finally:
         connections.settings[DEFAULT_DB_ALIAS] = before
 

@@ -1,17 +1,30 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from checkpoints import ids
 from checkpoints.models import Grant, HumanRequest, Run
 from tests import people
+from tests.actions.lock_order import LockOrder, watched_locks
 from wfdash.access.viewer import Viewer, viewer_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def locks() -> Iterator[LockOrder]:
+    """Each action locks rows in the one order, so that no two wait for each other."""
+    if connection.vendor != "sqlite":  # Its statements say what they lock, and are not watched.
+        yield LockOrder()
+        return
+    with watched_locks() as order:
+        yield order
+    assert not order.broken, "\n".join(order.broken)
 
 
 @pytest.fixture

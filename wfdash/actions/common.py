@@ -46,6 +46,15 @@ def lock_run(run: Run) -> Run:
     return found
 
 
+def lock_rows(rows: QuerySet[Run]) -> None:
+    """Lock these runs until the transaction ends, in the order of their ids, where the database locks rows.
+
+    What a transaction writes of a run, or makes refer to a row of it, comes after this: the lock order of every writer.
+    """
+    if connection().features.has_select_for_update:
+        list(rows.order_by("pk").select_for_update(of=("self",)).values_list("pk"))
+
+
 def find_checkpoint(run: Run, checkpoint_id: str) -> Checkpoint:
     """Return a checkpoint of this run. ``NotFound``, also for a checkpoint of another run."""
     chosen = Checkpoint.objects.filter(run=run, pk=checkpoint_id).first()
@@ -86,16 +95,18 @@ def requests_for(viewer: Viewer, marks: Marks) -> QuerySet[HumanRequest]:
 
 
 def lock_request(request: HumanRequest) -> HumanRequest:
-    """Return the request as stored now, its run's row locked first: the lock order of every writer.
+    """Return the request as stored now, its run's row locked first: the lock order of every writer. ``NotFound``.
 
     Where a transaction locks the whole database (SQLite), a row read inside it is current already.
     """
     if not connection().features.has_select_for_update:
         return request
-    run = Run.objects.select_for_update(of=("self",)).select_related("created_by").get(pk=request.run_id)
-    request = HumanRequest.objects.get(pk=request.pk)
-    request.run = run
-    return request
+    run = Run.objects.select_for_update(of=("self",)).select_related("created_by").filter(pk=request.run_id).first()
+    now = HumanRequest.objects.filter(pk=request.pk).first()
+    if run is None or now is None:
+        raise NotFound("Request not found")  # It was removed with its run since.
+    now.run = run
+    return now
 
 
 def lock_as_found(run: Run, *, wake: bool) -> bool:

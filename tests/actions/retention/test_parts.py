@@ -16,6 +16,7 @@ from checkpoints.models.removal import REMOVED
 from checkpoints.records import Status
 from tests.actions.checkpoints.test_restore import commit, history
 from wfdash import actions, queries
+from wfdash.actions.common import lock_rows
 from wfdash.actions.hooks import feed
 from wfdash.actions.retention import runs as retention
 from wfdash.actions.retention.archive import read_archive
@@ -66,6 +67,7 @@ def test_what_is_left_of_an_open_run_is_in_no_count_of_states(scope, person, run
     Run.objects.filter(pk=run.pk).update(phase="waiting")
     assert count_statuses(otto) == {Status.WAITING: 1}
     with write():
+        lock_rows(Run.objects.filter(pk=run.pk))
         removal.begin_removal("default", run.pk)
     assert Run.remains.get(pk=run.pk).phase == "waiting"
     assert (count_statuses(otto), count_by_status(otto)) == ({}, {})
@@ -156,6 +158,7 @@ def test_webhooks_hear_nothing_of_what_is_left(old):
     Event.objects.create(run=old, seq=old.seq + 1, kind="run.completed", data={}, at=timezone.now())
     assert len(feed._events(0, 10**9)) == 1
     with write():
+        lock_rows(Run.objects.filter(pk=old.pk))
         removal.begin_removal("default", old.pk)
     assert feed._events(0, 10**9) == []
 

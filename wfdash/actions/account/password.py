@@ -41,7 +41,7 @@ def set_password(
     _check_strength(new, user)
     check_identity(user, current, code)
     with write(), acting(viewer, ""):
-        user = User.objects.select_for_update().get(pk=user.pk)
+        user = User.objects.select_for_update(no_key=True).get(pk=user.pk)
         user.set_password(new)
         user.save(update_fields=["password"])
         revoke_links(user)

@@ -139,7 +139,7 @@ def label_checkpoint(
     if text is not None and (problem := problem_of("label", text)):
         raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
     with write(), idempotent(viewer, key, "label", [run_id, checkpoint_id, text]) as call:
-        run = find_run(viewer, run_id, right="operate")
+        run = lock_run(find_run(viewer, run_id, right="operate"))
         chosen = find_checkpoint(run, checkpoint_id)
         if call.previous_result is not None or chosen.label == text:
             return chosen

@@ -62,9 +62,10 @@ def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
     with write():
         if TallyMark.objects.filter(pk=MARK, event=mark).update(event=last, at=timezone.now()) != 1:
             return 0  # Another worker was faster.
-        Notice.objects.bulk_create(notices)
         if ended:
             Webhook.objects.filter(run__in=ended).update(active=False)
+        # After the webhooks, as who deletes a run deletes those first: notices keep the requests they refer to.
+        Notice.objects.bulk_create(notices)
     return last - mark
 
 

@@ -62,7 +62,7 @@ def find_other(viewer: Viewer, name: str) -> User:
 
 def lock_person(name: str) -> User:
     """Return a person, their row locked until the transaction ends. ``NotFound``."""
-    user = User.objects.select_for_update().filter(has_name(findable(name))).first()
+    user = User.objects.select_for_update(no_key=True).filter(has_name(findable(name))).first()
     if user is None:
         raise NotFound("Person not found")
     return user
@@ -72,7 +72,7 @@ def lock_group(viewer: Viewer, name: str) -> Group:
     """Return a group, its row locked. ``NotFound``; ``NotAllowed`` if it has Django permissions and the viewer is no
     superuser: who joins such a group gets them.
     """
-    group = Group.objects.select_for_update().filter(name=findable(name)).first()
+    group = Group.objects.select_for_update(no_key=True).filter(name=findable(name)).first()
     if group is None:
         raise NotFound("Group not found")
     if not viewer.user.is_superuser and group.permissions.exists():

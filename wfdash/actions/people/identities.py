@@ -65,7 +65,7 @@ def connect_identity(viewer: Viewer, provider: Provider, identity: ProviderIdent
             return
         if row is not None:
             raise WrongState(f"You are connected with another account here: {row.user.get_username()}")
-        user = User.objects.select_for_update().get(pk=viewer.user.pk)
+        user = User.objects.select_for_update(no_key=True).get(pk=viewer.user.pk)
         _refuse_second(user, provider)
         _connect(user, identity, provider, by=viewer)
         _follow_groups(user, provider, identity)
@@ -110,7 +110,7 @@ def _sign_in_at(provider: Provider, identity: ProviderIdentity) -> User:
         user = _matching(provider, identity) if row is None else row.user
         if user is None:
             user = _create(provider, identity)
-        user = User.objects.select_for_update().get(pk=user.pk)
+        user = User.objects.select_for_update(no_key=True).get(pk=user.pk)
         if not user.is_active or is_service(user):
             raise NotAllowed(DEACTIVATED.format(name=user.get_username()), cause="deactivated")
         if row is None:

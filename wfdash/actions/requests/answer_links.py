@@ -19,12 +19,13 @@ from django.utils import timezone
 
 from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
-from checkpoints.models import AuditEntry, HumanRequest, Reply, UsedLink
+from checkpoints.models import AuditEntry, HumanRequest, Reply, Run, UsedLink
 from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.audit import entries
+from wfdash.actions.common import lock_rows
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.domain.fingerprint import fingerprint
@@ -104,6 +105,7 @@ def answer_by_link(
     with write(), idempotent(link.viewer, key, "answer by link", [link.nonce, value, verdict]) as call:
         if call.previous_result is not None:
             return Reply.objects.select_related("by").get(pk=call.previous_result["reply"])
+        _lock(link)
         _use(link)
         reply = answer_request(
             link.viewer, link.request, value, verdict=verdict, seen=link.seen, undo=True, via="link", page=page
@@ -117,6 +119,7 @@ def undo_by_link(token: str, *, signed_in: User | None = None) -> None:
     link = read_link(token)
     _refuse_stranger(link, signed_in, "undo")
     with write():
+        _lock(link)
         if UsedLink.objects.filter(nonce=link.nonce, user_id=link.viewer.user.pk).delete()[0] != 1:
             raise WrongState("Nothing was submitted through this link")
         if not Reply.objects.filter(
@@ -157,6 +160,11 @@ def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
             request = HumanRequest.objects.get(pk=link.request)
             facts = {"link_of": link.viewer.name, "wanted": wanted}
             entries.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
+
+
+def _lock(link: AnswerLink) -> None:
+    """Lock the run before that the link was used is written, which refers to its request."""
+    lock_rows(Run.objects.filter(requests=link.request))
 
 
 def _use(link: AnswerLink) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from checkpoints.database.alias import connection
 from checkpoints.models import HumanRequest, Run
 from wfdash.access.viewer import Viewer
-from wfdash.actions.common import find_request, lock_as_found, refuse_beyond
+from wfdash.actions.common import find_request, lock_as_found, lock_rows, refuse_beyond
 from wfdash.actions.requests.marks import are_known, has, marks_of
 from wfdash.questions.policy import Policy
 
@@ -20,8 +19,7 @@ def lock_for_answer(viewer: Viewer, found: HumanRequest, *, at_once: bool) -> Hu
         refuse_beyond(viewer, found)
         if lock_as_found(found.run, wake=at_once):
             return found
-    if connection().features.has_select_for_update:
-        list(Run.objects.select_for_update().filter(pk=found.run_id).order_by().values_list("pk"))
+    lock_rows(Run.objects.filter(pk=found.run_id))
     return find_request(viewer, found.pk, marks_of)
 
 

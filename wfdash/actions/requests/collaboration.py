@@ -73,7 +73,7 @@ def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None)
 def take_over(viewer: Viewer, request_id: str) -> None:
     """Take over the request from those who have it open, and notify them. They can still answer: a claim is soft."""
     with write():
-        request = find_request(viewer, request_id)
+        request = lock_request(find_request(viewer, request_id))
         refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
         rate_limit.charge(viewer, "take")
@@ -95,7 +95,7 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
     ``Invalid`` at ``to`` for a person who may not answer it; an operator may also name those it is not addressed to.
     """
     with write(), idempotent(viewer, key, "assign", [request_id, to]) as call:
-        request = find_request(viewer, request_id)
+        request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
             return request
         if request.assignee_id != viewer.user.pk:
@@ -110,7 +110,7 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
         entries.record_request(viewer, "assign", request, {"to": to or "", "from": _user_name(request.assignee)})
         request.assignee = target.user if target else None
         if request.stuck:
-            update_decidability(lock_request(request))
+            update_decidability(request)
     return request
 
 

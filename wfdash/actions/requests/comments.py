@@ -39,7 +39,7 @@ def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = 
     request.
     """
     with write(), idempotent(viewer, key, "comment", [request_id, text]) as call:
-        request = find_request(viewer, request_id)
+        request = lock_request(find_request(viewer, request_id))
         if call.previous_result is not None:
             return made_before(Comment, call.previous_result["comment"])
         refuse_unless_shown(viewer, request)

@@ -20,6 +20,7 @@ from checkpoints.models import Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Json
 from wfdash import catalog, pubsub
+from wfdash.actions.common import lock_rows
 from wfdash.actions.runs.announce import announce_failures
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain import search_attributes
@@ -104,6 +105,7 @@ def remove_content(chunk: int = 1000) -> int:
     rows, removed = RunFact.objects.filter(~Q(name__in=kept) | titled, pk__lte=newest).order_by("pk"), 0
     while found := list(rows.values_list("pk", "run", "name")[:chunk]):
         with write():
+            lock_rows(Run.objects.filter(pk__in={run for _, run, _ in found}))
             RunFact.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
             renamed = {run for _, run, name in found if name == search_attributes.TITLE}
             removed += RunFact.objects.filter(run__in=renamed, name=search_attributes.TITLE).delete()[0]

@@ -9,7 +9,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Run, RunFact
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
-from wfdash.actions.common import append_event, find_run, lock_run
+from wfdash.actions.common import append_event, find_run, lock_rows, lock_run
 from wfdash.actions.idempotency import idempotent
 from wfdash.domain import search_attributes
 from wfdash.errors import Invalid
@@ -37,6 +37,7 @@ def tag_runs(
     if len(run_ids) > MOST_RUNS:
         raise Invalid([{"loc": ["runs"], "msg": f"Tag at most {MOST_RUNS} runs at once"}])
     with write(), idempotent(viewer, key, "tag", [list(run_ids), list(more), list(less)]) as call:
+        lock_rows(Run.objects.filter(viewer.scope("see"), pk__in=run_ids))
         return [
             tag_run(viewer, run_id, more, less)
             if call.previous_result is None
