@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from checkpoints.database import installation_key
@@ -106,6 +108,28 @@ def test_another_secret_key_than_the_databases_is_found(alias: str, settings: An
     (found,) = database.secret_key()
     assert found.severity is Severity.PROBLEM
     assert found.remedy.startswith("Set WFDASH_SECRET_KEY")
+
+
+@pytest.mark.parametrize(
+    ("roles", "needed"),
+    [({}, 0), ({"web": 2}, 56), ({"web": 1, "worker": 2}, 90), ({"up": 1}, 57), ({"web": 2, "worker": 2}, 118)],
+)
+def test_of_all_processes_that_execute_one_needs_the_connections_of_who_leads(roles: Any, needed: int) -> None:
+    assert database.connections_needed(roles) == needed
+
+
+@pytest.mark.parametrize("alias", [POSTGRES], indirect=True)
+def test_more_processes_than_the_server_has_connections_for_are_advised_how_many(alias: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(database, "LEADING", 9_000)
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SET application_name = 'wfdash worker storage host:1'")
+        try:
+            (found,) = database.connection_room()
+        finally:
+            cursor.execute("RESET application_name")
+    assert (found.severity, found.check) == (Severity.ADVICE, "connections")
+    assert re.search(r"connections are open; .*[0-9]+ worker.* may open 9\d{3}$", found.found)
+    assert re.match(r"Raise max_connections to 9\d\d0, or put a pooler", found.remedy)
 
 
 def test_a_database_that_does_not_answer_is_the_last_that_is_asked(settings: Any, monkeypatch: Any) -> None:

@@ -248,7 +248,8 @@ def _usable(settings: Any, prepare: Callable[[], None]) -> int:
     except OperationalError as error:
         has_server = connection().vendor != "sqlite"
         where = "its server there" if has_server else f"the data directory {settings.DATA_DIR} writable"
-        print(f"The database cannot be used: {error}. Is {where}, and is there room?", file=sys.stderr)
+        reason = str(error).strip().partition("\n")[0]
+        print(f"The database cannot be used: {reason}. Is {where}, and is there room?", file=sys.stderr)
         return 1
     return 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -23,9 +25,14 @@ SLOW_SECONDS = 0.02
 """For the smallest question: a step commits once or twice."""
 OFF_SECONDS = 2.0
 MOST_OFF_SECONDS = 30.0
-NEEDS = {"worker": 38, "web": 28, "up": 57}
-"""What a process may open at most (docs/operating.md, PostgreSQL)."""
+NEEDS = {"worker": 24, "web": 28, "up": 43}
+"""What a process may open at most, by its role (docs/operating.md, PostgreSQL)."""
+LEADING = 14
+"""What the one of them that leads may open more."""
+SPARE = 8
+"""For migrations, psql and this command."""
 FULL = 0.8
+ROOM = "Raise max_connections{}, or put a pooler in between (docs/operating.md, PostgreSQL)."
 VERIFYING = {"verify-ca", "verify-full"}
 
 
@@ -156,33 +163,31 @@ def connection_room() -> Findings:
         return
     with connection().cursor() as cursor:
         cursor.execute(
-            "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, "
-            "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
+            "SELECT current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int"
         )
-        most, used = cursor.fetchone()
-        cursor.execute("SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()")
+        allowed, reserved = cursor.fetchone()
+        cursor.execute("SELECT application_name FROM pg_stat_activity WHERE backend_type = 'client backend'")
         names = [str(name).split() for (name,) in cursor.fetchall()]
-    processes = {(words[-1], words[1]) for words in names if len(words) > 2 and words[0] == "wfdash"}
-    roles = Counter(role for _, role in processes if role in NEEDS)
-    need = sum(NEEDS[role] * count for role, count in roles.items())
+    ours = [(words[-1], words[1]) for words in names if len(words) > 2 and words[0] == "wfdash" and words[1] in NEEDS]
+    roles = Counter(role for _, role in set(ours))
+    need, others, most = connections_needed(roles), len(names) - len(ours), allowed - reserved
     who = ", ".join(f"{count} {role}" for role, count in sorted(roles.items())) or "no process of wfdash"
-    text = f"{used} of {most} connections are open; {who} may open {need}"
-    if used > most * FULL:
-        yield problem(
-            "connections",
-            text,
-            why="The next process, or a busy one, is refused.",
-            remedy="Raise max_connections, or put a pooler in between (docs/operating.md, PostgreSQL).",
-        )
-    elif need > most:
-        yield advice(
-            "connections",
-            text,
-            why="If all are busy at once some are refused and try again.",
-            remedy="Raise max_connections, or put a pooler in between (docs/operating.md, PostgreSQL).",
-        )
+    text = f"{len(names)} of {most} connections are open; {who} may open {need}"
+    if len(names) > most * FULL:
+        why = "The next process, or a busy one, is refused."
+        yield problem("connections", text, why=why, remedy=ROOM.format(""))
+    elif need + others > most:
+        why = "If all are busy at once some are refused and try again."
+        enough = math.ceil((need + max(others, SPARE) + reserved) / 10) * 10
+        yield advice("connections", text, why=why, remedy=ROOM.format(f" to {enough}"))
     else:
         yield ok("connections", text)
+
+
+def connections_needed(roles: Mapping[str, int]) -> int:
+    """Return how many connections so many processes of each role may open together: one of them leads."""
+    leads = any(count for role, count in roles.items() if role != "web")
+    return sum(NEEDS[role] * count for role, count in roles.items()) + LEADING * leads
 
 
 WITHOUT_TABLES: tuple[Examine, ...] = (pooler, encryption, clock, connection_room)
