@@ -18,7 +18,8 @@ from psycopg.types.string import TextLoader
 
 from checkpoints.sql.durability import Durability
 from checkpoints.sql.postgres.group_commit import GroupCommit
-from checkpoints.sql.postgres.pool import Connection, Pool
+from checkpoints.sql.postgres.pool import Pool
+from checkpoints.sql.postgres.prepared import UTF8, Connection
 from checkpoints.sql.postgres.session import set_up_session
 from checkpoints.sql.postgres.transactions import run_script
 from checkpoints.sql.writes import Script
@@ -111,3 +112,5 @@ async def configure(connection: Connection) -> None:
     cursor = await connection.execute(set_up_session(info.server_version, info.backend_pid))
     if not (await cursor.fetchall())[0][0]:
         connection.prepare_threshold = None
+    elif info.encoding == UTF8:
+        connection.names = {}

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import ConnStatus, TransactionStatus
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+from checkpoints.sql.postgres.prepared import Connection
 
 CONNECT_TIMEOUT = 3.0
 """Seconds for which connecting to an unreachable server is retried."""
@@ -85,7 +85,7 @@ class Pool:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _open(self) -> Connection:
-        connection: Connection = await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
+        connection = await Connection.connect(**self._parameters, autocommit=True)
         try:
             await self._configure(connection)
         except BaseException:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from checkpoints.sql.postgres.pool import Connection
+from checkpoints.sql.postgres.prepared import Connection, can_prepare, fetch
 from checkpoints.sql.postgres.session import set_up_transaction
 from checkpoints.sql.statements import Rows, Statement
 from checkpoints.sql.whole_step import WholeBatch
@@ -107,9 +107,8 @@ async def _written(
     connection: Connection, statements: Sequence[Statement], *, flush: bool, hurried: bool
 ) -> list[Rows]:
     """Return the rows of statements that are committed in the same round trip."""
-    if len(statements) == 1 and flush and not hurried and connection.prepare_threshold is not None:
-        ((sql, params),) = statements
-        return [await (await connection.execute(sql, params)).fetchall()]
+    if len(statements) == 1 and flush and not hurried and can_prepare(connection, statements[0][1]):
+        return [await fetch(connection, *statements[0])]
     async with connection.pipeline() as pipeline:
         await _begin(connection, flush=flush, hurried=hurried)
         cursors = [await connection.execute(sql, params) for sql, params in statements]
