@@ -28,23 +28,25 @@ COST = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
 """Of the hash: a key that a person thought up must not be guessed from a copy of the database."""
 
 
-def check_key(*, new: bool = False) -> None:
+def check_key(*, new: bool = False) -> bool:
     """Remember the secret key by which this database is used first; ``ImproperlyConfigured`` for another one later.
+    Returns whether this one took the place of another.
 
     One that has the remembered one as a fallback takes its place, as does any if ``new``. SQLite's data directory has a
     key of its own, so nothing is compared there.
     """
     if connection().vendor == "sqlite":
-        return
+        return False
     with write():
         row, made = Installation.objects.select_for_update().get_or_create(
             pk=1, defaults={"key": fingerprint(settings.SECRET_KEY)}
         )
         if made or matches(row.key, settings.SECRET_KEY):
-            return
+            return False
         if not new and not any(matches(row.key, former) for former in settings.SECRET_KEY_FALLBACKS):
             raise ImproperlyConfigured(REFUSAL)
         Installation.objects.filter(pk=1).update(key=fingerprint(settings.SECRET_KEY))
+        return True
 
 
 def fingerprint(secret: str, salt: bytes | None = None) -> str:

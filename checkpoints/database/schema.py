@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,8 +39,11 @@ Say = Callable[[str], None]
 
 def missing_migrations() -> list[str]:
     """Return the last migrations of apps that this database lacks, as ``app.name``. ``DatabaseError``."""
-    applied = MigrationRecorder(connection()).applied_migrations()
-    return sorted(f"{app}.{name}" for app, name in last_migrations() - applied.keys())
+    return sorted(f"{app}.{name}" for app, name in last_migrations() - _applied())
+
+
+def _applied() -> Set[tuple[str, str]]:
+    return MigrationRecorder(connection()).applied_migrations().keys()
 
 
 @lru_cache(maxsize=1)
@@ -49,15 +52,18 @@ def last_migrations() -> frozenset[tuple[str, str]]:
     return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
 
 
-def migrate(say: Say) -> None:
-    """Bring the schema up to date. Of several processes one does, the others wait and find nothing left to do.
+def migrate(say: Say) -> list[str]:
+    """Bring the schema up to date and return the migrations that it lacked, as ``app.name``. Of several processes one
+    does, the others wait and find nothing left to do.
 
     ``ImproperlyConfigured`` behind a pooler without a direct address.
     """
     with _only_one(say):
+        before = _applied()
         if connection().vendor == "sqlite" and not connection().introspection.table_names():
             create_schema(connection())
         call_command("migrate", database=alias(), verbosity=0, interactive=False)
+        return sorted(f"{app}.{name}" for app, name in _applied() - before)
 
 
 def create_schema(used: BaseDatabaseWrapper) -> bool:

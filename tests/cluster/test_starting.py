@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -37,6 +38,9 @@ def test_all_that_start_together_on_an_empty_database_come_up(crew: Crew) -> Non
     waited = [line for line in lines if line.startswith("Waiting for the database's schema")]
     assert 1 <= len(waited) <= 20
     assert "'wfdash migrate' does it" in waited[0]
+    did = {crew.said(f"migrate-{n}").splitlines()[-1] for n in range(2)}
+    assert "The database was up to date" in did
+    assert any(re.fullmatch(r"The database is up to date; \d\d migrations applied", words) for words in did), did
 
 
 def test_connections_say_what_their_process_does(crew: Crew) -> None:
@@ -67,4 +71,5 @@ def test_a_new_secret_key_takes_the_place_of_its_fallback(crew: Crew) -> None:
     assert migrate("former") == 1
     lost = crew.start("lost", "migrate", "--new-secret-key")
     assert lost.wait(60) == 0
+    assert "Its secret key is this one from now on" in crew.said("lost")
     assert migrate("as-before") == 0

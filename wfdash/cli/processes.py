@@ -21,6 +21,8 @@ from wfdash.installation.worker_options import add_worker_options
 
 PRIVATE_UMASK = 0o077
 """Files are readable only by their owner, such as the database, exports, and what workflows write."""
+MOST_NAMED = 10
+"""Migrations named by ``migrate``; of more it says how many."""
 
 
 def add_process_commands(verbs: Any) -> None:
@@ -216,7 +218,7 @@ def _work(options: argparse.Namespace) -> int:
 
 def _migrate(options: argparse.Namespace) -> int:
     settings = setup(options, "migrate")
-    return _usable(settings, lambda: _prepare(migrates=True, new_key=options.new_secret_key))
+    return _usable(settings, lambda: _migrate_and_say(new_key=options.new_secret_key))
 
 
 def _note_options(options: argparse.Namespace) -> None:
@@ -254,20 +256,40 @@ def _usable(settings: Any, prepare: Callable[[], None]) -> int:
     return 0
 
 
-def _prepare(*, migrates: bool, new_key: bool = False) -> None:
+def _prepare(*, migrates: bool) -> None:
     """Migrate the database, or wait until another process has; then see that the secret key is the installation's."""
-    from checkpoints.checks import refuse_database
     from checkpoints.database import schema
     from checkpoints.database.installation_key import check_key
-    from wfdash.telemetry.error_hook import refuse_broken_hook
 
-    refuse_database()
-    refuse_broken_hook()
+    _refuse_settings()
     if migrates:
         schema.migrate(_say)
     else:
         schema.await_schema(_say)
-    check_key(new=new_key)
+    check_key()
+
+
+def _migrate_and_say(*, new_key: bool) -> None:
+    """Migrate the database and say what that did."""
+    from checkpoints.database import schema
+    from checkpoints.database.installation_key import check_key
+
+    _refuse_settings()
+    applied = schema.migrate(_say)
+    count = f"{len(applied)} migration{'' if len(applied) == 1 else 's'} applied"
+    names = f": {', '.join(applied)}" if len(applied) <= MOST_NAMED else ""
+    _say(f"The database is up to date; {count}{names}" if applied else "The database was up to date")
+    if check_key(new=new_key):
+        _say("Its secret key is this one from now on: restart servers and workers that have another")
+
+
+def _refuse_settings() -> None:
+    """Raise ``ImproperlyConfigured`` for a database, or a hook for errors, that cannot be used."""
+    from checkpoints.checks import refuse_database
+    from wfdash.telemetry.error_hook import refuse_broken_hook
+
+    refuse_database()
+    refuse_broken_hook()
 
 
 def _first_admin(*, demo: bool) -> str:
