@@ -38,13 +38,15 @@ def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: st
     ``once`` calls whose outcome is unknown (``unsure``). ``after_step``: let the running step end, keep its result and
     start no other; where nothing runs, that is at once.
     """
+    found = find_run(viewer, run_id, right="operate")
+    before = in_flight.asked_before(found)
     with write(), idempotent(viewer, key, "cancel", [run_id, after_step]) as call:
-        run = lock_run(find_run(viewer, run_id, right="operate"))
+        run = lock_run(found)
         if call.previous_result is not None:
             return run
         if after_step and run.phase == Phase.READY and in_flight.is_driven(run):
             return _end_later(viewer, run, Phase.CANCELLED)
-        cut = in_flight.of_run(run)
+        cut = in_flight.of_run(run, before)
         now = timezone.now()
         move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
         _close(run, viewer.name, fenced=list(cut.steps), unsure=list(cut.calls))
@@ -58,13 +60,15 @@ def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None
     Running steps end first, and no other starts; where nothing runs, that is at once. ``now``: its worker is fenced at
     once, and interrupted steps run again from the top when the run is resumed.
     """
+    found = find_run(viewer, run_id, right="operate")
+    before = in_flight.asked_before(found)
     with write(), idempotent(viewer, key, "pause", [run_id, now]) as call:
-        run = lock_run(find_run(viewer, run_id, right="operate"))
+        run = lock_run(found)
         if call.previous_result is not None:
             return run
         if not now and run.phase == Phase.READY and in_flight.is_driven(run):
             return _end_later(viewer, run, Phase.PAUSED)
-        cut = in_flight.of_run(run).steps
+        cut = in_flight.of_run(run, before).steps
         move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
         facts: dict[str, Any] = {"fenced": list(cut)} if cut else {}
         append_event(run, EventKind.RUN_PAUSED.draft(by=viewer.name, **facts))
