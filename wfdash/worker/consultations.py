@@ -7,9 +7,12 @@ import logging
 import math
 from functools import partial
 
+from checkpoints.models import Consultation
+from checkpoints.sql.claims import SideStatement
+from checkpoints.sql.statements import Rows
 from wfdash import pubsub
-from wfdash.consulting.reply import reply_next
-from wfdash.installation.stopping import waited
+from wfdash.consulting.reply import BATCH, reply_next
+from wfdash.hints import subscribe
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.jobs.db_thread import DbThread
@@ -19,37 +22,19 @@ log = logging.getLogger(__name__)
 
 MOST = 2
 """Questions that are answered at a time."""
-LOOK_SECONDS = 1.0
-"""Between looks for questions where no signals arrive."""
 SERIES_SECONDS, SERIES_LOOK_SECONDS = 1.0, 0.05
-"""There one looks so often for so long after each question: a page asks several."""
+"""Where no signals arrive one looks so often for so long after each question: a page asks several."""
 IDLE_SECONDS = 30.0
 """A thread without work ends after so long, and its connection with it."""
 SLOW_SECONDS = 10.0
 """The log names code that takes longer: no server waits for it any more."""
 
 
-async def reply_until(stopping: asyncio.Event, worker: str, serving: Serving) -> None:
-    """Reply to what servers ask about the workflows of this worker, until stopped."""
-    loop, replies = asyncio.get_running_loop(), Replies(worker, serving)
-
-    def hear(workflow: str, version: str) -> None:
-        if serving.loaded().get(workflow) == version:
-            loop.call_soon_threadsafe(replies.begin)
-
-    leave = pubsub.consultations_due.subscribe(hear)
-    try:
-        while not stopping.is_set():
-            if not signals.arrive:
-                replies.begin()
-            await waited(stopping, LOOK_SECONDS)
-    finally:
-        leave()
-        await replies.aclose()
+OPEN = f"SELECT workflow, version FROM {Consultation._meta.db_table} WHERE worker = '' LIMIT {BATCH}"  # noqa: S608
 
 
 class Replies:
-    """At most ``MOST`` threads that reply. Use it on one event loop."""
+    """At most ``MOST`` threads that reply to what servers ask about a worker's workflows. Use it on one event loop."""
 
     def __init__(self, worker: str, serving: Serving) -> None:
         self._worker, self._serving = worker, serving
@@ -57,6 +42,27 @@ class Replies:
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = 0
         self._loop = FailingLoop(log, "Could not reply to a server; retrying")
+
+    async def reply_until(self, stopping: asyncio.Event) -> None:
+        """Reply to what is signalled, or found by a look for runs, until stopped."""
+        leave = subscribe(self._hear, pubsub.consultations_due)
+        try:
+            await stopping.wait()
+        finally:
+            leave()
+            await self.aclose()
+
+    def side_statements(self) -> list[SideStatement]:
+        """Return what is to be read with a look for runs: what servers ask, where no signal says so."""
+        return [] if signals.arrive else [SideStatement((OPEN, ()), self._hear_open)]
+
+    def _hear_open(self, rows: Rows) -> None:
+        for workflow, version in rows:
+            self._hear(workflow, version)
+
+    def _hear(self, workflow: str, version: str) -> None:
+        if self._serving.loaded().get(workflow) == version:
+            self.begin()
 
     def begin(self) -> None:
         """Look for questions: in a thread that has nothing to do, or in a new one."""

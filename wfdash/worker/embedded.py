@@ -93,7 +93,8 @@ class EmbeddedWorker:
 
     async def _serve(self) -> None:
         storage = DatabaseStorage()
-        worker = Worker(storage, name=f"{self._home}:{process_name()}{new_token()[-6:]}", lease=self._lease)
+        name = f"{self._home}:{process_name()}{new_token()[-6:]}"
+        worker = Worker(storage, name=name, lease=self._lease, publishes=True)
         # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
         await storage.expire_claims(worker_prefix=f"{self._home}:")
         await in_thread(stop_heartbeats_of, f"{self._home}:")

@@ -63,7 +63,7 @@ async def _serve(
 ) -> None:
     signals.start()
     storage = DatabaseStorage()
-    worker = Worker(storage, limit=limit, workflows=workflows, queues=queues, among_others=True)
+    worker = Worker(storage, limit=limit, workflows=workflows, queues=queues, among_others=True, publishes=True)
     loop = asyncio.get_running_loop()
 
     drains = iter((drain_seconds(DRAIN_SECONDS),))

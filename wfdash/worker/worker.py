@@ -25,7 +25,7 @@ from checkpoints.records import Claim
 from wfdash import catalog, pubsub
 from wfdash.hints import current_hints, subscribe
 from wfdash.telemetry import log_context
-from wfdash.worker.consultations import reply_until
+from wfdash.worker.consultations import Replies
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
 from wfdash.worker.due_runs import CLAIM_SECONDS, LOOK_SECONDS, DueRuns
@@ -65,21 +65,23 @@ class Worker:
         workflows: Collection[str] = (),
         queues: Collection[str] = (),
         among_others: bool = False,
+        publishes: bool = False,
         retention: CheckpointConfig | None = None,
     ) -> None:
         """``workflows``, ``queues``: only runs of these. ``retention``: what is saved and kept. Of these and ``limit``
-        what is not given is what the settings say. ``among_others``: it describes its workflows for servers that have
-        not loaded them, and holds no run that a worker which it has not seen yet may continue.
+        what is not given is what the settings say. ``among_others``: it holds no run that a worker which it has not
+        seen yet may continue. ``publishes``: it describes its workflows to servers without them, and replies to those.
         """
         self.name = name or f"{process_name()}{new_token()[-6:]}"
         self._storage = storage
         self._lease = lease = lease or Lease()
         self._renewer = ClaimRenewer(storage, ttl=self._lease.ttl, every=self._lease.heartbeat)
-        self._among_others = among_others
         self._limit = limit or settings.WFDASH_LIMIT
         self._pruner = BackgroundPruner(storage, retention or settings.WFDASH_RETENTION)
         only, queues = workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES
         self._serving = Serving(self.name, only, queues, among_others=among_others)
+        self._election = Election(self.name, self._lead)
+        self._replies = Replies(self.name, self._serving) if publishes else None
         self._takeovers = Takeovers(grace=lease.ttl, absence=max(lease.ttl - lease.heartbeat, 2 * LOOK_SECONDS))
         self._due = DueRuns(
             storage,
@@ -93,13 +95,11 @@ class Worker:
             share=pubsub.backlog_found.publish,
         )
         self._hints, self._watchdog = current_hints(), Watchdog(storage, lambda: self.driving)
-        self._election = Election(self.name, self._lead)
         self._heartbeat = Heartbeat(self.name, lambda: self.driving, self._serving)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
         """Claims of runs whose last drive here has not ended yet."""
-        self._recorders: dict[RunId, ClaimedRecorder] = {}
-        self._again: set[RunId] = set()
+        self._recorders, self._again = dict[RunId, ClaimedRecorder](), set[RunId]()
         self._unreleased: list[Claim] = []
         """Claims that could not be released in an outage."""
         self._suspects = SuspectSlot(steady_after=STEADY_SECONDS)
@@ -124,9 +124,9 @@ class Worker:
         loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {"due work": self._election.run_until}
         loops["hints"] = partial(self._hints.serve, self)
         loops["heartbeat"] = self._heartbeat.run_until
-        if self._among_others:
+        if self._replies is not None:
             loops["publish"] = partial(publish_until, serving=self._serving)
-            loops["replies"] = partial(reply_until, worker=self.name, serving=self._serving)
+            loops["replies"] = self._replies.reply_until
         loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
         leave = subscribe(self._due.join, pubsub.backlog_found)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
@@ -226,6 +226,8 @@ class Worker:
         beside = self._election.side_statements()
         if beside and self._due.is_idle:
             beside += self._heartbeat.side_statements()
+        if self._replies is not None:
+            beside += self._replies.side_statements()
         found = await self._storage.look(suspects=wanted, serves=self._serving.serves(), beside=beside)
         self._takeovers.begun(boottime(), among_others=self._serving.may_others_live)
         await self._claim_suspect(found.suspects)

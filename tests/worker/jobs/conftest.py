@@ -8,13 +8,14 @@ import pytest
 from django.db import connections
 from django.test import Client
 
+from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Leader, PublishedWorkflow, WorkerBeat
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.queries.workflows.published import PublishedReader
-from wfdash.worker.consultations import reply_until
+from wfdash.worker.consultations import Replies
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 from wfdash.worker.jobs.publish import publish
 from wfdash.worker.serving import Serving
@@ -94,7 +95,17 @@ class ReplyingWorker:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         self._loop.call_soon(self._ready.set)
-        await reply_until(self._stopping, self._name, self._serving)
+        replies = Replies(self._name, self._serving)
+        looks = asyncio.create_task(self._look(replies))
+        await replies.reply_until(self._stopping)
+        looks.cancel()
+
+    async def _look(self, replies: Replies) -> None:
+        """Look as a worker does, only sooner."""
+        async with DatabaseStorage() as storage:
+            while True:
+                await storage.look(beside=replies.side_statements())
+                await asyncio.sleep(0.1)
 
 
 @pytest.fixture
