@@ -112,7 +112,7 @@ def test_another_secret_key_than_the_databases_is_found(alias: str, settings: An
 
 @pytest.mark.parametrize(
     ("roles", "needed"),
-    [({}, 0), ({"web": 2}, 56), ({"web": 1, "worker": 2}, 90), ({"up": 1}, 57), ({"web": 2, "worker": 2}, 118)],
+    [({}, 0), ({"web": 2}, 56), ({"web": 1, "worker": 2}, 90), ({"up": 1}, 60), ({"web": 2, "worker": 2}, 118)],
 )
 def test_of_all_processes_that_execute_one_needs_the_connections_of_who_leads(roles: Any, needed: int) -> None:
     assert database.connections_needed(roles) == needed

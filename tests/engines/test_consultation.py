@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +25,19 @@ from wfdash.contract import (
     TellsInFlight,
     Waiting,
 )
-from wfdash.engines.consultation import ABILITIES, WorkerReply, abilities_of, perform, result_of
+from wfdash.engines.consultation import (
+    ABILITIES,
+    MOST_CODE,
+    WorkerReply,
+    abilities_of,
+    code_in,
+    perform,
+    reply_with_code,
+    result_of,
+)
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, document_of, published_engine, read_document
+from wfdash.installation.source_code import SourceFile
 from wfdash.workflow import Workflow
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -122,6 +133,18 @@ async def test_a_question_or_a_reply_of_another_release_is_not_taken_for_a_failu
     assert perform(ENGINE, definition, "later", given) == WorkerReply(unread=True)
     with pytest.raises(Incompatible, match="another release"):
         result_of("look_ahead", WorkerReply(result={"later": 1}))
+
+
+def test_code_of_a_worker_is_bounded_and_names_only_lines_that_it_has() -> None:
+    long = SourceFile(path=Path("long.py"), text="x" * (MOST_CODE - 3), steps={})
+    short = SourceFile(path=Path("short.py"), text="a\nb\n", steps={"review": (1, 2)}, changed_there=True)
+    crossed = WorkerReply.model_validate(loads(dumps(reply_with_code([short]).model_dump(mode="json"))))
+    assert code_in(crossed) == (short,)
+    assert short.has_changed()
+    assert [file.path.name for file in code_in(reply_with_code([long, short]))] == ["long.py"]
+    forged = {"path": "f.py", "text": "a", "steps": {"a": [1, 10**12], "b": [0, 1], "c": [1, 1]}, "changed": False}
+    assert code_in(WorkerReply(result=[forged]))[0].steps == {"c": (1, 1)}
+    assert code_in(WorkerReply(result={"later": 1})) == code_in(WorkerReply(failure="KeyError")) == ()
 
 
 def test_a_published_engine_has_the_abilities_of_the_workflows_own() -> None:

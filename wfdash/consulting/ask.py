@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from threading import BoundedSemaphore, Event
 
 from django.db.models.functions import Now
@@ -13,6 +14,7 @@ from checkpoints.database.living_workers import served
 from checkpoints.database.storage import write
 from checkpoints.ids import new_token
 from checkpoints.models import Consultation
+from checkpoints.models.fields import encrypted_for
 from checkpoints.records import Json, Record
 from wfdash import pubsub
 from wfdash.engines.consultation import OTHER_RELEASE, WorkerReply, is_too_large
@@ -75,39 +77,44 @@ class WorkerConsult:
         document = given.model_dump(mode="json")
         if is_too_large(document):
             return TOO_LARGE, None
-        if not any(one is not None and one.get(workflow) == version for one in served()):
+        workers = sum(one is not None and one.get(workflow) == version for one in served())
+        if not workers:
             return NO_WORKER, None
         if not self._places.acquire(timeout=CROWD_SECONDS):
             return CROWDED, None
         try:
-            reply = self._exchange(workflow, version, ability, document, time.monotonic() + patience)
+            row = Consultation(
+                id=new_token(), workflow=workflow, version=version, ability=ability, given=document, created=Now()
+            )
+            reply = _exchange(row, workers, time.monotonic() + patience)
         finally:
             self._places.release()
-        if reply is None:
+        if reply is None or (reply.unread and len(reply.unread_by) < workers):
+            # Of those that have the version one said nothing.
             self._silent[workflow, version] = time.monotonic()
-        elif reply.unread:
-            return OTHER_RELEASE, None
-        return SILENT, reply
-
-    def _exchange(self, workflow: str, version: str, ability: str, given: Json, deadline: float) -> WorkerReply | None:
-        row = Consultation(
-            id=new_token(), workflow=workflow, version=version, ability=ability, given=given, created=Now()
-        )
-        replied = Event()
-        leave = pubsub.consultations_ended.subscribe(lambda one: replied.set() if one == row.id else None)
-        try:
-            with write():
-                row.save(force_insert=True)
-            return _wait(row, replied, deadline)
-        finally:
-            leave()
-            with write():
-                Consultation.objects.filter(pk=row.id).delete()
+        return (OTHER_RELEASE, None) if reply is not None and reply.unread else (SILENT, reply)
 
 
-def _wait(row: Consultation, replied: Event, deadline: float) -> WorkerReply | None:
-    """Return the reply, None once the time is over. What was not taken is signalled again and again."""
-    pause, signalled, taken = FIRST_LOOK, 0.0, False
+def _exchange(row: Consultation, workers: int, deadline: float) -> WorkerReply | None:
+    replied = Event()
+    leave = pubsub.consultations_ended.subscribe(lambda one: replied.set() if one == row.id else None)
+    try:
+        with write():
+            row.save(force_insert=True)
+        return _wait(row, workers, replied, deadline)
+    finally:
+        leave()
+        with write():
+            Consultation.objects.filter(pk=row.id).delete()
+
+
+def _wait(row: Consultation, workers: int, replied: Event, deadline: float) -> WorkerReply | None:
+    """Return the reply, None once the time is over. What was not taken is signalled again and again.
+
+    What one worker cannot read, or replies so that it cannot be read here, is left to the others of the ``workers``
+    that have the version: ``unread`` if none of them is left, or the time is over.
+    """
+    pause, signalled, taken, unread_by = FIRST_LOOK, 0.0, False, list[str]()
     while (now := time.monotonic()) < deadline:
         if not taken and now - signalled >= SIGNAL_SECONDS:
             pubsub.consultations_due.publish(row.workflow, row.version)
@@ -118,10 +125,25 @@ def _wait(row: Consultation, replied: Event, deadline: float) -> WorkerReply | N
         found = Consultation.objects.only("id", "worker", "reply").filter(pk=row.id).first()
         if found is None:
             return None
-        if found.reply is not None:
-            return _read(found.reply)
         taken = bool(found.worker)
-    return None
+        if not taken or found.reply is None:
+            continue
+        reply = _read(found.reply)
+        if not reply.unread:
+            return reply
+        if found.worker in unread_by or len(unread_by) + 1 >= workers:
+            return WorkerReply(unread=True, unread_by=(*unread_by, found.worker))
+        unread_by.append(found.worker)
+        _leave_to_others(found, unread_by)
+        taken, signalled = False, 0.0
+    return WorkerReply(unread=True, unread_by=tuple(unread_by)) if unread_by else None
+
+
+def _leave_to_others(row: Consultation, unread_by: Sequence[str]) -> None:
+    document = WorkerReply(unread=True, unread_by=tuple(unread_by)).model_dump(mode="json")
+    open_again = {"worker": "", "reply": encrypted_for(Consultation, "reply", document, row.pk)}
+    with write():
+        Consultation.objects.filter(pk=row.pk, worker=row.worker).update(**open_again)
 
 
 def _read(document: Json) -> WorkerReply:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+
+from django.conf import settings
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
@@ -12,7 +14,7 @@ from checkpoints.models import Consultation
 from checkpoints.models.fields import encrypted_for
 from wfdash import pubsub
 from wfdash.catalog import Entry
-from wfdash.engines.consultation import WorkerReply, is_too_large, perform
+from wfdash.engines.consultation import CODE, WorkerReply, is_too_large, perform, reply_with_code
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +57,26 @@ def forget_unread(limit: int) -> int:
 def _take(worker: str, known: Iterable[tuple[str, str]]) -> Consultation | None:
     mine = set(known)
     open_ = Consultation.objects.filter(worker="", workflow__in={name for name, _ in mine}).order_by("created", "pk")
-    for key, *pair in open_.values_list("pk", "workflow", "version")[:BATCH]:
-        if tuple(pair) not in mine:
+    for one in open_.defer("given")[:BATCH]:
+        if (one.workflow, one.version) not in mine or worker in _unread_by(one):
             continue
         with write():
-            taken = Consultation.objects.filter(pk=key, worker="").update(worker=worker)
+            taken = Consultation.objects.filter(pk=one.pk, worker="").update(worker=worker)
         # One that its server withdraws at this moment does not keep the next from a reply.
-        if taken and (row := Consultation.objects.filter(pk=key).first()):
+        if taken and (row := Consultation.objects.filter(pk=one.pk).first()):
             return row
     return None
 
 
+def _unread_by(row: Consultation) -> Sequence[str]:
+    """Return the workers to which the question is not put again, as its server has noted."""
+    return row.reply.get("unread_by", ()) if row.reply is not None else ()
+
+
 def _reply(entry: Entry, row: Consultation) -> WorkerReply:
     try:
+        if row.ability == CODE:
+            return reply_with_code(entry.code if settings.WFDASH_SHOW_CODE else ())
         reply = perform(entry.engine, entry.definition, row.ability, row.given)
         if reply.unread:
             log.error("A server of another release of wfdash asked for %s of workflow %s", row.ability, row.workflow)

@@ -5,9 +5,10 @@ Each is a function of what it is given and changes nothing, so a reply that come
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
@@ -31,6 +32,7 @@ from wfdash.contract import (
     TakesEdits,
     TellsInFlight,
 )
+from wfdash.installation.source_code import SourceFile
 
 LARGEST = 16_000_000
 """Bytes of JSON in a question, and in a reply."""
@@ -86,6 +88,19 @@ class GivenGraph(GivenCheckpoint):
     override: bool
 
 
+class GivenNothing(Record):
+    """What ``code`` is given."""
+
+
+class FileOfWorker(Record):
+    """A file with steps as a worker has loaded it. ``changed``: it is another one on its disk by now."""
+
+    path: str
+    text: str
+    steps: dict[str, tuple[int, int]]
+    changed: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ability:
     """A method of an engine that may be asked for. ``given``: its arguments behind the definition, by name."""
@@ -105,7 +120,13 @@ ABILITIES: Mapping[str, Ability] = {
     "edit": Ability(protocol=TakesEdits, given=GivenEdits, result=TypeAdapter(Edited)),
     "carry": Ability(protocol=Migrates, given=GivenGraph, result=TypeAdapter(Carried)),
 }
-"""All that a worker is ever asked for. Nothing else of a question is looked up or called by name."""
+"""All that an engine is ever asked for. Nothing else of a question is looked up or called by name."""
+
+CODE = "code"
+"""What is asked of the worker itself: the files with the steps of a workflow, as they were when it was loaded."""
+CODE_RESULT = TypeAdapter(tuple[FileOfWorker, ...])
+MOST_CODE = 1_000_000
+"""Characters of code in a reply; files beyond that are left out."""
 
 REFUSALS: Mapping[str, type[CheckpointsError]] = {
     kind.__name__: kind for kind in (Incompatible, Damaged, Unsupported, InvalidValue)
@@ -126,6 +147,8 @@ class WorkerReply(Record):
     """The class of an exception of the author's code, which the worker has logged."""
     unread: bool = False
     """Whether it could not be read: the server and the worker are of two releases of this package."""
+    unread_by: tuple[str, ...] = ()
+    """The workers of which that is known: the question is left to others."""
 
 
 class Consult(Protocol):
@@ -185,6 +208,33 @@ def result_of(ability: str, reply: WorkerReply) -> Any:
         return ABILITIES[ability].result.validate_python(reply.result)
     except ValidationError as error:
         raise Incompatible(f"{OTHER_RELEASE[:1].upper()}{OTHER_RELEASE[1:]}") from error
+
+
+def reply_with_code(files: Iterable[SourceFile]) -> WorkerReply:
+    """Return the reply to ``CODE``."""
+    left, found = MOST_CODE, []
+    for one in files:
+        left -= len(one.text)
+        if left < 0:
+            break
+        steps = dict(one.steps)
+        found.append(FileOfWorker(path=str(one.path), text=one.text, steps=steps, changed=one.has_changed()))
+    return WorkerReply(result=CODE_RESULT.dump_python(tuple(found), mode="json"))
+
+
+def code_in(reply: WorkerReply) -> tuple[SourceFile, ...]:
+    """Return the files of a reply to ``CODE``; none of one that has none, or that no worker wrote."""
+    try:
+        found = CODE_RESULT.validate_python(reply.result or ())
+    except ValidationError:
+        return ()
+    return tuple(map(_file, found))
+
+
+def _file(said: FileOfWorker) -> SourceFile:
+    count = said.text.count("\n") + 1
+    steps = {step: lines for step, lines in said.steps.items() if 1 <= lines[0] <= lines[1] <= count}
+    return SourceFile(path=Path(said.path), text=said.text, steps=steps, changed_there=said.changed)
 
 
 def is_too_large(document: Json) -> bool:

@@ -7,6 +7,8 @@ worker: messages and answers are judged by their schemas alone if none replies, 
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -29,12 +31,15 @@ from wfdash.contract import (
 )
 from wfdash.engines import consultation
 from wfdash.engines.consultation import Consult, WorkerReply
+from wfdash.installation.source_code import SourceFile
 from wfdash.schemas.validate import Problem, depth_of, problems_of
 
 LARGEST = 256_000
 """Bytes of a published description; a worker publishes no larger one, and no server reads one."""
 UNSERVED = timedelta(days=1)
 """What no worker had for so long is not served any more; its secrets stay masked."""
+CODE_SECONDS = 60.0
+"""For so long the code that a worker has shown is not asked for again."""
 DEEPEST = 100
 """Levels of lists and objects in it."""
 
@@ -181,6 +186,22 @@ class _NamesPeople(PublishedEngine):
         return self._published.addressees or ()
 
 
+class ShowsCode(PublishedEngine):
+    """The engine of a workflow whose code workers show."""
+
+    _files: tuple[SourceFile, ...] = ()
+    _until = -math.inf
+
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """Return the files with its steps as a worker has loaded them, kept for a minute; none if no worker replies."""
+        if time.monotonic() >= self._until:
+            reply = self._ask(consultation.CODE, consultation.GivenNothing(), required=False)
+            if reply is None:
+                return ()
+            self._files, self._until = consultation.code_in(reply), time.monotonic() + CODE_SECONDS
+        return self._files
+
+
 _KINDS: Mapping[str, type[PublishedEngine]] = {
     "check_follow_up": _Continues,
     "check_answer": _ChecksAnswers,
@@ -188,6 +209,7 @@ _KINDS: Mapping[str, type[PublishedEngine]] = {
     "look_ahead": _LooksAhead,
     "edit": _TakesEdits,
     "carry": _Migrates,
+    consultation.CODE: ShowsCode,
 }
 
 

@@ -20,6 +20,8 @@ class SourceFile:
     path: Path
     text: str
     steps: Mapping[str, tuple[int, int]]
+    changed_there: bool | None = None
+    """Of a file on a worker's disk, of which this machine's says nothing: whether it had changed."""
 
     @property
     def lines(self) -> list[str]:
@@ -28,7 +30,7 @@ class SourceFile:
 
     def has_changed(self) -> bool:
         """Return whether the file is another one now, or gone."""
-        return read_source(self.path) != self.text
+        return read_source(self.path) != self.text if self.changed_there is None else self.changed_there
 
 
 def read_source(path: Path) -> str | None:

@@ -142,7 +142,7 @@ from wfdash.queries.workflows.catalogue import (
     workflow,
     workflows,
 )
-from wfdash.queries.workflows.code import code_of, frames_in, read_code
+from wfdash.queries.workflows.code import code_of, frames_in, is_code_elsewhere, read_code
 from wfdash.queries.workflows.qualifiers import matching, workflow_suggestions
 
 __all__ = [
@@ -272,6 +272,7 @@ __all__ = [
     "inbox",
     "input_of",
     "interventions",
+    "is_code_elsewhere",
     "last_events",
     "last_of",
     "longest",

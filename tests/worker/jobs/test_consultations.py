@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
 
@@ -20,7 +24,8 @@ from pydantic import AfterValidator, BaseModel
 from checkpoints.database.rows import read_row
 from checkpoints.database.storage import write
 from checkpoints.ids import new_token
-from checkpoints.models import AuditEntry, Checkpoint, Consultation, HumanRequest, Run
+from checkpoints.models import AuditEntry, Checkpoint, Claim, Consultation, HumanRequest, Run
+from checkpoints.models import Event as RunEvent
 from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
@@ -32,8 +37,12 @@ from wfdash.consulting.reply import forget_unread, reply_next
 from wfdash.contract import Edits, InFlight
 from wfdash.engines import consultation
 from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
+from wfdash.engines.native import NativeEngine
+from wfdash.engines.published import ShowsCode
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
+from wfdash.installation.source_code import SourceFile
 from wfdash.queries.workflows.published import PublishedReader
+from wfdash.timemachine import in_flight
 from wfdash.worker import consultations
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Context, Workflow
@@ -110,6 +119,84 @@ def test_a_checkpoint_is_edited_with_the_code_of_a_worker(loaded, unload, start_
     assert drive(made.json()["id"]) == "waiting"
 
 
+@pytest.mark.parametrize("act", [actions.cancel_run, partial(actions.pause_run, now=True)], ids=["cancel", "pause"])
+def test_what_is_interrupted_is_named_by_a_worker_before_the_run_is_fenced(
+    loaded, unload, start_replies, otto, monkeypatch, act
+) -> None:
+    put(loaded, expense())
+    run, moved_on = (actions.start_run(otto, "expense", {"amount": 5}) for _ in range(2))
+    assert [drive(one) for one in (run, moved_on)] == ["waiting", "waiting"]
+    later = timezone.now() + timedelta(hours=1)
+    for one in (run, moved_on):
+        Claim.objects.create(run=one, token=new_token(), worker="w1", epoch=9, expires=later)
+    monkeypatch.setattr(NativeEngine, "in_flight", lambda *_, **__: InFlight(steps=("review",)))
+    start_replies(*unload())
+    act(otto, run.pk)
+    ended = RunEvent.objects.filter(run=run).latest("seq")
+    assert (ended.kind.split(".")[1] in {"cancelled", "paused"}, ended.data["fenced"]) == (True, ["review"])
+    assert AuditEntry.objects.get(run=run.pk, verb__in=["cancel", "pause"]).facts["fenced"] == ["review"]
+
+    stale = in_flight.AtCheckpoint(checkpoint="an earlier one", found=InFlight(steps=("review",)))
+    monkeypatch.setattr(in_flight, "asked_before", lambda run: stale)
+    act(otto, moved_on.pk)
+    said = RunEvent.objects.filter(run=moved_on).latest("seq").data
+    assert "fenced" not in said, "it is true of that checkpoint alone"
+
+
+def test_a_run_is_cancelled_also_where_the_code_of_its_worker_fails(
+    loaded, unload, start_replies, otto, monkeypatch
+) -> None:
+    put(loaded, expense())
+    run = actions.start_run(otto, "expense", {"amount": 5})
+    assert drive(run) == "waiting"
+    monkeypatch.setattr(NativeEngine, "in_flight", lambda *_, **__: 1 / 0)
+    start_replies(*unload())
+    assert actions.cancel_run(otto, run.pk).phase == "cancelled"
+
+
+def test_the_code_of_a_workflow_is_shown_by_a_worker_to_those_who_may_read_it(
+    loaded, unload, start_replies, otto, web, tmp_path, settings, monkeypatch
+) -> None:
+    source = tmp_path / "expense.py"
+    source.write_text("def review():\n    pass\n")
+    put(loaded, expense())
+    files = (SourceFile(path=source, text=source.read_text(), steps={"review": (1, 2)}),)
+    loaded.entries["expense"] = replace(loaded.entries["expense"], code=files)
+    entries = unload()
+    assert "none has answered" in web.get("/workflows/expense/").content.decode()
+    start_replies(*entries)
+    shown = web.get("/workflows/expense/").content.decode()
+    assert 'id="step-review"' in shown
+    assert "as a worker has loaded it" in shown
+    source.unlink()
+    (file,) = web.get("/api/v1/workflows/expense/code").json()["items"]
+    assert file == {
+        "path": str(source),
+        "text": "def review():\n    pass\n",
+        "steps": {"review": [1, 2]},
+        "changed": False,
+    }, "as it was a moment ago: it is asked for once a minute"
+    monkeypatch.setattr(ask, "_exchange", fail_if_asked)
+    make_people()
+    vera, sam = viewer("vera"), viewer("sam")
+    assert (queries.code_of(vera, "expense"), queries.code_of(sam, "expense")) == ((), ())
+    settings.WFDASH_SHOW_CODE = False
+    assert queries.code_of(otto, "expense") == ()
+
+
+def test_a_worker_that_shows_no_code_publishes_and_replies_none(loaded, unload, settings) -> None:
+    settings.WFDASH_SHOW_CODE = False
+    put(loaded, expense())
+    files = (SourceFile(path=Path("expense.py"), text="secret", steps={}),)
+    loaded.entries["expense"] = replace(loaded.entries["expense"], code=files)
+    (entry,) = unload()
+    asked = question(entry, ability="code", given={})
+    assert reply_next("w1", [entry])
+    asked.refresh_from_db()
+    assert asked.reply["result"] == []
+    assert not isinstance(catalog.get("expense").engine, ShowsCode)
+
+
 def test_a_repeated_edit_is_the_first_one_where_no_worker_runs_any_more(loaded, unload, start_replies, otto) -> None:
     put(loaded, expense())
     run = actions.start_run(otto, "expense", {"amount": 5})
@@ -182,7 +269,7 @@ def test_input_is_judged_by_its_schema_alone_where_no_worker_replies(strict_else
     start_heartbeat("silent", {"strict": catalog.get("strict").description.version})
     assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     assert not Consultation.objects.exists()
-    monkeypatch.setattr(WorkerConsult, "_exchange", fail_if_asked)
+    monkeypatch.setattr(ask, "_exchange", fail_if_asked)
     assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "it is not waited for again soon"
 
 
@@ -301,6 +388,39 @@ class NewerReply(WorkerReply):
     later: int
 
 
+@pytest.mark.parametrize("other", [WorkerReply(unread=True), NewerReply(later=1)], ids=["question", "reply"])
+def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_can(
+    strict_elsewhere, start_replies, otto, monkeypatch, other
+) -> None:
+    perform, asked = reply.perform, list[str]()
+
+    def perform_here(*asks: Any) -> WorkerReply:
+        asked.append(Consultation.objects.get().worker)
+        return other if len(asked) == 1 else perform(*asks)
+
+    monkeypatch.setattr(reply, "perform", perform_here)
+    for name in ("w1", "w2"):
+        start_replies(*strict_elsewhere, name=name)
+    with pytest.raises(Invalid):
+        actions.start_run(otto, "strict", {"amount": 3})
+    assert sorted(asked) == ["w1", "w2"], "each was asked once"
+    assert not Consultation.objects.exists()
+
+
+def test_what_no_worker_can_read_is_refused_with_that_reason_without_a_wait(
+    strict_elsewhere, start_replies, monkeypatch
+) -> None:
+    monkeypatch.setattr(reply, "perform", lambda *_: WorkerReply(unread=True))
+    monkeypatch.setattr(ask, "PATIENCE", 60.0)
+    for name in ("w1", "w2"):
+        start_replies(*strict_elsewhere, name=name)
+    version, given = strict_elsewhere[0].description.version, consultation.GivenMessage(message={})
+    began = time.monotonic()
+    with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
+        WorkerConsult()("strict", version, "edit", given, required=True)
+    assert time.monotonic() - began < 30
+
+
 def test_a_question_that_is_withdrawn_at_this_moment_keeps_no_other_from_a_reply(strict_elsewhere, monkeypatch) -> None:
     (entry,) = strict_elsewhere
     minute = timedelta(minutes=1)
@@ -379,7 +499,8 @@ def test_the_age_of_a_question_is_by_the_databases_clock(monkeypatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: now - timedelta(minutes=5))
     asked: list[Any] = []
     monkeypatch.setattr(ask, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
-    WorkerConsult()._exchange("strict", "1", "check_input", {}, 0.0)
+    start_heartbeat("w1", {"strict": "1"})
+    WorkerConsult()("strict", "1", "check_input", consultation.GivenMessage(message={}), required=False)
     assert asked[0] >= now - timedelta(seconds=1)
 
 
@@ -400,7 +521,6 @@ def test_a_question_finds_its_worker_where_no_signal_arrives(
 ) -> None:
     monkeypatch.setattr(pubsub.consultations_due, "publish", lambda *_: None)
     monkeypatch.setattr(pubsub.consultations_ended, "publish", lambda *_: None)
-    monkeypatch.setattr(consultations, "LOOK_SECONDS", 0.05)
     start_replies(*strict_elsewhere)
     with pytest.raises(Invalid):
         actions.start_run(otto, "strict", {"amount": 3})

@@ -108,6 +108,7 @@ def _page(
     initial: Json = None,
 ) -> HttpResponse:
     total, opened = queries.count_runs(viewer, row.name), opened_in(request.GET.get("unfold", ""))
+    code = queries.code_of(viewer, row.name)
     context: dict[str, Any] = {
         "row": row,
         "form": form,
@@ -128,7 +129,8 @@ def _page(
         "examples": range(1, len(row.description.examples) + 1),
         "where": row.source,
         "failures": [failure for failure in queries.failures(viewer) if row.name in failure.kept],
-        "code": code_files(queries.code_of(viewer, row.name)),
+        "code": code_files(code),
+        "code_missing": not code and queries.is_code_elsewhere(viewer, row.name),
         "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }
     return render(request, "workflows/workflow.html", context, status=status)

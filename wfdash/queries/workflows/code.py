@@ -10,6 +10,7 @@ from django.conf import settings
 
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.engines.published import ShowsCode
 from wfdash.errors import NotAllowed
 from wfdash.installation.source_code import SourceFile
 from wfdash.queries.workflows.catalogue import workflow as find_workflow
@@ -28,10 +29,25 @@ class CodePlace:
 
 
 def code_of(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:
-    """Return the files with a workflow's steps, as they were loaded; none for people without the right ``code``."""
-    entry = catalog.find(workflow)
-    shown = settings.WFDASH_SHOW_CODE and entry is not None and viewer.may("code", workflow)
-    return entry.code if entry is not None and shown else ()
+    """Return the files with a workflow's steps, as they were loaded; none for people without the right ``code``.
+
+    Of a workflow that only workers have loaded one of them is asked, once a minute.
+    """
+    entry = _shown(viewer, workflow)
+    if entry is None:
+        return ()
+    return entry.engine.source_files() if isinstance(entry.engine, ShowsCode) else entry.code
+
+
+def is_code_elsewhere(viewer: Viewer, workflow: str) -> bool:
+    """Return whether a person may read a workflow's code and only workers have it."""
+    entry = _shown(viewer, workflow)
+    return entry is not None and isinstance(entry.engine, ShowsCode)
+
+
+def _shown(viewer: Viewer, workflow: str) -> catalog.Entry | None:
+    shown = settings.WFDASH_SHOW_CODE and viewer.may("code", workflow)
+    return catalog.find(workflow) if shown else None
 
 
 def read_code(viewer: Viewer, workflow: str) -> tuple[SourceFile, ...]:

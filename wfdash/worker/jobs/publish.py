@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef
 
 from checkpoints.database.clock import database_now
@@ -13,7 +14,7 @@ from checkpoints.database.living_workers import served
 from checkpoints.database.storage import write
 from checkpoints.models import PublishedWorkflow, Run
 from wfdash.catalog import ASKING, Entry
-from wfdash.engines.consultation import abilities_of
+from wfdash.engines.consultation import CODE, abilities_of
 from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
 from wfdash.installation.stopping import waited
 from wfdash.telemetry.outages import FailingLoop
@@ -86,7 +87,8 @@ def _news(mine: Mapping[str, PublishedWorkflow], *, begins: bool) -> Iterator[Pu
 
 def _row(entry: Entry) -> PublishedWorkflow:
     secrets = tuple(sorted(entry.secrets))
-    abilities = abilities_of(entry.engine)
+    shown = (CODE,) if entry.code and settings.WFDASH_SHOW_CODE else ()
+    abilities = (*abilities_of(entry.engine), *shown)
     full = Published(description=entry.description, secrets=secrets, abilities=abilities, addressees=entry.addressees)
     try:
         document, digest = document_of(full)
