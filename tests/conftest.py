@@ -211,11 +211,12 @@ def made_once(folder: Path, settings: str) -> Path:
 
 
 def migrate_new(folder: Path, settings: str) -> Path:
-    """Make a data directory, in a process that knows nothing of this one's settings."""
+    """Make a data directory as a server does, in a process that knows nothing of this one's settings."""
     folder.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
     own = {"DJANGO_SETTINGS_MODULE": settings, "WFDASH_AUDIT_KEY": AUDIT_KEY, "WFDASH_DATA": str(folder)}
-    subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], cwd=ROOT, env=kept | own, check=True)
+    migrating = "import django; django.setup(); from checkpoints.database.schema import migrate; migrate(print)"
+    subprocess.run([sys.executable, "-c", migrating], cwd=ROOT, env=kept | own, check=True)
     return folder
 
 

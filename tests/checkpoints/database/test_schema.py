@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
@@ -18,7 +19,6 @@ from django.db.migrations.recorder import MigrationRecorder
 from checkpoints.database import schema
 from checkpoints.models import AuditHead, Run
 from checkpoints.models.fields import current_keyring
-from tests.conftest import made_once
 
 
 @pytest.fixture
@@ -54,11 +54,15 @@ def tables_of(file: Any) -> dict[tuple[str, str], Any]:
     return {(kind, name): parts_of(sql) if kind == "table" else sql for kind, name, sql in found}
 
 
-def test_the_schema_is_the_one_that_the_migrations_leave(empty: BaseDatabaseWrapper, shared_folder: Path) -> None:
+def test_the_schema_is_the_one_that_the_migrations_leave(empty: BaseDatabaseWrapper) -> None:
+    file = Path(empty.settings_dict["NAME"])
+    # Django's own command, step by step.
+    call_command("migrate", database="empty", verbosity=0)
+    migrated = tables_of(file)
+    empty.close()
+    file.unlink()
     assert schema.create_schema(empty)
-    made = tables_of(empty.settings_dict["NAME"])
-    # Made by Django's own command, step by step.
-    migrated = tables_of(made_once(shared_folder / "tests", "tests.settings") / "wfdash.sqlite3")
+    made = tables_of(file)
     assert made.keys() == migrated.keys()
     assert {name: parts for name, parts in made.items() if parts != migrated[name]} == {}
     assert len([name for kind, name in made if kind == "table"]) > 50
