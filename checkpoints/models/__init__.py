@@ -242,6 +242,11 @@ class HumanRequest(models.Model):
                 condition=Q(told__isnull=True, closed__isnull=True, answered__isnull=True),
                 name="request_untold",
             ),
+            models.Index(
+                fields=["created", "id"],
+                condition=Q(stuck__gt="", closed__isnull=True, answered__isnull=True),
+                name="request_stuck",
+            ),
             models.Index(fields=["answered", "id"], condition=Q(answered__isnull=False), name="request_answered"),
         ]
 

@@ -37,7 +37,7 @@ SMALL = {
 """Tables that may be read whole, by the reason."""
 PARTIAL = {
     "what is open, and so known to people": (
-        *("request_open", "request_alarm", "request_untold", "one_pending_request_per_key"),
+        *("request_open", "request_alarm", "request_untold", "request_stuck", "one_pending_request_per_key"),
     ),
     "what is to be done now, and soon is": (
         *("run_to_take", "run_to_list", "run_to_note", "run_to_end", "notice_to_send", "reply_to_settle"),

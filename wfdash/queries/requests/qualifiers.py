@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q
 
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, RunFact
 from checkpoints.models.user_model import USERNAME, has_name
@@ -24,6 +24,12 @@ from wfdash.queries.search.times import day_of, duration_of
 MOST = 2000
 """Open requests that suggestions are taken from, newest first."""
 COLUMNS = ("workflow", "step", "kind", f"assignee__{USERNAME}", "by")
+
+
+UNANSWERABLE = Q(Func(F("stuck"), template="%(expressions)s > ''", output_field=BooleanField()))
+"""No one can decide it. Said in the statement itself: only so does SQLite know that the index of such requests will
+do.
+"""
 
 
 def _is_due(value: str, sign: str) -> bool:
@@ -68,7 +74,7 @@ def _is(context: FilterContext, term: Term, value: str) -> Q:
         "unread": ~Q(Exists(seen)),
         "asked": Q(asked__isnull=False),
         "assigned": Q(assignee__isnull=False),
-        "unanswerable": ~Q(stuck=""),
+        "unanswerable": UNANSWERABLE,
     }[value.lower()]
 
 

@@ -5,13 +5,28 @@ Completed runs are in the totals, not in the gauges: nothing here gets slower as
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, CharField, Count, Exists, Max, Min, OuterRef, Q, QuerySet, Value, When
+from django.db.models import (
+    BooleanField,
+    Case,
+    CharField,
+    Count,
+    Exists,
+    F,
+    Func,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
 from django.db.models.functions import Now
 
 from checkpoints.database.living_workers import served_workflows
@@ -23,7 +38,6 @@ from wfdash.domain.histograms import ALL_TIME, Measure, Total
 OTHER_OPEN_PHASES = tuple(phase.value for phase in Phase if phase not in ENDED and phase is not Phase.PAUSED)
 LIVE, EXPIRED, SOMEONE, GONE = "live", "expired", "someone", "gone"
 OTHERS = "(others)"
-ALL = Q()
 
 
 Names = tuple[str, ...]
@@ -95,14 +109,26 @@ def _either(condition: Q, yes: str, no: str) -> Case:
     return Case(When(condition, then=Value(yes)), default=Value(no), output_field=CharField())
 
 
-def count_unserved(scope: Q = ALL) -> dict[str, int]:
-    """Return workflow -> how many of its runs are due and served by no running worker (three queries)."""
+def count_unserved() -> dict[str, int]:
+    """Return workflow -> how many of its runs are due and served by no running worker (four queries).
+
+    Those that are ready are counted in the index of what workers take; claims, which are few, are subtracted.
+    """
+    # Said in the statement itself: only so does SQLite know that this index will do.
+    ready = Func(F("phase"), template="%(expressions)s = 'ready'", output_field=BooleanField())
+    due = Run.objects.filter(ready, for_workers=True).order_by()
+    counts = Counter(dict(due.values_list("workflow").annotate(number=Count("*"))))
+    claimed = Claim.objects.filter(expires__gt=Now(), run__phase=Phase.READY.value, run__for_workers=True).order_by()
+    counts.subtract(dict(claimed.values_list("run__workflow").annotate(number=Count("*"))))
+    return unserved_of(counts)
+
+
+def unserved_of(due: Mapping[str, int]) -> dict[str, int]:
+    """Return which of these workflows, each with the number of its runs that are due, no running worker serves (two
+    queries).
+    """
     served = served_workflows()
-    if served is None:
-        return {}
-    live = Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now())
-    due = Run.objects.filter(~Exists(live), scope, phase=Phase.READY.value, for_workers=True).order_by()
-    return dict(due.exclude(workflow__in=served).values_list("workflow").annotate(Count("pk")))
+    return {} if served is None else {name: count for name, count in due.items() if count > 0 and name not in served}
 
 
 def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:

@@ -20,13 +20,14 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import Measure, Spread, Total, quantile
+from wfdash.queries.requests.qualifiers import UNANSWERABLE
 from wfdash.queries.runs.listing import rows_of
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
 from wfdash.queries.statistics.durations import Scope, totals_since
 from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
-from wfdash.queries.statistics.gauges import count_unserved
+from wfdash.queries.statistics.gauges import unserved_of
 
 MOST_RUNS = 8
 """Runs shown of those that are held or stuck."""
@@ -109,7 +110,7 @@ def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     now, mine = timezone.now(), viewer.scope("operate")
     failed = failed_runs(mine, now - within)
     held, asked = _held(mine), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
-    overdue, unanswerable = asked.filter(due__lt=now), asked.exclude(stuck="")
+    overdue, unanswerable = asked.filter(due__lt=now), asked.filter(UNANSWERABLE)
     running = _running(mine)
     return Operations(
         failed=failed[: failures.MOST_FAILED].count(),
@@ -198,11 +199,14 @@ def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerL
 
 def _backlog(scope: Scope, now: datetime) -> Backlog:
     """Return the runs that are ready and no worker's, and how long those started today waited."""
-    held = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"), expires__gt=Now())
+    live = Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now())
+    held = live.filter(epoch__gte=OuterRef("epoch"))
     ready = Run.objects.filter(~Exists(held), scope.mine, phase=Phase.READY.value).order_by()
-    found = ready.aggregate(number=Count("pk"), since=Min("updated"))
+    due = Count("pk", filter=Q(~Exists(live), for_workers=True))
+    rows = list(ready.values_list("workflow").annotate(number=Count("pk"), oldest=Min("updated"), due=due))
     total = Total()
     for one in totals_since(scope, now - RECENT, now)[Measure.QUEUE].values():
         total.join(one)
-    backlog = Backlog(count=found["number"], since=found["since"], delay=total.spread)
-    return replace(backlog, unserved=count_unserved(scope.mine)) if backlog.late else backlog
+    since = min((oldest for _, _, oldest, _ in rows), default=None)
+    backlog = Backlog(count=sum(number for _, number, _, _ in rows), since=since, delay=total.spread)
+    return replace(backlog, unserved=unserved_of({row[0]: row[3] for row in rows})) if backlog.late else backlog
