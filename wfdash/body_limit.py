@@ -93,6 +93,8 @@ class BoundedRequest(_REQUEST):  # type: ignore[misc]
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Handle the request: it is complete."""
         self._stop_clock()
+        # Django reads forms, in a thread. Twisted would read each in the event loop, for arguments no one asks for.
+        self._parsePOSTFormSubmission = False
         super().requestReceived(command, path, version)
 
     def connectionLost(self, reason: Any) -> None:

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.encoding import escape_uri_path
 
 from checkpoints.models import Reply
 from wfdash import actions, queries
@@ -92,7 +93,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)
     _flash_result(request, viewer, found, reply)
-    return offer_undo(request, _next_page(viewer, found, place), found.id, reply.settles)
+    return offer_undo(request, _next_page(request, viewer, found, place), found.id, reply.settles)
 
 
 def _render_again(
@@ -164,10 +165,14 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestVi
     messages.success(request, f"{done}: {found.subject}. The run continues.", extra_tags="toast")
 
 
-def _next_page(viewer: Viewer, found: queries.RequestView, place: dict[str, str]) -> HttpResponseRedirect:
-    """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome."""
+def _next_page(
+    request: HttpRequest, viewer: Viewer, found: queries.RequestView, place: dict[str, str]
+) -> HttpResponseRedirect:
+    """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome, which has
+    the address that the answer was sent to.
+    """
     if not place:
-        return redirect("wfdash:request", found.id)
+        return HttpResponseRedirect(escape_uri_path(request.path))
     try:
         order = {"sort": place.get("sort", "age")}
         following = queries.next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)

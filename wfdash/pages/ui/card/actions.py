@@ -6,7 +6,7 @@ apply to all of them, without a prefix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,9 +106,8 @@ def unedited(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, An
     return {**schema, "properties": kept}
 
 
-def shared_schema(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of the fields that belong to no action in particular; the whole one without actions."""
-    choices = actions_of(schema, card)
+def shared_schema(schema: Mapping[str, Any], choices: Sequence[ActionButton]) -> dict[str, Any]:
+    """Return the schema of the fields that belong to none of these actions; the whole one without actions."""
     if not choices:
         return dict(schema)
     owned = {"action", line_comments.FIELD, *(name for choice in choices for name in choice.schema["properties"])}
@@ -139,7 +138,7 @@ def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
 def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDict, files: Any = None) -> PostedAnswer:
     """Return the answer of a POST, with its errors. Only the chosen action's own fields are part of it."""
     choices = {choice.name: choice for choice in actions_of(schema, card)}
-    shared = FormView.from_schema(shared_schema(schema, card)).bind(post, files)
+    shared = FormView.from_schema(shared_schema(schema, [*choices.values()])).bind(post, files)
     if not choices:
         return PostedAnswer(shared.value, list(map(dict, shared.errors)), "", shared.changed_rows, {}, shared)
     forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}

@@ -209,7 +209,7 @@ def _shared(
     problems: list[dict[str, Any]],
 ) -> FormView:
     begin = card.get("current") if initial is None and not choices else initial
-    common = shared_schema(schema, card)
+    common = shared_schema(schema, choices)
     if choices and isinstance(begin, Mapping):
         # Fields of a single action are not fields of all of them.
         begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
