@@ -23,6 +23,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO, Any, TypeAlias
@@ -43,6 +44,8 @@ checkpoints.manager checkpoints.sql.sqlite
 wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """
 """What reads no settings, starts no thread and opens nothing."""
+FRAMEWORKS = "openai mcp langsmith"
+"""What takes the frameworks longest to import, where it is installed; what begins anything is left to who needs it."""
 OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.routing wfdash.urls wfdash.worker.worker"
 """What needs models, reads settings only when it is called, and opens nothing. No ``admin``: it reads them at once."""
 SHARED = "NURSERY"
@@ -274,7 +277,7 @@ def import_ours() -> None:
 def main() -> None:
     """Import everything, then take orders."""
     door = socket.socket(fileno=int(sys.argv[1]))
-    for library in LIBRARIES.split():
+    for library in [*LIBRARIES.split(), *filter(find_spec, FRAMEWORKS.split())]:
         importlib.import_module(library)
     import_ours()
     gc.collect()
