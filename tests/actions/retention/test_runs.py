@@ -211,6 +211,41 @@ def test_a_batch_that_fails_half_way_has_removed_nothing(run, history, old, monk
     assert run.requests.count() == 1
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_run_that_cannot_be_removed_holds_up_no_other_and_is_tried_again(old, monkeypatch, caplog, in_parts):
+    runs = [old(days=50 - number).pk for number in range(3)]
+    name = "remove_rest" if in_parts else "remove_locked"
+    working, bad = getattr(retention, name), runs[1]
+    if in_parts:
+        monkeypatch.setattr(retention, "MOST_AT_ONCE", 1)
+        monkeypatch.setattr(BatchSize, "LEAST", 1)
+
+    def fail(*given):
+        if bad in given[1]:
+            raise ValueError("a bug")
+        return working(*given)
+
+    def fail_in_part(run, rows):
+        if run == bad:
+            raise ValueError("a bug")
+        return working(run, rows)
+
+    monkeypatch.setattr(retention, name, fail_in_part if in_parts else fail)
+    remover = RunRemover(BatchSize(rows=1) if in_parts else None)
+    for _ in range(2):
+        while not remover.remove_next().last:
+            pass
+        assert caplog.text.count(f"Run {bad} cannot be removed") == 1
+        caplog.clear()
+    stored = Run.remains if in_parts else Run.objects
+    assert list(stored.values_list("pk", flat=True)) == [bad]
+    monkeypatch.setattr(retention, name, working)
+    while not remover.remove_next().last:
+        pass
+    assert not Run.objects.exists()
+    assert not Run.remains.exists()
+
+
 def test_runs_that_stay_do_not_keep_the_others_from_going(old, monkeypatch):
     monkeypatch.setattr(retention, "CANDIDATES", 1)
     kept = [old(days=100 + number) for number in range(3)]

@@ -52,7 +52,7 @@ def test_an_operator_sees_the_rules_what_is_due_and_what_keeps_the_others(as_):
     assert "scratch 5 days own rule 1, the first ended" in text
     assert re.search(r"90 days 2, the first ended", text)
     assert "the tag keep 1" in text
-    assert "Last batch none recently" in text
+    assert "Last batch, all workflows none recently" in text
     assert "Archive off" in text
 
 

@@ -39,6 +39,7 @@ from checkpoints.models import Run
 from wfdash.actions.audit import entries
 from wfdash.actions.retention import archive
 from wfdash.actions.runs.content import drop_content
+from wfdash.actions.sweep_backoff import is_outage
 from wfdash.installation.keep_rules import KeepRules
 from wfdash.retention.keeping import VERB, Ending, current_rules, free_to_go, in_order, old_runs
 
@@ -91,7 +92,8 @@ class BatchSize:
 class RunRemover:
     """Removes what the setting no longer keeps, in the order in which runs ended, from where the last batch ended.
 
-    Runs whose removal has begun come first, by this worker or another.
+    Runs whose removal has begun come first, by this worker or another. A run that cannot be removed holds up no other:
+    it is logged, passed over, and tried again when the oldest run is next.
     """
 
     def __init__(self, size: BatchSize | None = None) -> None:
@@ -99,6 +101,9 @@ class RunRemover:
         self._picked: list[OldRun] = []
         self._after: Ending | None = None
         self._begun: list[str] = []
+        self._failed: set[str] = set()
+        self._singly = 0
+        """How many of those picked are removed one by one, because a batch with one of them failed."""
 
     def remove_next(self) -> RemovedBatch:
         """Remove the next batch. Its ``last`` says that the next one begins with the oldest run again."""
@@ -106,23 +111,49 @@ class RunRemover:
         if not self._picked and not self._begun:
             self._look(rules)
         if self._begun:
-            batch = remove_rest(self._begun[0], self._size.rows)
-            if batch.last:
-                self._begun.pop(0)
-                batch = replace(batch, last=False)
+            batch = self._remove_rest(self._begun[0])
         elif rules and self._picked:
-            found = self._next()
-            is_large = found[0].rows > max(self._size.rows, MOST_AT_ONCE)
-            batch = remove(found, rules, in_parts=is_large)
-            self._begun += batch.runs if is_large else ()
+            batch = self._remove(self._next(), rules)
         else:
+            self._failed.clear()
             return RemovedBatch()
         if batch.rows:
             self._size = self._size.after(batch.rows, batch.seconds)
         return batch
 
+    def _remove_rest(self, run: str) -> RemovedBatch:
+        try:
+            batch = remove_rest(run, self._size.rows)
+        except Exception as error:
+            self._pass_over([run], error)
+            batch = RemovedBatch()
+        if batch.last:
+            self._begun.pop(0)
+        return replace(batch, last=False)
+
+    def _remove(self, found: list[OldRun], rules: KeepRules) -> RemovedBatch:
+        is_large = found[0].rows > max(self._size.rows, MOST_AT_ONCE)
+        try:
+            batch = remove(found, rules, in_parts=is_large)
+        except Exception as error:
+            self._pass_over([one.at.run for one in found], error)
+            if len(found) > 1:
+                self._picked, self._singly = found + self._picked, len(found)
+            return RemovedBatch(last=False)
+        self._begun += batch.runs if is_large else ()
+        return batch
+
+    def _pass_over(self, runs: Sequence[str], error: Exception) -> None:
+        """Note a run that fails; of several the one that does is found next. What says nothing of runs is raised."""
+        if is_outage(error) or isinstance(error, OSError):
+            raise error
+        if len(runs) == 1:
+            self._failed.update(runs)
+            log.error("Run %s cannot be removed, and is retried later", *runs, exc_info=error)
+
     def _look(self, rules: KeepRules) -> None:
-        self._begun = list(Run.remains.order_by("pk").values_list("pk", flat=True)[:CANDIDATES])
+        begun = Run.remains.exclude(pk__in=self._failed).order_by("pk")
+        self._begun = list(begun.values_list("pk", flat=True)[:CANDIDATES])
         if rules and not self._begun:
             self._picked = pick(rules, self._after)
             self._after = self._picked[-1].at if self._picked else None
@@ -130,7 +161,8 @@ class RunRemover:
     def _next(self) -> list[OldRun]:
         """Return the first of what was picked, as many as fit into a batch but at least one, and pick them no more."""
         total = list(accumulate(one.rows for one in self._picked))
-        count = max(1, bisect_right(total, self._size.rows))
+        count = 1 if self._singly else max(1, bisect_right(total, self._size.rows))
+        self._singly = max(0, self._singly - 1)
         found, self._picked = self._picked[:count], self._picked[count:]
         return found
 
