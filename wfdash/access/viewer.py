@@ -125,7 +125,16 @@ class Viewer:
     """What that token may be used for: nothing gives a right beyond it, not even an assignment or one's own run."""
 
     def __hash__(self) -> int:
-        return hash((self.user.pk, self.name, self.groups, frozenset(self.rights.items()), self.acts_for, self.within))
+        return hash(
+            (
+                self.user and self.user.pk,
+                self.name,
+                self.groups,
+                frozenset(self.rights.items()),
+                self.acts_for,
+                self.within,
+            )
+        )
 
     def reaches(self, right: str, workflow: str) -> bool:
         """Return whether a right that comes from no role counts here: always for a person, within its scope for a

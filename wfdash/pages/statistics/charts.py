@@ -99,8 +99,8 @@ def runs_that(outcome: str, workflow: str) -> Link:
     """Return where a count of runs leads: to those that started, or ended so, in a time."""
     address = ListLinks("runs")
     if outcome == STARTED:
-        return lambda when: address(f"started:{when}", workflow=workflow)
-    return lambda when: address(f"status:{outcome}", f"finished:{when}", workflow=workflow)
+        return address.by_time(key="started", workflow=workflow)
+    return address.by_time(f"status:{outcome}", key="finished", workflow=workflow)
 
 
 def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
@@ -127,10 +127,10 @@ def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[LineChart, ...]:
     workflow, runs, decisions = found.workflow, ListLinks("runs"), ListLinks("decisions")
     of: tuple[tuple[Measure, str, str, Link], ...] = (
         (Measure.RUN, "Run duration", "is-completed", runs_that(Phase.COMPLETED.value, workflow)),
-        (Measure.STEP, "Step duration", "is-running", lambda when: runs(f"active:{when}", workflow=workflow)),
+        (Measure.STEP, "Step duration", "is-running", runs.by_time(key="active", workflow=workflow)),
         (
             *(Measure.DECISION, "Decision time", "is-waiting"),
-            lambda when: decisions(BY_PEOPLE, f"answered:{when}", workflow=workflow),
+            decisions.by_time(BY_PEOPLE, key="answered", workflow=workflow),
         ),
     )
     return tuple(
@@ -151,7 +151,7 @@ def decisions_that(kind: str, gate: Gate, address: ListLinks | None = None) -> L
     """Return where a count of a question's decisions leads: to those that were decided so in a time."""
     what = {"": "", REVERSED: f"is:{REVERSED}"}.get(kind, f"outcome:{kind}")
     step, decisions = term("step", gate.step), address or ListLinks("decisions")
-    return lambda when: decisions(what, step, f"answered:{when}", workflow=gate.workflow)
+    return decisions.by_time(what, step, key="answered", workflow=gate.workflow)
 
 
 def gate_charts(found: Statistics, titles: dict[str, str], axis: SlotAxis) -> tuple[tuple[BarChart, str, str], ...]:

@@ -82,7 +82,7 @@ class ReasonRow:
 def statistics(request: HttpRequest) -> HttpResponse:
     """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
     days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
-    found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone)
+    found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
     titles, axis = queries.titles(), axis_of(found)
     context: dict[str, Any] = {
         "statistics": found,

@@ -109,6 +109,18 @@ def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     )
 
 
+def failures_of(viewer: Viewer, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return run id -> class and start of the message of its error, of those that this person may see (one query).
+
+    The message is empty for those who may not inspect the run.
+    """
+    rows = Run.objects.filter(viewer.scope("see"), pk__in=list(ids)).annotate(**_failures())
+    return {
+        run: (kind or "", (message or "") if viewer.may("inspect", workflow) else "")
+        for run, workflow, kind, message in rows.values_list("id", "workflow", "failed_as", "failed_with")
+    }
+
+
 def count_found(viewer: Viewer, text: str, most: int = 1000) -> tuple[int, bool]:
     """Return how many runs a filter finds, at most ``most``, and whether there may be more."""
     found = find(search_for(viewer, text), None, most + 1)

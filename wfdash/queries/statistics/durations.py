@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from django.db.models import Exists, Q, QuerySet, Subquery, Sum
 
+from checkpoints.database.compiled import compiled
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS
 from checkpoints.models import Tally, TallyMark, TallyRollup
 from wfdash.domain.histograms import (
@@ -104,9 +106,8 @@ def totals_since(scope: Scope, since: datetime, now: datetime) -> Totals:
     merged = hour_at(_merged(now))
     span = DAY_SPAN if since < merged else 1
     hours = _Hours(first=-(-(since - ALL_TIME) // (HOUR * span)) * span, last=hour_number(now))
-    among = Q(workflow="") if scope.every else scope.mine
     totals = defaultdict[str, RolledUp](dict)
-    for *_, workflow, data in _rolled_up(_any_of(rollups_since(hours.first, hours.last)) & among, hours):
+    for *_, workflow, data in _rollups_in_all(scope, hours).rows():
         unpack(data, totals[workflow])
     return _by_measure(totals or _totals_of_tallies(_tallies(scope, hours)))
 
@@ -134,8 +135,30 @@ def _by_measure(found: Mapping[str, RolledUp]) -> Totals:
     return totals
 
 
-def _rolled_up(wanted: Q, hours: _Hours) -> Iterable[tuple[int, int, str, str]]:
-    """Return span, first hour, workflow and data of roll-ups; none unless they have all that the tallies have."""
+@compiled
+def _rollups_in_all(scope: Scope, hours: _Hours) -> QuerySet[Any, Any]:
+    """Return the fewest roll-ups that have these hours: of all workflows together, where that is the scope."""
+    return _rolled_up(_any_of(rollups_since(hours.first, hours.last)) & _together(scope), hours)
+
+
+@compiled
+def _rollups_by_slot(scope: Scope, hours: _Hours) -> QuerySet[Any, Any]:
+    """Return the roll-ups of each workflow, and those that slots are made of."""
+    whole, parts = _any_of(rollups_since(hours.first, hours.last)), _any_of(hours.by_slot())
+    each = ~Q(workflow="") if scope.every else scope.mine
+    return _rolled_up(whole & each | parts & _together(scope), hours)
+
+
+def _together(scope: Scope) -> Q:
+    """Return the condition of roll-ups of a scope: of all workflows together there are some, without a name."""
+    return Q(workflow="") if scope.every else scope.mine
+
+
+def _rolled_up(wanted: Q, hours: _Hours) -> QuerySet[Any, Any]:
+    """Return span, first hour, workflow and data of roll-ups; none unless they have all that the tallies have.
+
+    Queries of them are compiled once an hour.
+    """
     counted = TallyMark.objects.filter(pk=STATISTICS).values("event")
     same = TallyMark.objects.filter(pk=ROLLUPS, event=Subquery(counted), at__lte=hour_at(hours.first))
     rows = TallyRollup.objects.filter(wanted, Exists(same))
@@ -153,10 +176,8 @@ def _any_of(parts: Iterable[Part]) -> Q:
 def _of_rollups(scope: Scope, hours: _Hours) -> _Sums | None:
     """Return the sums of roll-ups, None if there are none."""
     whole, parts = frozenset(rollups_since(hours.first, hours.last)), frozenset(hours.by_slot())
-    # Of all workflows together there are roll-ups, without a name.
-    wanted = _any_of(whole) & ~Q(workflow="") | _any_of(parts) & Q(workflow="")
     sums, found = _Sums(), False
-    for span, hour, workflow, data in _rolled_up(wanted if scope.every else _any_of(whole | parts) & scope.mine, hours):
+    for span, hour, workflow, data in _rollups_by_slot(scope, hours).rows():
         found, part = True, (span, hour)
         if part in whole and workflow:
             unpack(data, sums.totals[workflow])

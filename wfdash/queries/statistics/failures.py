@@ -5,18 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, FilteredRelation, Max, Min, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from checkpoints.models import Run
+from checkpoints.database.alias import connection
+from checkpoints.database.compiled import statement_of
+from checkpoints.models import Run, RunFact
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import ERROR
-from wfdash.queries.runs.listing import rows_of
+from wfdash.queries.runs.listing import failures_of, rows_of
 from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.statistics.slots import moment
 
 MOST_FAILED = 5_000
 """Failed runs that are grouped, the latest ones."""
 MOST_GROUPS = 12
+GROUPED = (
+    f"SELECT r.workflow, f.text, COUNT(DISTINCT r.id), MIN(r.finished), MAX(r.finished), MAX(r.id)"  # noqa: S608
+    f" FROM ({{latest}}) AS r LEFT JOIN {RunFact._meta.db_table} f"
+    f" ON f.run_id = r.id AND f.name = '{ERROR}' AND f.text NOT LIKE '%%.%%'"
+    f" GROUP BY r.workflow, f.text ORDER BY 3 DESC, 1, 2 LIMIT %s"
+)
+"""A class with a module is stored twice, with and without it: the latter counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +38,10 @@ class ErrorGroup:
     count: int
     since: datetime
     last: datetime
-    example: RunRow | None
+    example: RunRow | None = None
+    """The latest of them, where examples are asked for."""
+    failure: tuple[str, str] = ("", "")
+    """The latest error's class and message, as far as the viewer may read them."""
 
     @property
     def called(self) -> str:
@@ -41,12 +54,6 @@ class ErrorGroup:
         """Return the latest message, as far as the viewer may read it."""
         return self.failure[1]
 
-    @property
-    def failure(self) -> tuple[str, str]:
-        """Return the latest error's class and message."""
-        kind, _, message = (self.example.failure if self.example else "").partition(": ")
-        return kind, message
-
 
 def failed_runs(mine: Q, since: datetime, until: datetime | None = None) -> QuerySet[Run]:
     """Return the runs that failed in this time and are failed still, the latest first."""
@@ -54,20 +61,31 @@ def failed_runs(mine: Q, since: datetime, until: datetime | None = None) -> Quer
     return (found.filter(finished__lt=until) if until else found).order_by("-finished")
 
 
-def error_groups(viewer: Viewer, failed: QuerySet[Run], most: int = MOST_GROUPS) -> tuple[ErrorGroup, ...]:
-    """Return the largest groups of the latest ``MOST_FAILED`` of these, each with its latest run as the example."""
-    # A class with a module is stored twice, with and without it: one of both counts.
-    name = Q(facts__name=ERROR) & ~Q(facts__text__contains=".")
-    latest = Run.objects.filter(pk__in=failed.values("pk")[:MOST_FAILED]).order_by()
-    rows = latest.alias(kind=FilteredRelation("facts", condition=name)).values_list("workflow", "kind__text")
-    found = rows.annotate(
-        number=Count("pk", distinct=True), since=Min("finished"), last=Max("finished"), example=Max("pk")
-    ).order_by("-number", "workflow", "kind__text")[:most]
-    groups = list(found)
-    examples = {row.id: row for row in rows_of(viewer, [example for *_, example in groups])}
+def error_groups(
+    viewer: Viewer, failed: QuerySet[Run], most: int = MOST_GROUPS, *, examples: bool = True
+) -> tuple[ErrorGroup, ...]:
+    """Return the largest groups of the latest ``MOST_FAILED`` of these, each with its latest failure (two queries).
+
+    ``examples``: and with the run that failed so, which takes three more.
+    """
+    latest = statement_of(failed.values_list("id", "workflow", "finished")[:MOST_FAILED])
+    if not latest.sql:
+        return ()
+    with connection().cursor() as cursor:
+        cursor.execute(GROUPED.format(latest=latest.sql), [*latest.params, most])
+        groups = cursor.fetchall()
+    latest_ids = [example for *_, example in groups]
+    failures = failures_of(viewer, latest_ids)
+    runs = {row.id: row for row in rows_of(viewer, latest_ids)} if examples else {}
     return tuple(
         ErrorGroup(
-            workflow=workflow, error=error or "", count=count, since=since, last=last, example=examples.get(example)
+            workflow=workflow,
+            error=error or "",
+            count=count,
+            since=moment(since),
+            last=moment(last),
+            example=runs.get(example),
+            failure=failures.get(example, ("", "")),
         )
         for workflow, error, count, since, last, example in groups
     )

@@ -6,10 +6,10 @@ however many runs there are.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -25,7 +25,7 @@ from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_i
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
 from wfdash.queries.statistics.gates import Decisions, decisions_in
 from wfdash.queries.statistics.gauges import count_statuses
-from wfdash.queries.statistics.run_counts import Ended, count_ended, count_started
+from wfdash.queries.statistics.run_counts import count_by_workflow, count_ended, count_started
 from wfdash.queries.statistics.slots import Slot, slots_of
 
 OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
@@ -108,10 +108,12 @@ class Statistics:
         return sum(self.flow[Phase.FAILED]) > MOST_FAILED
 
 
-def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo = UTC) -> Statistics:
+def statistics(
+    viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo = UTC, *, examples: bool = True
+) -> Statistics:
     """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (12 queries).
 
-    ``NotFound`` for a workflow they may not see.
+    ``examples``: with a run of each group of failures. ``NotFound`` for a workflow they may not see.
     """
     if workflow and not viewer.may("see", workflow):
         raise NotFound("Workflow not found, or you do not have access")
@@ -121,6 +123,7 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo =
     every = not workflow and viewer.may("see", EVERY)
     measured = durations_in(Scope(mine=mine, every=every), slots, now)
     totals, ended = measured.totals, count_ended(viewer, workflow, slots)
+    completed = partial(count_by_workflow, viewer, workflow, Phase.COMPLETED, slots)
     asked = HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     decisions = decisions_in(mine, slots)
     return Statistics(
@@ -129,13 +132,13 @@ def statistics(viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo =
         slots=slots,
         hourly=days <= 1,
         states=count_statuses(viewer, workflow),
-        flow={STARTED: count_started(viewer, workflow, slots)} | _flow(ended, len(slots)),
+        flow={STARTED: count_started(viewer, workflow, slots)} | {phase.value: ended[phase] for phase in OUTCOMES},
         courses=measured.courses | {Measure.DECISION: decisions.times},
-        runs=_runs(ended, totals[Measure.RUN]),
+        runs=_runs(totals[Measure.RUN], sum(ended[Phase.COMPLETED]), completed),
         steps=_steps(totals),
         decisions=decisions,
         queue=_sum(totals[Measure.QUEUE].values()).spread,
-        failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MOST),
+        failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MOST, examples=examples),
         oldest=oldest_requests(asked),
         waiting=asked.count(),
         late=late_schedules(mine),
@@ -149,22 +152,20 @@ def _sum(totals: Iterable[Total]) -> Total:
     return whole
 
 
-def _flow(ended: Ended, slots: int) -> dict[str, tuple[int, ...]]:
-    counts: Counter[tuple[int, str]] = Counter()
-    for (place, _, phase), count in ended.items():
-        counts[place, phase] += count
-    return {phase.value: tuple(counts[place, phase.value] for place in range(slots)) for phase in OUTCOMES}
+def _runs(measured: dict[Step, Total], completed: int, count: Callable[..., dict[str, int]]) -> tuple[Timing, ...]:
+    """Return the completed runs by workflow, the slowest first.
 
-
-def _runs(ended: Ended, measured: dict[Step, Total]) -> tuple[Timing, ...]:
-    """Return the completed runs by workflow, the slowest first."""
-    counts: Counter[str] = Counter()
-    for (_, workflow, phase), count in ended.items():
-        counts[workflow] += count if phase == Phase.COMPLETED else 0
+    ``completed``: how many there are. ``count`` counts them by workflow, of all or ``only`` of some.
+    """
+    spreads = {workflow: total.spread for (workflow, _), total in measured.items()}
+    slowest = sorted(spreads, key=lambda workflow: (-(spreads[workflow].p95 or 0.0), workflow))[: 2 * MOST]
+    counts = count(only=slowest)
+    if len(counts) < MOST and sum(counts.values()) < completed:
+        # Others are shown, too: of runs that were measured long ago, or nowhere.
+        counts = count()
     rows = [
-        Timing(workflow=workflow, count=count, spread=measured.get((workflow, ""), Total()).spread)
-        for workflow, count in counts.items()
-        if count
+        Timing(workflow=workflow, count=number, spread=spreads.get(workflow, Spread()))
+        for workflow, number in counts.items()
     ]
     return tuple(sorted(rows, key=_by_size)[:MOST])
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import Group
@@ -25,7 +25,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.histograms import Spread, asked_of
 from wfdash.errors import NotFound
 from wfdash.queries.requests.decision_filter import ANSWERED, OUTCOMES, outcome, reversed_later
-from wfdash.queries.statistics.slots import Slot, slot_finder
+from wfdash.queries.statistics.slots import Slot, moment, slot_finder
 
 MOST_DECISIONS = 20_000
 """The latest decisions of a time range; older ones are left out, and that is said."""
@@ -111,20 +111,14 @@ def _sorted_out(rows: Iterable[tuple[Any, ...]], slots: Sequence[Slot]) -> tuple
     """Return the decisions by gate, and by the text of who was asked the seconds that people took."""
     find, gates, asked = slot_finder(slots), GateDecisions(), defaultdict[str, list[float]](list)
     for workflow, step, how, back, created, answered, given, by in rows:
-        decided, seconds = _moment(answered), None
+        decided, seconds = moment(answered), None
         if how != DEADLINE:
             # By when the person gave it, not by when it took effect.
-            took = (_moment(given) if given else decided) - _moment(created)
+            took = (moment(given) if given else decided) - moment(created)
             seconds = max(took.total_seconds(), 0.0)
             asked[by].append(seconds)
         gates.setdefault((workflow, step), []).append(GateDecision(how, bool(back), find(decided) or 0, seconds))
     return gates, asked
-
-
-def _moment(stored: Any) -> datetime:
-    """Return a time that was read as the database has it: SQLite in UTC without saying so."""
-    at = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def gates_of(viewer: Viewer, workflow: str, days: int = SUMMARY_DAYS) -> tuple[Gate, ...]:

@@ -29,13 +29,16 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
+from checkpoints.database.compiled import compiled
 from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Total
+from wfdash.queries.statistics.run_counts import counted_with
 
 OTHER_OPEN_PHASES = tuple(phase.value for phase in Phase if phase not in ENDED and phase is not Phase.PAUSED)
+WHOLE = (*OTHER_OPEN_PHASES, Phase.FAILED.value)
 LIVE, EXPIRED, SOMEONE, GONE = "live", "expired", "someone", "gone"
 OTHERS = "(others)"
 
@@ -65,18 +68,31 @@ def count_statuses(viewer: Viewer, workflow: str = "") -> dict[Status, int]:
 
 
 def _count_statuses(viewer: Viewer, workflow: str, by: Names) -> Iterable[tuple[tuple[Names, Status], int]]:
-    # Failed runs become many, and the index of ends has all that is read of them: no id, which a scope might name.
-    all_of_them = viewer.may("see", EVERY) and not workflow
+    counts: defaultdict[tuple[Names, Status], int] = defaultdict(int)
+    others = _numbers_by_status(viewer, workflow, by)
+    together = _all_together(viewer, workflow, by)
+    for *names, phase, mark, count in (counted_with(others, WHOLE) if together else others).rows():
+        key, claimed = tuple(names), mark in {LIVE, EXPIRED}
+        status = status_of(Phase(phase), claimed=claimed, claim_live=mark == LIVE, acted_by=mark)
+        counts[key, status] += -count if mark == GONE else count
+        if claimed:
+            counts[key, Status.QUEUED] -= count
+    return ((key, count) for key, count in counts.items() if count)
+
+
+@compiled
+def _numbers_by_status(viewer: Viewer, workflow: str, by: Names) -> QuerySet[Any, Any]:
     rows = Run.objects.order_by() if viewer.may("see", EVERY) else Run.objects.filter(viewer.scope("see")).order_by()
     rows = rows.filter(workflow=workflow) if workflow else rows
-    # Runs that are being removed are subtracted: to tell them apart, each run would be read, not its index.
-    waiting = (Run._base_manager.order_by() if all_of_them else rows).filter(phase__in=OTHER_OPEN_PHASES)
-    gone = Run.remains.filter(phase__in=OTHER_OPEN_PHASES if all_of_them else []).order_by()
+    together = _all_together(viewer, workflow, by)
+    # Of all workflows together ``counted_with`` counts in an index, runs that are being removed among them.
+    others = rows.none() if together else rows
+    gone = Run.remains.filter(phase__in=WHOLE).order_by() if together else Run.remains.none()
     ready = rows.filter(pk=OuterRef("run_id"), phase=Phase.READY.value, epoch__lte=OuterRef("epoch"))
     parts = (
-        _numbers(waiting, _text(""), by),
+        _numbers(others.filter(phase__in=OTHER_OPEN_PHASES), _text(""), by),
+        _numbers(others.filter(phase=Phase.FAILED.value, finished__isnull=False), _text(""), by),
         _numbers(gone, _text(GONE), by),
-        _numbers(rows.filter(phase=Phase.FAILED.value, finished__isnull=False), _text(""), by),
         _numbers(rows.filter(phase=Phase.PAUSED.value), _either(Q(acted_by=""), "", SOMEONE), by),
         # From the claims, which are few, to their runs.
         _numbers(
@@ -85,14 +101,11 @@ def _count_statuses(viewer: Viewer, workflow: str, by: Names) -> Iterable[tuple[
             tuple(f"run__{name}" for name in by),
         ),
     )
-    counts: defaultdict[tuple[Names, Status], int] = defaultdict(int)
-    for *names, phase, mark, count in parts[0].union(*parts[1:], all=True):
-        key, claimed = tuple(names), mark in {LIVE, EXPIRED}
-        status = status_of(Phase(phase), claimed=claimed, claim_live=mark == LIVE, acted_by=mark)
-        counts[key, status] += -count if mark == GONE else count
-        if claimed:
-            counts[key, Status.QUEUED] -= count
-    return ((key, count) for key, count in counts.items() if count)
+    return parts[0].union(*parts[1:], all=True)
+
+
+def _all_together(viewer: Viewer, workflow: str, by: Names) -> bool:
+    return viewer.may("see", EVERY) and not workflow and not by
 
 
 def _numbers(rows: QuerySet[Any, Any], mark: Any, by: Names) -> QuerySet[Any, Any]:

@@ -40,6 +40,12 @@ def slot_finder(slots: Sequence[Slot]) -> Callable[[datetime], int | None]:
     return find
 
 
+def moment(stored: str | datetime) -> datetime:
+    """Return a time that was read as the database has it: SQLite in UTC without saying so."""
+    at = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 def _hours(now: datetime, zone: tzinfo) -> list[datetime]:
     local = now.astimezone(zone)
     last = now.astimezone(UTC) - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)

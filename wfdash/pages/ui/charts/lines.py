@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
-from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, nice_seconds
+from django.utils.safestring import SafeString
+
+from wfdash.pages.ui.charts.scale import HEIGHT, WIDTH, linked_slot, nice_seconds
 from wfdash.pages.ui.times import duration, estimate
 
 Values = Sequence[float | None]
@@ -56,6 +59,17 @@ class LineChart:
     """Of each slot its name, where it leads, and its durations."""
     slots: tuple[LinkedSlot, ...] = ()
 
+    @property
+    def picture(self) -> SafeString:
+        """Return the linked slots and the lines as SVG, without a template."""
+        slots = (linked_slot(one.left, one.full, one.words, one.href) for one in self.slots)
+        return SafeString("".join([*slots, *map(_drawn, self.lines)]))
+
+    @property
+    def table(self) -> SafeString:
+        """Return the rows as HTML, without a template."""
+        return SafeString("".join(_row(*row) for row in self.rows))
+
 
 def line_chart(
     key: str,
@@ -94,6 +108,18 @@ def line_chart(
         ),
         slots=linked,
     )
+
+
+def _drawn(line: ChartLine) -> str:
+    style = escape(line.style)
+    dots = (f'<path class="chart-dot {style}" d="M{dot.x} {dot.y}h0.01" />' for dot in line.dots)
+    return f'<path class="chart-line {style}" d="{line.path}" />{"".join(dots)}\n'
+
+
+def _row(name: str, href: str, cells: Sequence[str]) -> str:
+    shown = f'<a href="{escape(href)}">{escape(name)}</a>' if href else escape(name)
+    numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr><th scope="row" class="nowrap">{shown}</th>{numbers}</tr>\n'
 
 
 def duration_or_dash(seconds: float | None) -> str:

@@ -1,8 +1,9 @@
-"""The end of an axis: a round number that is at least the maximum. Pure."""
+"""What charts share: the end of an axis, a round number at or above the maximum; and slots that are links. Pure."""
 
 from __future__ import annotations
 
 import math
+from html import escape
 
 WIDTH = 1000.0
 HEIGHT = 100.0
@@ -29,3 +30,12 @@ def nice_count(most: float) -> float:
 def nice_seconds(most: float) -> float:
     """Return a round duration in seconds."""
     return next((length for length in ROUND_SECONDS if length >= most), math.ceil(most / (30 * DAY)) * 30 * DAY)
+
+
+def linked_slot(left: float, full: float, words: str, href: str, shown: str = "") -> str:
+    """Return a slot of a drawing as SVG: a link over its whole height, with its text, and what is shown in it."""
+    text = escape(words)
+    return (
+        f'<a class="chart-slot" href="{escape(href)}" aria-label="{text}"><title>{text}</title>'
+        f'<rect class="chart-hit" x="{left}" width="{full}" height="{HEIGHT:g}" />{shown}</a>\n'
+    )
