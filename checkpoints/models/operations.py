@@ -190,6 +190,31 @@ class TallyRollup(models.Model):
         return f"{self.span} h from {self.hour} of {self.workflow}"
 
 
+class DecisionRollup(models.Model):
+    """How the requests of a workflow were decided on a day (UTC), or those of all of them if ``workflow`` is empty.
+
+    ``data``: see ``wfdash.queries.statistics.day_figures``. It agrees with the requests as long as ``count`` of them
+    were answered on that day.
+    """
+
+    since = MomentField()
+    until = MomentField()
+    workflow = CharField(max_length=200, blank=True)
+    count = models.BigIntegerField(default=0)
+    """Answered requests of that day, of any workflow."""
+    reversed = models.BigIntegerField(default=0)
+    """How many of its decisions, of any workflow, were reversed by the time it was made."""
+    groups = CharField(max_length=64)
+    """The names of groups by which it was made, as a hash."""
+    data = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["since", "workflow"], name="one_decision_rollup_per_day")]
+
+    def __str__(self) -> str:
+        return f"decisions of {self.workflow} on {self.since:%Y-%m-%d}"
+
+
 class TallyMark(models.Model):
     """The id up to which every event was counted, or is in what is made of the counts."""
 

@@ -30,7 +30,9 @@ SMALL = {
     "a row for each process, or for each run that is executed now": (
         *("checkpoints_workerbeat", "checkpoints_leader", "checkpoints_claim"),
     ),
-    "of 40 days at most, a few hundred rows for each workflow": ("checkpoints_tallyrollup",),
+    "of 40 days at most, a few hundred rows for each workflow": (
+        *("checkpoints_tallyrollup", "checkpoints_decisionrollup"),
+    ),
     "one row": ("checkpoints_installation", "checkpoints_audithead", "checkpoints_tallymark"),
     "at most one row for each person and kind of action": ("checkpoints_signintries",),
 }
@@ -48,6 +50,8 @@ PARTIAL = {
 """Indexes of few rows, which may be read whole, by the reason."""
 ALLOWED = {
     r"^WITH s\(n, since, until\)": "statistics count one stretch of an index per slot: the runs of that time",
+    r"^SELECT r\.workflow, COUNT\(\*\)": "where few workflows completed runs: one stretch of an index",
+    r'^SELECT COUNT.*"answered" < %s AND .*"undone" IS NOT NULL': "each five minutes; few replies were undone",
     r'AS "mark", COUNT\(\*\) AS "number" FROM "checkpoints_run"': "statistics count runs that are open or failed",
     r"COUNT\(\*\).*\"checkpoints_auditentry\".* LIMIT 100001": "an export is counted, up to the most that it may have",
     r'FROM "checkpoints_idempotencykey" GROUP BY 1 HAVING': "once a minute; a key is kept for seven days",

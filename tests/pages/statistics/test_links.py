@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import random
 import re
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from wfdash.pages.site.filter_links import error_term, term
 from wfdash.queries.runs.filtering.qualifiers import FILTER
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.slots import slots_of
+from wfdash.worker.jobs import metrics
 
 BACK = datetime(2026, 10, 25, 15, 30, tzinfo=UTC)
 """The day on which clocks in Europe are set back."""
@@ -91,6 +93,10 @@ def page_in(zone: str, client: Client, query: str) -> str:
 def test_every_number_leads_to_a_list_with_as_many_rows(everybody, as_, monkeypatch, zone, now, query):
     monkeypatch.setattr(figures.timezone, "now", lambda: now)
     month(now, everybody["ana"])
+    monkeypatch.setattr(metrics, "database_now", lambda: now)
+    # Of whole days the page shows what is added up.
+    while metrics.roll_up_decisions() < math.inf:
+        pass
     page, viewer = page_in(zone, as_("otto"), query), people.viewer("otto")
     links = {(found["href"], int(found["number"].replace(",", ""))) for found in LINK.finditer(page)}
     bars = {(found["href"], sum(map(int, re.findall(r"\d+", found["words"])))) for found in BAR.finditer(page)}

@@ -24,8 +24,10 @@ from wfdash.pages.ui.charts import (
 )
 from wfdash.pages.ui.event_text import step_label
 from wfdash.queries.search.times import range_text
+from wfdash.queries.statistics.day_figures import REVERSED
 from wfdash.queries.statistics.figures import STARTED, Statistics
-from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND, Gate
+from wfdash.queries.statistics.gates import TREND, Gate
+from wfdash.queries.statistics.raw_decisions import DEADLINE
 
 TICKS = 4
 OUTCOMES = (

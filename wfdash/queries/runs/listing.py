@@ -114,7 +114,7 @@ def failures_of(viewer: Viewer, ids: Iterable[str]) -> dict[str, tuple[str, str]
 
     The message is empty for those who may not inspect the run.
     """
-    rows = Run.objects.filter(viewer.scope("see"), pk__in=list(ids)).annotate(**_failures())
+    rows: Any = Run.objects.filter(viewer.scope("see"), pk__in=list(ids)).annotate(**_failures())
     return {
         run: (kind or "", (message or "") if viewer.may("inspect", workflow) else "")
         for run, workflow, kind, message in rows.values_list("id", "workflow", "failed_as", "failed_with")

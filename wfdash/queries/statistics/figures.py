@@ -121,11 +121,12 @@ def statistics(
     slots = slots_of(now, days, zone)
     mine = Q(workflow=workflow) if workflow else viewer.scope("see")
     every = not workflow and viewer.may("see", EVERY)
-    measured = durations_in(Scope(mine=mine, every=every), slots, now)
+    scope = Scope(mine=mine, every=every)
+    measured = durations_in(scope, slots, now)
     totals, ended = measured.totals, count_ended(viewer, workflow, slots)
     completed = partial(count_by_workflow, viewer, workflow, Phase.COMPLETED, slots)
     asked = HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
-    decisions = decisions_in(mine, slots)
+    decisions = decisions_in(scope, slots)
     return Statistics(
         workflow=workflow,
         workflows=_workflows(viewer, (key[0] for rows in totals.values() for key in rows)),

@@ -9,7 +9,8 @@ import time
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.actions.pacing import rest_after
-from wfdash.actions.statistics import metrics_store, rollups
+from wfdash.actions.statistics import decision_rollups, metrics_store, rollups
+from wfdash.queries.statistics.decision_days import next_day_to_make
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,22 @@ def roll_up() -> float:
     return rest_after(time.perf_counter() - began) if rollups.make_next(database_now()) else math.inf
 
 
+def roll_up_decisions() -> float:
+    """Add up a day's decisions where that was not done, or what was added up does not agree with them any more; returns
+    the seconds until it is to be called again.
+    """
+    began = time.perf_counter()
+    day = next_day_to_make(database_now())
+    if day is None:
+        return math.inf
+    decision_rollups.keep_day(
+        day.since, day.until, day.data, count=day.count, reversed_by_now=day.reversed, groups=day.groups
+    )
+    return rest_after(time.perf_counter() - began)
+
+
 def tidy() -> float:
     """Keep the figures small; returns the seconds until it is to be called again."""
-    if saved := metrics_store.tidy(database_now()):
+    if saved := metrics_store.tidy(database_now()) + decision_rollups.forget(database_now()):
         log.info("Put together or removed %d old figures", saved)
     return math.inf

@@ -72,6 +72,7 @@ def all_jobs() -> list[Job]:
         Job(name="leftovers", do=leftovers.Leftovers().remove_next, every=leftovers.TIDY_SECONDS, first=FIRST_TIDY),
         Job(name="retention", do=old_runs.RunRemoval().remove_next, every=old_runs.LOOK_SECONDS),
         Job(name="roll-ups", do=metrics.roll_up, every=metrics.ROLLUP_SECONDS),
+        Job(name="decision-days", do=metrics.roll_up_decisions, every=metrics.ROLLUP_SECONDS),
         Job(name="tidy-metrics", do=metrics.tidy, every=metrics.TIDY_SECONDS),
     ]
 
