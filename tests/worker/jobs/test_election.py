@@ -128,6 +128,28 @@ def test_a_lead_that_a_look_finds_gone_is_asked_for_at_once_where_no_signal_arri
     assert time.monotonic() - began < LEAD_SECONDS / 2
 
 
+def test_one_that_heard_of_an_end_rests_once_another_has_taken_the_lead(code, monkeypatch) -> None:
+    asked, pauses = list[str](), list[None]()
+    monkeypatch.setattr(election, "take_lead", lambda worker, *, leads: asked.append(worker) or LEAD_SECONDS)
+    monkeypatch.setattr(election, "give_up_lead", lambda worker: None)
+    monkeypatch.setattr(election, "_apart", lambda: pauses.append(None) or 0.001)
+    follower = Election("two", lead_nothing)
+
+    async def follow() -> None:
+        stopping = asyncio.Event()
+        task = asyncio.create_task(follower.run_until(stopping))
+        await reached(lambda: bool(pauses))
+        follower._hear_end(election.code_here())
+        follower._hear([(LEAD_SECONDS,)])
+        await asyncio.sleep(0.05)
+        stopping.set()
+        await task
+
+    asyncio.run(follow())
+    assert asked == ["two"]
+    assert len(pauses) <= 3
+
+
 def age_elsewhere(alias: str, seconds: float) -> None:
     age(alias, seconds)
     connections[alias].close()

@@ -114,6 +114,8 @@ class Election:
                 call.cancel()
         if self._vacant.is_set():
             await waited(stopping, _apart())
+            # Another may have taken it by now, as a look has found: then this one rests as long as that leads.
+            self._vacant.clear()
 
     async def _ask(self, thread: DbThread) -> None:
         self._vacant.clear()
