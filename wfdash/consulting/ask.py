@@ -129,6 +129,9 @@ def _wait(row: Consultation, workers: int, replied: Event, deadline: float) -> W
         if not taken or found.reply is None:
             continue
         reply = _read(found.reply)
+        if reply.unread_by:
+            # What was noted below: the worker that has taken it since is still at it.
+            continue
         if not reply.unread:
             return reply
         if found.worker in unread_by or len(unread_by) + 1 >= workers:
