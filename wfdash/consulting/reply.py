@@ -37,7 +37,8 @@ def reply_next(worker: str, entries: Iterable[Entry], *, begun: Callable[[str], 
         return False
     begun(f"{row.ability} of workflow {row.workflow}")
     reply = _reply(known[row.workflow, row.version], row)
-    document = encrypted_for(Consultation, "reply", reply.model_dump(mode="json"), row.pk)
+    # A server of an earlier release reads it as well, unless it needs what that one does not know.
+    document = encrypted_for(Consultation, "reply", reply.model_dump(mode="json", exclude_defaults=True), row.pk)
     with write():
         Consultation.objects.filter(pk=row.pk, worker=worker).update(reply=document)
     pubsub.consultations_ended.publish(row.pk)
