@@ -6,6 +6,8 @@ derived from it only in ``records.status_of``. Actions change rows by conditiona
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Coalesce
@@ -24,6 +26,9 @@ from checkpoints.models.fields import (
 )
 from checkpoints.models.operations import PERSON
 from checkpoints.records import SIGNAL, Phase, Reason
+
+UNANSWERED: dict[str, Any] = {"closed__isnull": True, "answered__isnull": True}
+"""Which requests partial indexes hold: also those whose answer can still be undone."""
 
 
 class Run(removal.Removable):
@@ -229,24 +234,12 @@ class HumanRequest(models.Model):
                     *("workflow", "step", "kind", "due", "risk", "assignee", "asked", "settles"),
                     *("run", "by", "not_by", "subject", "closed", "answered"),
                 ],
-                condition=Q(closed__isnull=True, answered__isnull=True),
+                condition=Q(**UNANSWERED),
                 name="request_open",
             ),
-            models.Index(
-                fields=["alarm"],
-                condition=Q(alarm__isnull=False, closed__isnull=True, answered__isnull=True),
-                name="request_alarm",
-            ),
-            models.Index(
-                fields=["created"],
-                condition=Q(told__isnull=True, closed__isnull=True, answered__isnull=True),
-                name="request_untold",
-            ),
-            models.Index(
-                fields=["created", "id"],
-                condition=Q(stuck__gt="", closed__isnull=True, answered__isnull=True),
-                name="request_stuck",
-            ),
+            models.Index(fields=["alarm"], condition=Q(alarm__isnull=False, **UNANSWERED), name="request_alarm"),
+            models.Index(fields=["created"], condition=Q(told__isnull=True, **UNANSWERED), name="request_untold"),
+            models.Index(fields=["created", "id"], condition=Q(stuck__gt="", **UNANSWERED), name="request_stuck"),
             models.Index(fields=["answered", "id"], condition=Q(answered__isnull=False), name="request_answered"),
         ]
 
