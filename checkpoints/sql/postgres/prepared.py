@@ -32,6 +32,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     names: dict[str, bytes] | None = None
     """By statement; None where nothing may be prepared (through a pooler), or text is not sent as UTF-8."""
+    prepared: int = 0
+    """How often something was prepared on it: no name is given twice, as what became of one may not be known."""
 
 
 def can_prepare(connection: Connection, params: Sequence[Any]) -> bool:
@@ -55,7 +57,8 @@ async def fetch(connection: Connection, sql: str, params: Sequence[Any]) -> Rows
 async def _executed(connection: Connection, sql: str, values: list[bytes | None]) -> PGresult:
     names = connection.names if connection.names is not None else {}
     if (name := names.get(sql)) is None:
-        name = b"step_%d" % len(names) if len(names) < MAX_PREPARED else b""
+        name = b"step_%d" % connection.prepared if len(names) < MAX_PREPARED else b""
+        connection.prepared += 1
         connection.pgconn.send_prepare(name, numbered(sql))
         await _result(connection)
         if name:

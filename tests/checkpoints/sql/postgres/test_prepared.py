@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -95,6 +96,18 @@ async def test_who_is_cancelled_leaves_no_statement_running(connection: Connecti
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert await fetch(connection, "SELECT %s::int", (1,)) == [("1",)]
+
+
+async def test_a_statement_is_prepared_again_where_the_first_task_was_cancelled(connection: Connection) -> None:
+    preparing = asyncio.create_task(fetch(connection, "SELECT %s::int", (1,)))
+    while connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
+        await asyncio.sleep(0)
+    # It is prepared, and this task does not hear of it.
+    select.select([connection.pgconn.socket], [], [], 10)
+    preparing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await preparing
+    assert await fetch(connection, "SELECT %s::int", (2,)) == [("2",)]
 
 
 async def test_a_server_that_ends_the_connection_is_an_outage(connection: Connection) -> None:
