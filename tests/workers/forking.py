@@ -89,7 +89,14 @@ class Crew:
                 self._start(deque())
             while self._workers:
                 nursery = [self._nursery.watched] if self._nursery else []
-                for one in wait([*nursery, *self._workers]):
+                # A test has a time limit of its own; what it leaves, such as a thread, has none.
+                over = all(worker.dismissed and not worker.given for worker in self._workers.values())
+                heard = wait([*nursery, *self._workers], STOP_SECONDS if over else None)
+                if not heard:
+                    names = " ".join(worker.name for worker in self._workers.values())
+                    self._session.shouldfail = f"not ended after their last test, because of what it left: {names}"
+                    break
+                for one in heard:
                     if isinstance(one, Connection):
                         self._hear(one)
                     elif self._nursery:
@@ -133,6 +140,7 @@ class Crew:
         stopped = self._session.shouldfail or self._session.shouldstop
         place = None if stopped else self._rest.next_of(worker.begun)
         worker.given.extend([] if place is None else [place])
+        worker.dismissed = place is None
         try:
             connection.send(place)
         except BrokenPipeError:
@@ -171,6 +179,7 @@ class Worker:
         self.name, self.process, self.begun = name, process, begun
         self.gateway, self._workerinfocache = SimpleNamespace(id=name), f"[{name}]"
         self.given: deque[int] = deque()
+        self.dismissed = False
 
 
 def heard_from(connection: Connection) -> tuple[Any, ...]:
@@ -178,7 +187,8 @@ def heard_from(connection: Connection) -> tuple[Any, ...]:
     try:
         words: tuple[Any, ...] = connection.recv()
         return words
-    except (EOFError, ConnectionResetError):
+    except (EOFError, OSError):
+        # In the middle of what it said, maybe.
         return ("ended",)
 
 

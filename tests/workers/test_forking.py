@@ -56,6 +56,14 @@ def test_that_warns():
     warnings.warn("careful")
 """
 
+LEAVING = """
+import threading
+
+
+def test_that_leaves_a_thread():
+    threading.Thread(target=threading.Event().wait).start()
+"""
+
 
 def run_pytest(folder: Path, *arguments: str, **env: str) -> str:
     """Return what pytest prints of a folder's tests, which know nothing of Django and are run by workers."""
@@ -100,8 +108,9 @@ def test_a_worker_that_ends_fails_its_test_and_another_runs_the_others(tmp_path:
     (tmp_path / "test_dying.py").write_text(DYING)
     said = run_pytest(tmp_path, "-n", "2", "--durations", "3")
     assert "3 failed, 4 passed" in said
-    assert "worker gw0 ended with status 3 in this test" in said
-    assert re.search(r"FAILED .*test_dying.py::test_that_may_die\[2\]\n", said)
+    # Whichever asked first.
+    assert re.search("worker gw[01] ended with status 3 in this test", said)
+    assert re.search(r"FAILED .*test_dying.py::test_that_may_die\[2\]", said)
     assert "EOFError" not in said
     assert "printed before" in said
     assert "UserWarning: careful" in said
@@ -115,3 +124,11 @@ def test_no_more_tests_are_run_after_as_many_failures_as_were_allowed(tmp_path: 
     # One more has begun when the second failure is heard of.
     assert re.search(r"stopping after [23] failures", said)
     assert re.search(r"[23] failed in", said)
+
+
+def test_a_worker_that_does_not_end_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "test_leaving.py").write_text(LEAVING)
+    (tmp_path / "conftest.py").write_text("from tests.workers import forking\n\nforking.STOP_SECONDS = 0.3\n")
+    said = run_pytest(tmp_path, "-n", "1")
+    assert "not ended after their last test, because of what it left: gw0" in said
+    assert said.endswith("status 1")
