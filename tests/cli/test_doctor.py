@@ -15,12 +15,13 @@ from django.utils import timezone
 
 from checkpoints.database import installation_key
 from checkpoints.ids import new_run_id
-from checkpoints.models import Claim, Notice, Run, WorkerBeat
+from checkpoints.models import AuditEntry, Claim, Notice, Run, WorkerBeat
 from checkpoints.models.operations import Installation
 from wfdash import cli
 from wfdash.cli import doctor
 from wfdash.cli.doctor import database, growth, installation, runs
 from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
+from wfdash.retention.keeping import VERB
 
 SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)
 
@@ -98,6 +99,18 @@ def test_many_runs_that_are_never_removed_are_an_advice(alias: str, settings: An
     settings.WFDASH_KEEP_RUNS = {"*": 90, "payments": 3650}
     (found,) = growth.kept_runs()
     assert found.found == f"1 runs, the oldest of {now:%Y-%m-%d}; ended ones are kept: 90 days, payments: 3650 days"
+
+
+@pytest.mark.parametrize(("days", "severity"), [(91, Severity.ADVICE), (90.02, Severity.OK)])
+def test_old_runs_that_no_worker_removes_are_an_advice(alias: str, settings: Any, days: float, severity: str) -> None:
+    settings.WFDASH_KEEP_RUNS = 90
+    at = timezone.now() - timedelta(days=days)
+    phase = {"phase": "completed", "finished": at}
+    Run.objects.create(id=new_run_id(), workflow="refund", family="f", created=at, updated=at, **phase)
+    AuditEntry.objects.filter(verb=VERB).delete()
+    (found,) = growth.kept_runs()
+    assert (found.severity, found.check) == (severity, "retention")
+    assert ("in the last hour none was removed" in found.found) is (severity is Severity.ADVICE)
 
 
 @pytest.mark.parametrize("alias", [POSTGRES], indirect=True)

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Grant, Run, RunFact, TallyMark
+from checkpoints.models import AuditEntry, Grant, Run, RunFact, TallyMark
 from tests.people import WORKFLOW, make_run
 from wfdash.actions.retention.runs import RunRemover
 from wfdash.queries.runs import retention
@@ -64,6 +64,28 @@ def test_the_last_batch_is_shown_and_the_folder_of_the_archive_to_admins_alone(a
     assert "2 runs Archive on: each run is written to it" in text
     assert str(tmp_path) not in text
     assert str(tmp_path) in page_of(as_("adam"))
+
+
+def test_runs_that_no_worker_removes_are_a_warning(as_, settings):
+    ended(90.1), ended(90.02)
+    assert "none was removed" in page_of(as_("otto"))
+    settings.WFDASH_HOLD = True
+    assert "none was removed" not in page_of(as_("otto"))
+
+
+@pytest.mark.parametrize("days", [90.02, 80])
+def test_runs_that_are_just_due_are_no_warning(as_, days):
+    ended(days)
+    assert "none was removed" not in page_of(as_("otto"))
+
+
+def test_a_removal_that_goes_on_is_no_warning(as_):
+    ended(91)
+    RunRemover().remove_next()
+    ended(92)
+    assert "none was removed" not in page_of(as_("otto"))
+    AuditEntry.objects.update(at=timezone.now() - timedelta(hours=2))
+    assert "none was removed" in page_of(as_("otto"))
 
 
 def test_an_operator_of_one_workflow_sees_nothing_of_the_others(as_):

@@ -13,6 +13,7 @@ from django.db.models import Min
 from checkpoints.database.alias import connection
 from checkpoints.models import Run
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
+from wfdash.queries.runs.retention import removal_stalled
 from wfdash.retention.keeping import current_rules
 
 MEGABYTE = 1024**2
@@ -119,6 +120,13 @@ def kept_runs() -> Findings:
             f"{text}; none is ever removed",
             why="The database grows without end.",
             remedy="Set WFDASH_KEEP_RUNS to the days for which ended runs are kept.",
+        )
+    elif removal_stalled():
+        yield advice(
+            "retention",
+            f"{text}; some could have gone an hour ago, and in the last hour none was removed",
+            why="Workers remove old runs by their own settings; the database grows.",
+            remedy="Give workers the WFDASH_KEEP_RUNS and WFDASH_ARCHIVE of this environment, and read their logs.",
         )
     else:
         yield ok("retention", f"{text}; ended ones are kept: {rules}")

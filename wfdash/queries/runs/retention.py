@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Case, Q, When
@@ -26,6 +26,8 @@ CHUNK = 1_000
 """Old runs looked at by one statement each."""
 LOOKED_THROUGH = 1_000
 """The newest entries of the audit that are of no run, among which the last batch is looked for."""
+OVERDUE = timedelta(hours=1)
+"""Runs may be due for so long, and nothing be removed, before that is worth a word: workers look each minute."""
 BEFOREHAND = ("tag", "family")
 """What keeps a run that is not old yet for as long as it lasts; the rest passes."""
 
@@ -72,7 +74,8 @@ class Retention:
     """For how long ended runs are kept, what goes now, and what went last; None if nothing was removed lately.
 
     ``workflows``: name -> days, None: always; of those that a person operates. ``archived``: whether runs are written
-    to an archive before; its folder, ``archive``, is only for who administers all workflows.
+    to an archive before; its folder, ``archive``, is only for who administers all workflows. ``stalled``: no worker
+    seems to remove what goes.
     """
 
     rules: KeepRules
@@ -81,6 +84,7 @@ class Retention:
     archived: bool
     archive: str
     last: LastBatch | None
+    stalled: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +145,35 @@ def retention(viewer: Viewer) -> Retention:
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("Retention is for the operators of a workflow")
     rules = current_rules()
+    plan = plan_removal(rules, viewer.scope("operate"), CHUNK) if rules else RetentionPlan(kept={})
+    last = _last_batch() if rules else None
     return Retention(
         rules=rules,
         workflows={name: rules.days(name) for name in _operated(viewer, rules)},
-        plan=plan_removal(rules, viewer.scope("operate"), CHUNK) if rules else RetentionPlan(kept={}),
+        plan=plan,
         archived=bool(settings.WFDASH_ARCHIVE),
         archive=settings.WFDASH_ARCHIVE if viewer.may("admin", EVERY) else "",
-        last=_last_batch() if rules else None,
+        last=last,
+        stalled=_is_stalled(plan, last),
     )
+
+
+def removal_stalled() -> bool:
+    """Return whether runs could have gone for an hour, and none did: no worker removes them, or none can.
+
+    About ten queries, of the ``CHUNK`` oldest runs that are due.
+    """
+    rules = current_rules()
+    return bool(rules) and _is_stalled(plan_removal(rules, most=CHUNK), _last_batch())
+
+
+def _is_stalled(plan: RetentionPlan, last: LastBatch | None) -> bool:
+    """Never where this copy is held (``WFDASH_HOLD``): there nothing is to be removed."""
+    due = [one.oldest + timedelta(days=one.days) for one in plan.removed if one.days is not None]
+    if not due or settings.WFDASH_HOLD:
+        return False
+    since = database_now() - OVERDUE
+    return min(due) < since and (last is None or last.at < since)
 
 
 def _operated(viewer: Viewer, rules: KeepRules) -> list[str]:
