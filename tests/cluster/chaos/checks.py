@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -17,6 +18,9 @@ from tests.faults.checks import look
 from tests.faults.ledger import read_ledger
 from tests.faults.tables import Tables
 from tests.faults.worlds import World
+
+FRAME = re.compile(r"^ *[+|] ")
+"""What a traceback of a group of errors draws in front of each line."""
 
 
 class KeptTables(Tables):
@@ -41,6 +45,20 @@ def faults_in(
     """Return what was looked at, and what was wrong, by kind. ``problems``: what the supervisor complains of."""
     with closing(KeptTables(world.database)) as tables:
         return _look_at(tables, world, replies, viewers, problems, schedule)
+
+
+def errors_traced_in(log: str) -> list[str]:
+    """Return the last line of each traceback in a log: the error. One that was cut off with its process is its end."""
+    errors, inside = list[str](), False
+    for line in log.splitlines():
+        text = FRAME.sub("", line)
+        if text.startswith(("Traceback (most recent call last)", "Exception Group Traceback")):
+            errors.append(text)
+            inside = True
+        elif inside and not text.startswith(" "):
+            errors[-1] = text
+            inside = False
+    return errors
 
 
 def _look_at(

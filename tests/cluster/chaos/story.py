@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from tests.cluster.chaos.checks import faults_in
+from tests.cluster.chaos.checks import errors_traced_in, faults_in
 from tests.cluster.chaos.connections import Counting
 from tests.cluster.chaos.cut import CuttableWay
 from tests.cluster.chaos.fleet import Fleet
@@ -146,7 +146,9 @@ class Story:
         report.done = self.fleet.done + self.replies.counts
         for viewer in self.viewers:
             report.done += viewer.done
-        report.done["tracebacks in logs"] += sum(self.crew.said(name).count("Traceback") for name in self.crew.running)
+        report.wrong["tracebacks"] = [
+            f"{name}: {error}" for name in self.crew.running for error in errors_traced_in(self.crew.said(name))
+        ]
         seen, wrong = faults_in(self.world, self.replies, self.viewers, self.fleet.problems, schedule)
         report.seen += seen
         report.wrong = {name: ones for name, ones in (report.wrong | wrong).items() if ones}
