@@ -8,7 +8,9 @@ from threading import Event
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
+from django.test import RequestFactory
 
 from checkpoints.database.storage import write
 from checkpoints.models import HumanRequest, Run
@@ -17,7 +19,8 @@ from tests.actions.lock_order import LockOrder
 from tests.conftest import threads_of
 from wfdash import actions
 from wfdash.actions.common import lock_rows
-from wfdash.errors import NoLongerOpen, NotFound
+from wfdash.api.etags import if_match
+from wfdash.errors import NoLongerOpen, NotFound, Outdated
 
 PAUSE = 0.3
 """Seconds for which the first of two actions waits for the second to write what it should not have locked yet."""
@@ -90,6 +93,25 @@ def test_of_a_deletion_and_a_comment_at_once_both_end(threads: ThreadPoolExecuto
     deletion.result()
     with pytest.raises(NotFound):
         comment.result()
+
+
+@pytest.mark.postgres
+def test_who_joins_a_group_need_not_wait_for_a_change_of_it_by_the_api(threads: ThreadPoolExecutor) -> None:
+    group, sam = threads.submit(lambda: (Group.objects.create(name="new"), people.make_people()["sam"])).result()
+    request, locked, joined = RequestFactory().put("/", headers={"If-Match": '"1"'}), Event(), Event()
+
+    def present() -> dict[str, str]:
+        locked.set()
+        assert joined.wait(5), "who joins holds the end of the audit by then, for which the change waits next"
+        return {}
+
+    def change() -> None:
+        with pytest.raises(Outdated), if_match(request, Group.objects.filter(pk=group.pk), present):
+            pass
+
+    changed = threads.submit(change)
+    threads.submit(lambda: (locked.wait(10), sam.groups.add(group), joined.set())).result()
+    changed.result()
 
 
 @pytest.mark.django_db

@@ -66,7 +66,7 @@ def if_match(
         raise ConditionMissing
     with write():
         if given not in {"", ANY}:
-            list(rows.select_for_update().values_list("pk", flat=True))
+            list(rows.select_for_update(no_key=True).values_list("pk", flat=True))
             now = etag_of(present())
             if now not in {_replaced(one) for one in parse_etags(given)}:
                 raise Outdated(etag=now)
