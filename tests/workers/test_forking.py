@@ -99,7 +99,10 @@ def test_a_file_is_run_by_one_worker_and_all_is_reported_as_without_workers(tmp_
         (tmp_path / name).write_text(SHARED)
     said = run_pytest(tmp_path, "-n", "2", "-rA", SHOWN="")
     ran = re.findall(r"ran (\w+) (\d+)", said)
-    assert (len(ran), len(set(ran)), {name for name, _ in ran}) == (8, 2, {"gw0", "gw1"})
+    workers = {name for name, _ in ran}
+    # One worker runs both files where the other begins too late.
+    assert workers <= {"gw0", "gw1"}
+    assert (len(ran), len(set(ran))) == (8, len(workers))
     assert "8 passed" in said
     assert said.count("the module is over") == 2
 
