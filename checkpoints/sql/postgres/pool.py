@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import psycopg
-from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 
 from checkpoints.sql.postgres.prepared import Connection
 
@@ -97,7 +97,7 @@ class Pool:
         broken = connection.pgconn.status != ConnStatus.OK
         if broken:
             finish_all(self._idle)
-        if broken or self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        if broken or self._closed or not is_idle(connection):
             connection.pgconn.finish()
             return
         now = time.monotonic()
@@ -105,6 +105,14 @@ class Pool:
         while self._idle[0][1] < now - MAX_IDLE:
             old, _ = self._idle.popleft()
             old.pgconn.finish()
+
+
+def is_idle(connection: Connection) -> bool:
+    """Return whether nothing is left of what it was used for: a task that was cancelled while its pipeline ended leaves
+    it on, and then the server waits for an end of whatever is sent next.
+    """
+    used = connection.pgconn
+    return used.transaction_status == TransactionStatus.IDLE and used.pipeline_status == PipelineStatus.OFF
 
 
 def finish_all(idle: deque[tuple[Connection, float]]) -> None:

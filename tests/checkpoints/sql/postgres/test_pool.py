@@ -16,6 +16,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_run_id
 from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.postgres.pool import Pool
+from checkpoints.sql.postgres.prepared import fetch
 from tests.conformance.worlds import checkpoint
 
 pytestmark = pytest.mark.postgres
@@ -120,6 +121,14 @@ async def test_one_who_is_cancelled_in_the_middle_gives_the_place_back(pool: Poo
         task.cancel()
     assert await asyncio.wait_for(waiting, 60) == 1
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_connection_whose_pipeline_was_left_on_is_not_used_again(pool: Pool) -> None:
+    async with pool.connection() as left:
+        left.pgconn.enter_pipeline_mode()
+    async with pool.connection() as connection:
+        assert connection is not left
+        assert await fetch(connection, "SELECT 1", ()) == [("1",)]
 
 
 async def one(pool: Pool) -> int:
