@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Event
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import RequestFactory
 
 from checkpoints.database.storage import write
-from checkpoints.models import HumanRequest, Run
+from checkpoints.models import Grant, HumanRequest, Run
 from tests import people
 from tests.actions.lock_order import LockOrder
 from tests.conftest import threads_of
 from wfdash import actions
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions.common import lock_rows
+from wfdash.actions.people import authority
+from wfdash.actions.people.accounts import deactivate_person
 from wfdash.api.etags import if_match
-from wfdash.errors import NoLongerOpen, NotFound, Outdated
+from wfdash.errors import NoLongerOpen, NotFound, Outdated, WrongState
 
 PAUSE = 0.3
 """Seconds for which the first of two actions waits for the second to write what it should not have locked yet."""
@@ -112,6 +117,26 @@ def test_who_joins_a_group_need_not_wait_for_a_change_of_it_by_the_api(threads: 
     changed = threads.submit(change)
     threads.submit(lambda: (locked.wait(10), sam.groups.add(group), joined.set())).result()
     changed.result()
+
+
+@pytest.mark.postgres
+def test_of_two_admins_who_remove_each_other_at_once_one_stays(threads: ThreadPoolExecutor, monkeypatch: Any) -> None:
+    def make_admins() -> list[Viewer]:
+        admins = [User.objects.create(username=name) for name in ("ada", "eve")]
+        Grant.objects.bulk_create([Grant(user=admin, role="admin", workflow="*") for admin in admins])
+        return [viewer_for(admin) for admin in admins]
+
+    def admins_left(*given: Any, **which: Any) -> list[Viewer]:
+        found = [one for one in people_who("admin", EVERY) if one.name in {"ada", "eve"}]
+        with suppress(BrokenBarrierError):
+            barrier.wait(PAUSE)
+        return found
+
+    barrier = Barrier(2)
+    ada, eve = threads.submit(make_admins).result()
+    monkeypatch.setattr(authority, "people_who", admins_left)
+    removed = [threads.submit(deactivate_person, ada, "eve"), threads.submit(deactivate_person, eve, "ada")]
+    assert [type(one.exception()) for one in removed].count(WrongState) == 1
 
 
 @pytest.mark.django_db

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from django.contrib.auth.models import Group
 
-from checkpoints.database.storage import write
+from checkpoints.database.alias import connection
+from checkpoints.database.storage import write, write_last
 from checkpoints.limits import findable
 from checkpoints.models.user_model import User, has_name, new_user
 from wfdash.access.administration import obstacle
@@ -15,6 +16,7 @@ from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit.account_events import COMMAND_LINE, acting
+from wfdash.actions.audit.chain_end import locked_end
 from wfdash.errors import NotAllowed, NotFound, WrongState
 
 
@@ -41,11 +43,17 @@ def administering(viewer: Viewer) -> Iterator[None]:
 
 
 def keep_an_admin() -> None:
-    """Raise ``WrongState`` if no active person is admin of every workflow (three queries). A service account is none.
+    """Raise ``WrongState`` at the end of the caller's transaction if no active person is admin of every workflow then
+    (four queries). A service account is none.
 
-    Call it last: the audit entry written before locks the end of the chain, so of two admins who remove each other at
-    the same moment one finds that the other is gone already.
+    The end of the audit is locked before it is looked: of two admins who remove each other at the same moment one
+    finds that the other is gone already.
     """
+    write_last(connection(), _refuse_without_admin, None)
+
+
+def _refuse_without_admin(_: Sequence[None]) -> None:
+    locked_end()
     if not people_who("admin", EVERY, limit=1, programs=False):
         raise WrongState("This would leave no admin of every workflow. Make someone else admin first")
 
