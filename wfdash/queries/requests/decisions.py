@@ -62,12 +62,14 @@ def decisions(
     listed = HumanRequest.objects.annotate(place=F("answered"))
     listed = listed.filter(LATEST.after(place), answered__lte=place["place"]) if place else listed
     edge = _edge(listed.filter(wanted.along), FAR_REACH if far else REACH) if wanted.rest else None
-    named = listed.filter(_found(viewer, wanted), _until(edge)).annotate(
-        outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
+    first = listed.filter(_found(viewer, wanted), _until(edge)).order_by("-answered", "-id").values("pk")[: limit + 1]
+    # Which ones first, then their answers and runs: PostgreSQL takes words for rare and would read those of all found.
+    named = HumanRequest.objects.filter(pk__in=first).annotate(
+        place=F("answered"), outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
     )
     card = ("card",) if current_encryptor().active else ()
     fields = (*FIELDS, *(f"run__{name}" for name in NAMES), *card)
-    found = list(named.order_by("-answered", "-id").values(*fields)[: limit + 1])
+    found = list(named.order_by("-answered", "-id").values(*fields))
     more = LATEST.cursor(found[limit - 1]) if len(found) > limit else ""
     items = tuple(_row(viewer, values) for values in found[:limit])
     if edge is not None and not more:
