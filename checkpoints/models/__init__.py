@@ -91,6 +91,11 @@ class Run(removal.Removable):
             models.Index(
                 fields=["phase", "finished", "workflow"], condition=Q(finished__isnull=False), name="run_ended"
             ),
+            models.Index(
+                fields=["phase", "workflow", "finished", "for_workers"],
+                condition=Q(finished__isnull=True),
+                name="run_unfinished",
+            ),
             models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
             models.Index(
                 models.F("priority").desc(),

@@ -42,8 +42,8 @@ PARTIAL = {
         *("request_open", "request_alarm", "request_untold", "request_stuck", "one_pending_request_per_key"),
     ),
     "what is to be done now, and soon is": (
-        *("run_to_take", "run_to_list", "run_to_note", "run_to_end", "notice_to_send", "reply_to_settle"),
-        *("bulk_unfinished", "schedule_next"),
+        *("run_unfinished", "run_to_take", "run_to_list", "run_to_note", "run_to_end", "notice_to_send"),
+        *("reply_to_settle", "bulk_unfinished", "schedule_next"),
     ),
     "what a person did to a run, which is seldom": ("run_altered", "run_forked"),
 }

@@ -15,6 +15,7 @@ from checkpoints.models import Claim
 from checkpoints.records import Phase
 from checkpoints.rules import TIMED
 from wfdash import catalog
+from wfdash.queries.workers import with_workflow
 
 Pending: TypeAlias = Literal["", "unserved", "version", "limit"]
 """"unserved": no running worker serves the run's workflow; "version": those that do have another version of it, and it
@@ -47,9 +48,9 @@ def _full(workflows: Iterable[str]) -> set[str]:
     limits = {name: limit for name in workflows if (limit := catalog.limit_of(name)) is not None}
     if not limits:
         return set()
-    live = Claim.objects.filter(expires__gt=Now(), run__workflow__in=limits).order_by()
-    counts = live.values_list("run__workflow").annotate(Count("pk"))
-    return {name for name, count in counts if count >= limits[name]}
+    live = with_workflow(Claim.objects.filter(expires__gt=Now()))
+    counts = dict(live.values_list("workflow").annotate(Count("pk")))
+    return {name for name, limit in limits.items() if counts.get(name, 0) >= limit}
 
 
 def _is_due(run: Any, now: datetime) -> bool:

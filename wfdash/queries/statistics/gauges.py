@@ -12,13 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import (
-    BooleanField,
     Case,
     CharField,
     Count,
     Exists,
-    F,
-    Func,
     Max,
     Min,
     OuterRef,
@@ -36,6 +33,7 @@ from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import ALL_TIME, Measure, Total
 from wfdash.queries.statistics.run_counts import counted_with
+from wfdash.queries.workers import with_workflow
 
 OTHER_OPEN_PHASES = tuple(phase.value for phase in Phase if phase not in ENDED and phase is not Phase.PAUSED)
 WHOLE = (*OTHER_OPEN_PHASES, Phase.FAILED.value)
@@ -89,16 +87,18 @@ def _numbers_by_status(viewer: Viewer, workflow: str, by: Names) -> QuerySet[Any
     others = rows.none() if together else rows
     gone = Run.remains.filter(phase__in=WHOLE).order_by() if together else Run.remains.none()
     ready = rows.filter(pk=OuterRef("run_id"), phase=Phase.READY.value, epoch__lte=OuterRef("epoch"))
+    # Each phase by itself: its rows come from an index in the order in which they are grouped.
+    open_ones = (others.filter(phase=phase, finished__isnull=True) for phase in OTHER_OPEN_PHASES)
     parts = (
-        _numbers(others.filter(phase__in=OTHER_OPEN_PHASES), _text(""), by),
+        *(_numbers(one, _text(""), by) for one in open_ones),
         _numbers(others.filter(phase=Phase.FAILED.value, finished__isnull=False), _text(""), by),
         _numbers(gone, _text(GONE), by),
         _numbers(rows.filter(phase=Phase.PAUSED.value), _either(Q(acted_by=""), "", SOMEONE), by),
         # From the claims, which are few, to their runs.
         _numbers(
-            Claim.objects.filter(Exists(ready)).order_by().annotate(phase=_text(Phase.READY.value)),
+            with_workflow(Claim.objects.filter(Exists(ready))).annotate(phase=_text(Phase.READY.value)),
             _either(Q(expires__gt=Now()), LIVE, EXPIRED),
-            tuple(f"run__{name}" for name in by),
+            by,
         ),
     )
     return parts[0].union(*parts[1:], all=True)
@@ -125,14 +125,13 @@ def _either(condition: Q, yes: str, no: str) -> Case:
 def count_unserved() -> dict[str, int]:
     """Return workflow -> how many of its runs are due and served by no running worker (four queries).
 
-    Those that are ready are counted in the index of what workers take; claims, which are few, are subtracted.
+    Those that are ready are counted in an index; claims, which are few, are subtracted.
     """
-    # Said in the statement itself: only so does SQLite know that this index will do.
-    ready = Func(F("phase"), template="%(expressions)s = 'ready'", output_field=BooleanField())
-    due = Run.objects.filter(ready, for_workers=True).order_by()
-    counts = Counter(dict(due.values_list("workflow").annotate(number=Count("*"))))
-    claimed = Claim.objects.filter(expires__gt=Now(), run__phase=Phase.READY.value, run__for_workers=True).order_by()
-    counts.subtract(dict(claimed.values_list("run__workflow").annotate(number=Count("*"))))
+    ready = Run.objects.filter(phase=Phase.READY.value, for_workers=True).order_by()
+    due = ready.filter(finished__isnull=True).values_list("workflow").annotate(number=Count("*"))
+    claimed = Claim.objects.filter(Exists(ready.filter(pk=OuterRef("run_id"))), expires__gt=Now())
+    counts = Counter(dict(due))
+    counts.subtract(dict(with_workflow(claimed).values_list("workflow").annotate(number=Count("*"))))
     return unserved_of(counts)
 
 
