@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -17,9 +18,13 @@ from typing import Any
 from tests.benchmarks.world import Report, percentile
 
 EVENTS, CHECKPOINTS, FACTS, EFFECTS = 10, 3, 4, 2
-ANSWERS = 1_500
-"""Requests that are answered beside the removal, one each ``PAUSE`` seconds."""
+RUNS_AN_ANSWER = 8
+"""For so many old runs there is a request to answer beside the removal, so that answers last as long as it does."""
+LEAST_ANSWERS = 1_500
 PAUSE = 0.02
+"""Seconds between two answers."""
+TELL_SECONDS = 10
+"""How often the benchmark says how far it is."""
 QUIET = 200
 BODY = "0" * 40 + " " + '{"body":{"state":{"text":"' + "x" * 800 + '"}},"requests":[]}'
 
@@ -144,6 +149,11 @@ def answer_all(viewer: Any, requests: list[str], times: list[float], stop: threa
     connections.close_all()
 
 
+def say(text: str) -> None:
+    """Say how far the benchmark is, beside its table."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def weigh(connection: Any, path: Path) -> str:
     """Return what the database weighs, and how much of that is free to be used again."""
     with connection.cursor() as cursor:
@@ -157,15 +167,19 @@ def weigh(connection: Any, path: Path) -> str:
     return f"{path.stat().st_size / 1e6:,.0f} MB, of which {free * page / 1e6:,.0f} MB are free"
 
 
-def remove_all(report: Report) -> None:
-    """Remove every old run as a worker does, and note the figures."""
+def remove_all(report: Report, count: int) -> None:
+    """Remove every old run, so many, as a worker does, and note the figures."""
     from wfdash.actions.pacing import rest_after
     from wfdash.actions.retention.runs import RunRemover
 
     old, began, runs, rows, longest = RunRemover(), time.perf_counter(), 0, 0, list[float]()
+    told = began
     while not (batch := old.remove_next()).last:
         runs, rows = runs + len(batch.runs), rows + batch.rows
         longest.append(batch.seconds)
+        if (now := time.perf_counter()) - told >= TELL_SECONDS:
+            told = now
+            say(f"{runs:,} of {count:,} runs removed after {now - began:,.0f} s")
         time.sleep(rest_after(batch.seconds))
     took = time.perf_counter() - began
     report.note("runs, rows removed", f"{runs:,}, {rows:,}")
@@ -201,8 +215,9 @@ def main() -> int:
         django.setup()
         call_command("migrate", verbosity=0)
         report = Report(f"{options.runs:,} old runs, {options.database}")
+        say(f"Storing {options.runs:,} runs")
         fill(connection, options.runs)
-        viewer, requests = open_requests(QUIET + ANSWERS)
+        viewer, requests = open_requests(QUIET + max(LEAST_ANSWERS, options.runs // RUNS_AN_ANSWER))
         count_all()
         path = folder / "wfdash.sqlite3"
         report.note("size before", weigh(connection, path))
@@ -210,7 +225,7 @@ def main() -> int:
         answer_all(viewer, requests[:QUIET], quiet)
         answering = threading.Thread(target=answer_all, args=(viewer, requests[QUIET:], beside, stop))
         answering.start()
-        remove_all(report)
+        remove_all(report, options.runs)
         stop.set()
         answering.join()
         report.note("size after", weigh(connection, path))
