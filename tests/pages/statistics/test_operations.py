@@ -126,7 +126,7 @@ def test_a_silent_run_is_stuck_only_beyond_what_its_steps_usually_take(everybody
 def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):
     make_run(phase="ready")
     page = page_of(as_("otto"))
-    assert "No worker is picking up runs" in page
+    assert "Runs are waiting for a worker" in page
     lead = re.search(
         r'No running worker serves <a href="([^"]+)">Expense batch \(1\)</a>: start one that loads it', page
     )
@@ -135,6 +135,7 @@ def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):
     start_heartbeat("host-1", {people.WORKFLOW: "v1"})
     page = page_of(as_("otto"))
     assert "No running worker serves" not in page
+    assert "No worker is picking up runs" in page
     assert "A worker is running that serves their workflows: see its log." in page
     claimed(make_run(phase="ready"), worker="host-1:77")
     page = page_of(as_("otto"))
