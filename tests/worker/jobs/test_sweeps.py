@@ -124,3 +124,18 @@ def test_an_outage_is_one_line_and_the_next_look_does_what_is_due(monkeypatch, c
 
     sweep_with(monkeypatch, look, Job(name="job", do=do), until=lambda: done)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled() -> None:
+    done: list[float] = []
+
+    async def serve() -> None:
+        job = sweeps._JobThread(Job(name="rests", do=lambda: done.append(1.0) or 0.02), asyncio.Event())
+        job.consider(DueWork.__new__(DueWork))
+        while not done:
+            await asyncio.sleep(0.001)
+        await job.aclose()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(serve())
+    assert done == [1.0]

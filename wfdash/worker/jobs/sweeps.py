@@ -105,6 +105,7 @@ class _JobThread:
         self._not_before = self._loop.time() + job.first
         self._thread: DbThread | None = None
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         self._failing = FailingLoop(log, "Could not do what is due (%s); retrying", job.name)
 
     def consider(self, found: DueWork) -> None:
@@ -113,7 +114,8 @@ class _JobThread:
             self._begin()
 
     def _begin(self) -> None:
-        if self._task is None and not self._stopping.is_set():
+        # A pause may end after this was closed, without an order to stop: its worker was cancelled.
+        if self._task is None and not self._closed and not self._stopping.is_set():
             self._thread = self._thread or DbThread(f"wfdash-{self._job.name}")
             self._task = asyncio.create_task(self._work(self._thread), name=self._job.name)
 
@@ -134,9 +136,11 @@ class _JobThread:
 
     async def aclose(self) -> None:
         """End; what the thread does at this moment is waited for."""
+        self._closed = True
         self._job.close()
-        if self._task is not None:
-            self._task.cancel()
+        if (task := self._task) is not None:
+            task.cancel()
+            await asyncio.wait({task})
         if self._thread is not None:
             await self._thread.aclose()
 
