@@ -202,9 +202,12 @@ def query_set(context: template.Context, name: str, value: Any) -> str:
 
 
 @register.inclusion_tag("components/page_links.html")
-def page_links(older: str = "", newer: str = "") -> dict[str, str]:
-    """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out."""
-    return {"older": older, "newer": newer}
+def page_links(older: str = "", newer: str = "", onward: str = "Older") -> dict[str, str]:
+    """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out.
+
+    ``onward`` is what the next page is called: that of a list of what is to come has later entries.
+    """
+    return {"older": older, "newer": newer, "onward": onward}
 
 
 @register.inclusion_tag("components/form.html")

@@ -141,8 +141,8 @@ def test_many_schedules_are_shown_in_pages_the_next_to_fire_first(made, as_, mon
     monkeypatch.setattr(listing, "SHOWN", 3)
     first = as_("otto").get("/schedules/").content.decode()
     assert "Withdrawn</a>" not in first
-    older = html.unescape(re.search(r'href="(/schedules/\?after=[^"]+)"', first)[1])
-    second = as_("otto").get(older).content.decode()
+    later = html.unescape(re.search(r'href="(/schedules/\?after=[^"]+)"[^>]*>Later ', first)[1])
+    second = as_("otto").get(later).content.decode()
     assert "Withdrawn</a>" in second
     assert "Noon</a>" not in second
     listed = as_("otto").get("/api/v1/schedules?limit=3").json()
