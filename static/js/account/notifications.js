@@ -11,6 +11,8 @@ const canShow = () => "Notification" in window && Notification.permission === "g
 // Only notifications newer than the page, and not shown yet, are shown.
 const made = new Date(menu?.dataset.made);
 const told = new Set();
+// Shown one by one; of more that come at once, the number.
+const MOST = 3;
 let fetching = false;
 let again = false;
 let looked = Date.now();
@@ -41,18 +43,29 @@ function show(html) {
   badge.textContent = unread;
   badge.hidden = !unread;
   menu.querySelector("summary").setAttribute("aria-label", unread ? `Notifications, ${unread} unread` : "Notifications");
-  fresh.querySelectorAll("[data-loud]").forEach(tell);
+  const unheard = [...fresh.querySelectorAll("[data-loud]")].filter(isNew);
+  unheard.slice(0, MOST).forEach(tell);
+  if (unheard.length > MOST) tellNumber(unheard.length - MOST);
   if (!menu.querySelector(".menu-panel").matches(":focus-within")) {
     menu.querySelector("#notice-menu").replaceWith(document.importNode(fresh, true));
     renewTimes(menu);
   }
 }
 
+function isNew(item) {
+  const { notice } = item.dataset;
+  if (told.has(notice) || new Date(item.querySelector("time").dateTime) < made) return false;
+  told.add(notice);
+  return true;
+}
+
+function tellNumber(more) {
+  if (!document.hidden) toast(`${more} more new notification${more === 1 ? "" : "s"}`);
+}
+
 // Several tabs show the same message once: its tag is the notice's.
 function tell(item) {
   const { notice } = item.dataset;
-  if (told.has(notice) || new Date(item.querySelector("time").dateTime) < made) return;
-  told.add(notice);
   const words = item.querySelector("[data-notice-words]").textContent;
   if (!document.hidden) return toast(words);
   if (!canShow()) return;

@@ -1,5 +1,7 @@
 // toast("Saved", "good"): a short message that leaves by itself; errors stay until they are closed.
 const SHOWN = 6000;
+// At once: a burst of messages must not cover the page. The oldest leave first; errors stay.
+const MOST = 4;
 
 export function toast(text, tone = "info") {
   const box = document.createElement("div");
@@ -13,6 +15,8 @@ export function toast(text, tone = "info") {
   close.textContent = "×";
   close.addEventListener("click", () => box.remove());
   box.append(words, close);
-  document.getElementById("toasts")?.append(box);
+  const pile = document.getElementById("toasts");
+  pile?.append(box);
+  [...(pile?.querySelectorAll(".toast:not(.bad)") ?? [])].slice(0, -MOST).forEach((old) => old.remove());
   if (tone !== "bad") setTimeout(() => box.remove(), SHOWN);
 }

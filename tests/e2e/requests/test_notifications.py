@@ -124,6 +124,9 @@ def test_a_person_chooses_what_they_are_told(person: OpenPage, server: Server) -
     expect(ana.get_by_label("New request for me: E-mail")).to_be_checked()
     expect(ana.get_by_label("Time zone")).to_have_value("Europe/Berlin")
     check_accessibility(ana)
+    # However many come at once, the page stays in sight, and so does what went wrong.
+    ana.evaluate(BURST)
+    expect(ana.locator("#toasts > *")).to_have_text([re.compile(text) for text in ("failed", "6", "7", "8", "9")])
 
 
 SUBSCRIBE = """(given) => {
@@ -140,6 +143,11 @@ SUBSCRIBE = """(given) => {
   });
 }"""
 """Chromium subscribes at its maker's push service only: in its place is one on this machine."""
+BURST = """async () => {
+  const { toast } = await import(new URL("site/toast.js", document.querySelector("script[data-scripts]").src));
+  toast("failed", "bad");
+  for (let number = 0; number < 10; number++) toast(String(number));
+}"""
 KEPT = (
     "async () => (await (await caches.open((await caches.keys())[0])).keys()).map(({ url }) => new URL(url).pathname)"
 )
