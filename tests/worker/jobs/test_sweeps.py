@@ -126,7 +126,9 @@ def test_an_outage_is_one_line_and_the_next_look_does_what_is_due(monkeypatch, c
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled() -> None:
+def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     done: list[float] = []
 
     async def serve() -> None:
@@ -139,3 +141,5 @@ def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled() -> 
 
     asyncio.run(serve())
     assert done == [1.0]
+    # Its thread has ended: a job that begins fails.
+    assert caplog.messages == []
