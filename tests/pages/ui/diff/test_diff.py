@@ -121,7 +121,7 @@ def test_a_plain_patch_without_git_headers_is_read() -> None:
 def test_any_text_is_survived(text: str) -> None:
     parse_unified(text)
     diff_text(text, text[::-1])
-    page = Template("{% load wfdash %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
+    page = Template("{% load differences %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
     assert page.render(Context({"t": text, "u": text[::-1]}))
 
 
@@ -169,7 +169,7 @@ def test_equal_lines_unfold_without_a_script() -> None:
     diff = diff_text(before, before.replace("50", "fifty"))
     first = next(line for line in diff.lines if line.kind == "fold")
     assert texts(first_only(first), {"same"}) == [str(n) for n in range(47)]
-    html = Template("{% load wfdash %}{% text_diff a b %}").render(
+    html = Template("{% load differences %}{% text_diff a b %}").render(
         Context({"a": before, "b": before.replace("50", "fifty")})
     )
     assert '<input type="checkbox"><span>47 unchanged lines</span>' in html
@@ -213,7 +213,7 @@ def test_short_changes_are_rows_with_the_words_marked() -> None:
 
 
 def test_names_and_values_of_changes_hide_nothing() -> None:
-    page = Template("{% load wfdash %}{% value_diff a b %}").render(
+    page = Template("{% load differences %}{% value_diff a b %}").render(
         Context({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
     )
     assert "\u202e" not in page
@@ -229,12 +229,14 @@ class Odd:
 
 def test_values_that_are_no_json_are_compared_too() -> None:
     odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
-    page = Template("{% load wfdash %}{% value_diff a b %}").render(Context({"a": odd, "b": {"a": {2}, "c": Odd()}}))
+    page = Template("{% load differences %}{% value_diff a b %}").render(
+        Context({"a": odd, "b": {"a": {2}, "c": Odd()}})
+    )
     assert "cannot be shown" in page
 
 
 def drawn(text: str, anchor: str = "proposal") -> str:
-    page = Template('{% load wfdash %}{% include "components/diff/unified.html" with anchor=anchor %}')
+    page = Template('{% load differences %}{% include "components/diff/unified.html" with anchor=anchor %}')
     return page.render(Context({"files": parse_unified(text), "text": text, "anchor": anchor}))
 
 
