@@ -36,6 +36,8 @@ pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.confor
 ROOT = Path(__file__).resolve().parents[1]
 LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""
+SQLITE_FILES = pytest.StashKey[tuple[Path, Path]]()
+"""The empty database, and the copy of it that the tests of this process share."""
 MANY = 20
 """Arguments of a run that will surely start processes."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
@@ -71,8 +73,14 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Empty the PostgreSQL database after the last test of a file: the next file has it, too."""
-    if postgres_of(item) and "postgres" in connections.settings and (nextitem is None or nextitem.path != item.path):
+    """Empty the databases beside the default one after the last test of a file: the next file has them, too."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if SQLITE_FILES in item.config.stash:
+        with item.config.stash[blocking_manager_key].unblock():
+            connections["sqlite"].close()
+            copy_database(*item.config.stash[SQLITE_FILES])
+    if postgres_of(item) and "postgres" in connections.settings:
         with item.config.stash[blocking_manager_key].unblock():
             call_command("flush", database="postgres", interactive=False, verbosity=0)
             connections["postgres"].close()
@@ -177,13 +185,28 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def sqlite_alias(
-    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path, django_db_blocker: Any
+    tmp_path_factory: pytest.TempPathFactory,
+    sqlite_template: Path,
+    pytestconfig: pytest.Config,
+    django_db_blocker: Any,
 ) -> Iterator[str]:
-    """Give the name of a migrated SQLite database in a file of its own."""
+    """Give the name of a migrated SQLite database in a file of its own, which each file of tests finds empty."""
     path: Path = tmp_path_factory.mktemp("sqlite") / "runs.sqlite3"
-    shutil.copy(sqlite_template, path)
+    copy_database(sqlite_template, path)
     settings = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
-    yield from migrated("sqlite", settings, django_db_blocker)
+    for alias in migrated("sqlite", settings, django_db_blocker):
+        empty = path.with_name("empty.sqlite3")
+        copy_database(path, empty)
+        pytestconfig.stash[SQLITE_FILES] = empty, path
+        yield alias
+        del pytestconfig.stash[SQLITE_FILES]
+
+
+def copy_database(source: Path, path: Path) -> None:
+    """Make a SQLite file as another is, without what was written to it since."""
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    shutil.copy(source, path)
 
 
 @pytest.fixture(scope="session")
