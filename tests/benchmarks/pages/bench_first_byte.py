@@ -7,13 +7,12 @@ thread: all there is on SQLite, without the database's share on PostgreSQL. Both
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
 from urllib.parse import quote
 
-from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
+from tests.benchmarks.pages.measure import load_server, look_often, on_each_database, queries_of, set_django_up
 from tests.benchmarks.world import Report, median, percentile
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
@@ -59,7 +58,7 @@ def run(vendor: str) -> int:
         vacuum()
     filled = time.perf_counter() - began
     report = Report(f"pages over {RUNS:,} runs and {bench_inbox.REQUESTS:,} open requests, {vendor}; {filled:.0f} s")
-    gc.freeze()  # as the server does
+    load_server()
     client = Client(HTTP_HOST="localhost", headers={"accept-encoding": "gzip"})
     client.force_login(User.objects.get(username="otto"))
     for name, (path, bar) in addresses().items():

@@ -8,7 +8,6 @@ the clock. A page is the whole of it: session, person, list, rendering. Both, ea
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.benchmarks.pages.measure import on_each_database, set_django_up
+from tests.benchmarks.pages.measure import load_server, on_each_database, set_django_up
 from tests.benchmarks.world import Report, median, percentile
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
@@ -78,14 +77,15 @@ def run(vendor: str) -> int:
 
     from checkpoints.models import Run
     from tests.benchmarks.pages import bench_inbox
-    from tests.benchmarks.pages.growthfill import fill_growth
+    from tests.benchmarks.pages.growthfill import fill_growth, roll_up
     from tests.benchmarks.pages.runsfill import vacuum
 
     if not Run.objects.exists():
         fill_growth(RUNS)
         bench_inbox.fill()
+        roll_up()
         vacuum()
-    gc.freeze()  # as the server does
+    load_server()
     report, client, clock = Report(f"lists over {RUNS:,} runs, {vendor}"), Client(HTTP_HOST="localhost"), Clock()
     client.force_login(User.objects.get(username="otto"))
     for address in addresses():

@@ -5,6 +5,7 @@ Made by the database itself, as the runs are: run ``i`` has the id ``run_id("i")
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from django.db import connection, models
@@ -46,6 +47,7 @@ from tests.benchmarks.pages.runsfill import (
     padded,
     run_id,
 )
+from wfdash.worker.jobs import metrics
 
 EVENTS = 20
 """Per run."""
@@ -69,6 +71,13 @@ def fill_growth(count: int) -> None:
     last = AuditEntry.objects.latest("n")
     signature = current_keyring().sign("head", str(last.n), last.hash)
     AuditHead.objects.filter(pk=1).update(n=last.n, hash=last.hash, signature=signature)
+
+
+def roll_up() -> None:
+    """Add figures up as the worker does from time to time, until nothing is left to add up."""
+    for job in (metrics.roll_up, metrics.roll_up_decisions):
+        while job() < math.inf:
+            pass
 
 
 def _complete(model: Any, columns: dict[str, str]) -> dict[str, str]:
