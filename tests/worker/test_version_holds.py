@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
-from threading import Thread
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -24,6 +24,8 @@ from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head
 from wfdash.pages.runs.status_text import plain
 from wfdash.queries.workers import unserved
+from wfdash.time_limit import TimeLimit
+from wfdash.timemachine import versions
 from wfdash.worker import serving
 from wfdash.worker.jobs import heartbeat, held_runs
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
@@ -281,6 +283,27 @@ def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, 
     assert output(run) == "paid 7"
 
 
+def test_a_run_whose_migration_hangs_is_held_and_says_where_and_others_go_on(otto, hold, serve, monkeypatch):
+    let_go = threading.Event()
+    monkeypatch.setattr(versions, "_calls", TimeLimit(0.2))
+    run, new = hold(expense(extra=True)), expense(step="other")
+
+    @new.migrate(from_version=run.version)
+    def linger(migration: Migration) -> None:
+        let_go.wait(30)
+
+    serve(new)
+    try:
+        assert actions.runs.migrate.release_declared() == ([], "")
+        with pytest.raises(Incompatible, match=r"did not return within 0.2 s. It is in wait \("):
+            actions.migrate_run(otto, run.pk)
+        until(reaches(actions.start_run(otto, "expense", {"amount": 5}), "waiting"))
+    finally:
+        let_go.set()
+    run.refresh_from_db()
+    assert (run.phase, run.error["type"]) == ("paused", "Incompatible")
+
+
 def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(hold, serve):
     run = hold(expense(step="decide", extra=True))
     new = expense(step="decide", was="other")
@@ -386,7 +409,7 @@ def test_of_two_operators_at_once_one_carries_the_run_over(otto, wait, serve):
         finally:
             connection.close()
 
-    threads = [Thread(target=override) for _ in range(2)]
+    threads = [threading.Thread(target=override) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -6,6 +6,10 @@ no declared migration leads there: it is paused automatically, with an error of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from checkpoints.database.rows import read_row
 from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.models import Checkpoint as Row
@@ -15,10 +19,16 @@ from wfdash import catalog
 from wfdash.catalog import Entry
 from wfdash.contract import Carried, Description, InvalidInput, Migrates
 from wfdash.domain.graph_diff import GraphDiff, compare
+from wfdash.time_limit import TimeLimit
+
+T = TypeVar("T")
 
 HELD = "Incompatible"
 """The type of the error of a held run."""
+CARRY_SECONDS = 10.0
+"""For an author's migration of one run: one that hangs must keep neither a worker's jobs nor a web's thread."""
 BEGINS = "nothing had run yet: it starts on the new version"
+_calls = TimeLimit(CARRY_SECONDS)
 
 
 def is_held(run: Run) -> bool:
@@ -75,12 +85,20 @@ def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]
         raise Incompatible(_changed(run, entry) + f". The engine {entry.engine.name!r} cannot migrate runs")
     record = read_row(head)
     old = find_description(run.workflow, record.version)
-    return record, entry.engine.carry(entry.definition, record, old, override=override)
+    return record, _in_time(run, entry, partial(entry.engine.carry, entry.definition, record, old, override=override))
+
+
+def _in_time(run: Run, entry: Entry, call: Callable[[], T]) -> T:
+    """Return what the author's code returns. ``Incompatible`` if it takes longer than ``CARRY_SECONDS``."""
+    try:
+        return _calls.call(run.workflow, run.pk, call)
+    except TimeoutError as error:
+        raise Incompatible(f"{_changed(run, entry)}. {error}") from error
 
 
 def _start_over(run: Run, entry: Entry) -> Carried:
     try:
-        entry.engine.check_input(entry.definition, run.input)
+        _in_time(run, entry, partial(entry.engine.check_input, entry.definition, run.input))
     except InvalidInput as error:
         raise Incompatible(_changed(run, entry) + f". Its input is no longer valid: {error}") from error
     return Carried(how="start", body={}, words=(BEGINS,))

@@ -19,9 +19,9 @@ from tests.actions.schedules.test_manage import PLAN
 from wfdash import actions, catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.schedules import trigger
-from wfdash.actions.schedules.time_limit import TimeLimit
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
+from wfdash.time_limit import TimeLimit
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]

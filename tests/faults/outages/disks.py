@@ -85,14 +85,17 @@ class Limit:
     """What a disk that is full is where none can be mounted: the kernel lets no file of the server grow."""
 
     def __init__(self, world: World) -> None:
-        self._log = world.sqlite_file.with_name(world.sqlite_file.name + "-wal")
+        self._files = (world.sqlite_file, world.sqlite_file.with_name(world.sqlite_file.name + "-wal"))
         self._limited: set[int] = set()
 
     def fill(self, server: int) -> None:
-        """Let nothing grow beyond what the write-ahead log has reached."""
+        """Let nothing grow beyond what the smaller file has reached: in a long write-ahead log there is room again
+        whenever it starts from its beginning.
+        """
         if server not in self._limited:
             self._limited.add(server)
-            resource.prlimit(server, resource.RLIMIT_FSIZE, (self._log.stat().st_size, resource.RLIM_INFINITY))
+            size = min(file.stat().st_size for file in self._files)
+            resource.prlimit(server, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def free(self) -> None:
         """Let files grow again."""

@@ -25,10 +25,10 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.audit import entries
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
 from wfdash.actions.schedules.manage import facts_of, note_run, requesters_of
-from wfdash.actions.schedules.time_limit import TimeLimit
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain.cron import BadCron, DueTime, parse, turn
 from wfdash.errors import Invalid
+from wfdash.time_limit import TimeLimit
 from wfdash.values.exceptions import message_of
 
 log = logging.getLogger(__name__)
