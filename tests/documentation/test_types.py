@@ -69,9 +69,8 @@ def blocks_of(page: Path) -> list[str]:
 def test_what_the_documentation_shows_is_typed(tmp_path: Path) -> None:
     # What is shown with a framework has types only where that is installed.
     pytest.importorskip("pydantic_ai")
-    first, *rest = blocks_of(ROOT / "README.md")
+    (first,) = blocks_of(ROOT / "README.md")
     (tmp_path / "workflows.py").write_text(first)
-    (tmp_path / "use.py").write_text("\n".join(rest))
     for name in WHOLE:
         (tmp_path / f"page_{name}.py").write_text("\n".join(blocks_of(ROOT / "docs" / f"{name}.md")))
     engine, served, tested = blocks_of(ROOT / "docs" / "engines.md")
