@@ -216,6 +216,36 @@ def test_who_has_it_open_is_shown_and_taking_over_is_one_click(question, as_):
     assert "took over" not in flat(text(ana.get(address)))
 
 
+def test_of_two_people_the_first_to_open_it_holds_it_on_both_pages(question, as_):
+    ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
+    for client in ana, ben:
+        client.post(f"{address}here/")
+    first, second = flat(text(ana.get(address))), flat(text(ben.get(address)))
+    assert flat("<strong>ana</strong> opened this") in second
+    assert "Take over" not in first
+    assert "ben is viewing" in first
+
+
+def test_a_claim_outlives_the_way_from_the_inbox_to_the_request(question, as_):
+    ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
+    for client in ana, ben:
+        client.post(f"{address}here/")
+    ana.post(f"{address}here/", {"leave": "1"})
+    assert "Take over" not in text(ben.get(address))
+    ana.post(f"{address}here/")
+    assert flat("<strong>ana</strong> opened this") in flat(text(ben.get(address)))
+    assert "Take over" not in text(ana.get(address))
+
+
+def test_who_stays_away_gives_the_claim_up(question, as_, everybody):
+    ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
+    gone = timezone.now() - timedelta(seconds=60)
+    Presence.objects.create(request=question, user=everybody["ana"], since=gone, seen=gone, taken=gone)
+    ben.post(f"{address}here/")
+    ana.post(f"{address}here/")
+    assert flat("<strong>ben</strong> opened this") in flat(text(ana.get(address)))
+
+
 def test_a_page_that_goes_does_not_take_the_next_one_along(question, as_):
     ana, here = as_("ana"), f"/requests/{question.pk}/here/"
     first = ana.post(here).json()["seen"]

@@ -26,6 +26,8 @@ from wfdash.questions.policy import Policy
 
 HERE = timedelta(seconds=45)
 """How long a person counts as present without a heartbeat of the page."""
+RETURN = timedelta(seconds=10)
+"""Within this time after leaving, a person who returns has their claim again: they went to another page of it."""
 MOST_DRAFT = 200_000
 """Characters of a draft."""
 MOST_DRAFTS = 200
@@ -44,7 +46,8 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> d
         before = Presence.objects.filter(request=request, user=viewer.user).first()
         fresh = before is not None and before.seen > now - HERE
         typed = {"typing": now if typing else None}
-        begun = {} if fresh else {"since": now, "taken": None}
+        returned = before is not None and before.seen > now - HERE - RETURN
+        begun = {} if returned else {"since": now, "taken": None}
         Presence.objects.update_or_create(
             request=request,
             user=viewer.user,
@@ -57,7 +60,8 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> d
 
 
 def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None) -> None:
-    """Record that this person has closed the page: their soft claim ends at once. That they saw it is kept.
+    """Record that this person has closed the page: their soft claim ends at once, and is theirs again if they return
+    within ``RETURN``. That they saw it is kept.
 
     ``seen``: the last time this page recorded. If another page of theirs recorded a later one, nothing changes.
     """

@@ -114,15 +114,15 @@ class AbsenceView:
 
 def collaboration(found: RequestView) -> Collaboration:
     """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
-    people, me_taken = _present(found)
+    present = _present(found)
     replies = _live_replies(found)
     # What a person wrote is theirs; a token reads of it what it could have written.
     answers = found.viewer.reaches("answer", found.workflow)
     own = [reply for reply in replies if reply.by_id == found.viewer.user.pk]
     votes = tuple(_vote(reply, found.shown) for reply in replies)
     return Collaboration(
-        people=people,
-        holder=_holder(people, me_taken) if found.open else None,
+        people=tuple(person for person in present if person.name != found.viewer.name),
+        holder=_holder(present, found.viewer) if found.open else None,
         thread=thread(found),
         votes=votes,
         mine=_vote(own[0], answers) if own else None,
@@ -208,14 +208,12 @@ def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
     return tuple(colleagues(viewer).order_by(USERNAME).values_list(USERNAME, flat=True)[:MAX_COMMENTS])
 
 
-def _present(found: RequestView) -> tuple[tuple[PresentPerson, ...], datetime | None]:
-    """Return the other people who have it open, and when this person took it over."""
+def _present(found: RequestView) -> tuple[PresentPerson, ...]:
+    """Return the people who have it open, this person included, those who opened it first before others."""
     now = timezone.now()
     rows = Presence.objects.filter(request_id=found.id, seen__gt=now - PRESENCE_TIMEOUT, user__is_active=True)
-    rows = rows.select_related("user").order_by("since")
-    others = [row for row in rows if row.user_id != found.viewer.user.pk]
-    taken = next((row.taken for row in rows if row.user_id == found.viewer.user.pk), None)
-    reviewers = _reviewers(found, [_name_or_someone(row.user) for row in others])
+    rows = rows.select_related("user").order_by("since", "pk")
+    reviewers = _reviewers(found, [_name_or_someone(row.user) for row in rows])
     return tuple(
         PresentPerson(
             name=_name_or_someone(row.user),
@@ -224,8 +222,8 @@ def _present(found: RequestView) -> tuple[tuple[PresentPerson, ...], datetime | 
             reviews=_name_or_someone(row.user) in reviewers,
             taken=row.taken,
         )
-        for row in others
-    ), taken
+        for row in rows
+    )
 
 
 def _reviewers(found: RequestView, names: list[str]) -> set[str]:
@@ -235,14 +233,12 @@ def _reviewers(found: RequestView, names: list[str]) -> set[str]:
     return {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee} - {""}
 
 
-def _holder(people: tuple[PresentPerson, ...], me_taken: datetime | None) -> PresentPerson | None:
+def _holder(present: tuple[PresentPerson, ...], viewer: Viewer) -> PresentPerson | None:
     """Return who holds it: the person who took it over last, else who opened it first; None if that is the viewer."""
-    reviewing = [person for person in people if person.reviews]
+    reviewing = [person for person in present if person.reviews]
     takers = [person for person in reviewing if person.taken]
-    last = max(takers, key=lambda person: person.taken or person.since, default=None)
-    if me_taken and (last is None or (last.taken or me_taken) <= me_taken):
-        return None
-    return last or next(iter(reviewing), None)
+    last = max(takers, key=lambda person: person.taken or person.since, default=next(iter(reviewing), None))
+    return last if last and last.name != viewer.name else None
 
 
 def _live_replies(found: RequestView) -> list[Reply]:
