@@ -86,7 +86,13 @@ def _settings(settings) -> None:
 
 
 async def ask(
-    address: str, *chunks: bytes, hang_up: bool = False, method: str = "POST", handler: PagesHandler | None = None
+    address: str,
+    *chunks: bytes,
+    hang_up: bool = False,
+    method: str = "POST",
+    handler: PagesHandler | None = None,
+    query: bytes = b"",
+    accept: bytes = b"*/*",
 ) -> list[dict[str, Any]]:
     """Send a request in these chunks to a (fresh) handler and return what it sent back."""
     sent: list[dict[str, Any]] = []
@@ -94,8 +100,12 @@ async def ask(
         "type": "http",
         "method": method,
         "path": address,
-        "headers": [(b"host", b"localhost"), (b"content-length", str(sum(map(len, chunks))).encode())],
-        "query_string": b"",
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-length", str(sum(map(len, chunks))).encode()),
+            (b"accept", accept),
+        ],
+        "query_string": query,
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
@@ -133,6 +143,25 @@ async def test_a_request_that_waits_is_made_again_with_its_body() -> None:
 async def test_a_body_over_the_limit_is_refused_before_anything_reads_it() -> None:
     start, _ = await ask("/echo/", b"x" * 600, b"x" * 600)
     assert start["status"] == 413
+
+
+BROWSER = b"text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "path", "kind"),
+    [(BROWSER, "/echo/", b"text/html"), (b"*/*", "/echo/", b"text/plain"), (BROWSER, "/people/api/v1/x", b"json")],
+)
+async def test_a_browser_reads_a_page_of_what_is_refused_before_all_pages(
+    accept: bytes, path: str, kind: bytes
+) -> None:
+    start, body = await ask(path, b"x" * 1200, accept=accept)
+    assert (start["status"], kind in dict(start["headers"])[b"Content-Type"]) == (413, True)
+    assert (
+        (b"Go back in your browser" in body["body"]) == (b'href="/people/"' in body["body"]) == (kind == b"text/html")
+    )
+    start, body = await ask(path, accept=accept, query=b"q=\xff")
+    assert (start["status"], b"not valid text" in body["body"]) == (400, True)
 
 
 async def test_a_streamed_response_is_sent_piece_by_piece_and_closed() -> None:

@@ -22,12 +22,13 @@ from django.core import signals
 from django.core.exceptions import RequestDataTooBig
 from django.core.handlers.asgi import ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
-from django.http import FileResponse, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 from wfdash.errors import KINDS, REFUSALS, Busy
 from wfdash.installation.stopping import stopping
 from wfdash.long_poll import LongPolls, Poll, poll_of
+from wfdash.pages.site.error_pages import refusal_page
 from wfdash.pages.site.security_headers import add_headers
 from wfdash.problems import is_api, problem_response
 from wfdash.telemetry.log_context import about
@@ -109,7 +110,7 @@ class PagesHandler(BaseHandler):
             except ClientGone:
                 return
             except (RequestDataTooBig, TooSlow, TooMany) as error:
-                await send_reply(send, _refusal(error, scope["path"]))
+                await send_reply(send, _refusal(error, scope))
                 return
             threads = self._health if scope["path"] in HEALTH else self._threads
             reply = await self._answer(threads, scope, body)
@@ -186,7 +187,8 @@ class PagesHandler(BaseHandler):
         try:
             request = ASGIRequest(scope, body)
         except UnicodeDecodeError:
-            response = add_headers(HttpResponseBadRequest())
+            accepts = _header(scope, b"accept")
+            response = add_headers(refusal_page(REFUSALS[400], "The address is not valid text", accepts))
         else:
             response = self.get_response(request)
             poll = poll_of(request)
@@ -242,8 +244,13 @@ async def _read_part(receive: Receive, body: IO[bytes], size: int, limit: int) -
 
 def _request_id(scope: Message) -> str:
     """Return the id that a proxy gave the request, else a new one."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin1")
+    given = _header(scope, b"x-request-id")
     return given if REQUEST_ID.fullmatch(given) else token_hex(8)
+
+
+def _header(scope: Message, wanted: bytes) -> str:
+    """Return a header's first value, empty without the header."""
+    return next((value for name, value in scope["headers"] if name == wanted), b"").decode("latin1")
 
 
 async def _send_pieces(send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
@@ -291,15 +298,19 @@ def _alive() -> PreparedResponse:
     return _reply(HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"}))
 
 
-def _refusal(error: Exception, path: str) -> PreparedResponse:
+def _refusal(error: Exception, scope: Message) -> PreparedResponse:
+    """Return why a request is refused before anything reads it: a problem, a page for browsers, a line for others."""
     megabytes = settings.WFDASH_MAX_BODY // 1_000_000
     kind, words, facts = {
         TooSlow: (REFUSALS[408], "The request timed out. Try again", {}),
         TooMany: (KINDS[Busy], "Too many requests. Try again in a few seconds", {"retry_after": 5}),
-    }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB", {}))
-    if is_api(path):
-        return _reply(add_headers(problem_response(None, kind, words, facts)))
-    response = HttpResponse(words, status=kind.status, content_type="text/plain")
+    }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB. Nothing was saved", {}))
+    set_script_prefix(get_script_prefix(scope))
+    response: HttpResponse
+    if is_api(scope["path"]):
+        response = problem_response(None, kind, words, facts)
+    else:
+        response = refusal_page(kind, words, _header(scope, b"accept"))
     if facts:
         response["Retry-After"] = str(facts["retry_after"])
     return _reply(add_headers(response))

@@ -1,4 +1,7 @@
-// Forms work without this. With it, row buttons redraw the form in place and files fill their text at once.
+// Forms work without this. With it, row buttons redraw the form in place, files fill their text at
+// once, and what the server would refuse for its size is not sent, so that nothing typed is lost.
+import { toast } from "./toast.js";
+
 const ROW_BUTTONS = new Set(["_add", "_remove", "_up", "_down", "_show", "_mode"]);
 
 async function redraw(form, button) {
@@ -49,16 +52,56 @@ document.addEventListener("submit", async (event) => {
   }
 });
 
-document.addEventListener("change", async (event) => {
-  const input = event.target;
-  if (!(input instanceof HTMLInputElement) || !input.dataset.upload || !input.files.length) return;
-  const area = document.getElementById(input.dataset.upload);
-  const text = await input.files[0].text();
-  if (!area || text.includes("\r")) return;
+const limits = document.documentElement.dataset;
+const PART = 300; // bytes around each part of a form with files
+
+function complain(input, words) {
+  const id = `${input.id}-size`;
+  document.getElementById(id)?.remove();
+  for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", id]]) {
+    if (words) input.setAttribute(name, value);
+    else input.removeAttribute(name);
+  }
+  if (!words) return;
+  const line = Object.assign(document.createElement("p"), { id, className: "error", role: "alert", textContent: words });
+  input.closest(".upload").after(line);
+}
+
+document.addEventListener("change", async ({ target: input }) => {
+  if (!(input instanceof HTMLInputElement) || !input.dataset.mostBytes) return;
+  const file = input.files[0];
+  const over = file && file.size > Number(input.dataset.mostBytes);
+  complain(input, over ? `${input.dataset.tooLarge}. ${file.name} was not chosen.` : "");
+  if (over) input.value = "";
+  const area = document.getElementById(input.dataset.upload ?? "");
+  if (!area || !file || over) return;
+  const text = await file.text();
+  if (text.includes("\r")) return;
   area.value = text;
   input.value = "";
   area.dispatchEvent(new Event("input", { bubbles: true }));
 });
+
+// Bytes over which the server refuses the form; 0 if it takes it.
+function exceeded(form, submitter) {
+  const parts = [...new FormData(form, submitter)];
+  const typed = parts.filter(([, value]) => !(value instanceof File));
+  const files = parts.reduce((sum, [, value]) => sum + (value instanceof File ? value.size : 0), 0);
+  const whole = form.getAttribute("enctype") === "multipart/form-data";
+  const text = whole ? new Blob(typed.flat()).size : new URLSearchParams(typed).toString().length;
+  if (text > Number(limits.mostText)) return Number(limits.mostText);
+  return text + files + PART * parts.length > Number(limits.mostBody) ? Number(limits.mostBody) : 0;
+}
+
+// On the window: before all else that sends forms.
+addEventListener("submit", (event) => {
+  const { target: form, submitter } = event;
+  const most = form.getAttribute("method")?.toLowerCase() === "post" && exceeded(form, submitter);
+  if (!most) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  toast(`Too large to send: at most ${Math.floor(most / 1e6)} MB together. Choose smaller files or shorten the text.`, "bad");
+}, true);
 
 // What one writes about stays in sight: the page scrolls only if the sheet would leave next to nothing of it.
 const LEAST = 120;

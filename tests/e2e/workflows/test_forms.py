@@ -109,6 +109,51 @@ def test_errors_are_told_at_their_fields_and_nothing_typed_is_lost(
     assert wait_for_phase(server, run, "completed")["output"] == expected
 
 
+def test_what_is_too_large_is_not_sent_and_what_was_typed_stays(
+    person: OpenPage, server: Server, tmp_path: Path
+) -> None:
+    page = person("ana")
+    run = ask(page, server)
+    fill_in(page)
+    chosen, large = part(page, "Receipt").locator('input[type="file"]'), tmp_path / "large.png"
+    large.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(1_000_000))
+    chosen.set_input_files(large)
+    expect(card(page).get_by_role("alert")).to_contain_text("at most 1 MB. large.png was not chosen")
+    expect(chosen).to_have_value("")
+    expect(chosen).to_have_attribute("aria-invalid", "true")
+    check_accessibility(page)
+    Image.new("RGB", (8, 8)).save(tmp_path / "receipt.png")
+    chosen.set_input_files(tmp_path / "receipt.png")
+    expect(card(page).get_by_role("alert")).to_have_count(0)
+    page.evaluate("document.documentElement.dataset.mostText = 100")
+    field(page, "Seats").fill("4")
+    send(page)
+    expect(page.get_by_text("Too large to send")).to_be_visible()
+    expect(field(page, "Token")).to_have_value("hush")
+    page.evaluate("document.documentElement.dataset.mostText = 1e6")
+    send(page)
+    assert wait_for_phase(server, run, "completed")["output"]["title"] == "Vienna"
+
+
+def test_a_refusal_of_the_server_is_a_page_from_which_one_goes_back(
+    person: OpenPage, server: Server, troubles: Troubles
+) -> None:
+    troubles.expect("413")
+    page = person("ana")
+    ask(page, server)
+    field(page, "Title").fill("Vienna")
+    page.evaluate("""() => {
+        const form = document.getElementById("answer-form");
+        const more = { type: "hidden", name: "more", value: "x".repeat(13e6) };
+        form.append(Object.assign(document.createElement("input"), more));
+        form.submit();
+    }""")
+    expect(page.get_by_role("heading", name="Request too large")).to_be_visible()
+    check_accessibility(page)
+    page.go_back()
+    expect(field(page, "Title")).to_have_value("Vienna")
+
+
 def test_it_works_without_scripts_and_as_json_on_a_phone(
     open_context: OpenContext, server: Server, troubles: Troubles
 ) -> None:

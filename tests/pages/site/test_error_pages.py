@@ -41,6 +41,12 @@ def test_the_last_page_needs_nothing_and_tells_nothing():
     assert b"No partial changes were saved" in page.content
 
 
+def test_a_form_with_too_much_text_has_a_page_of_its_own(as_, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 2_000_000
+    answer = as_("ana").post("/views/", {"name": "x" * 2_000_001})
+    assert (answer.status_code, "more than 2 MB of text" in answer.content.decode()) == (413, True)
+
+
 def test_an_error_page_says_what_to_do(as_):
     answer = as_("ana").get("/runs/nothing/")
     assert answer.status_code == 404

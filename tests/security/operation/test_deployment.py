@@ -81,6 +81,9 @@ def test_a_foreign_host_learns_nothing(debug: bool, settings: Any, db: None) -> 
     answer = Client().get("/", HTTP_HOST="evil.example")
     assert answer.status_code == 400
     assert answer.content == b"Unknown host"
+    page = Client().get("/", headers={"host": "elsewhere.example", "accept": "text/html"}).content.decode()
+    assert "<h1>" in page
+    assert "href" not in page, "what this host would be asked for is refused, too"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 

@@ -111,6 +111,16 @@ class SiteContext:
         """Return the address of the inbox, below which all others are."""
         return reverse("wfdash:inbox")
 
+    @property
+    def most_body(self) -> int:
+        """Return how many bytes a form may have with its files."""
+        return int(settings.WFDASH_MAX_BODY)
+
+    @property
+    def most_text(self) -> int:
+        """Return how many bytes a form may have without its files."""
+        return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or settings.WFDASH_MAX_BODY)
+
     @cached_property
     def theme(self) -> str:
         """Return ``auto``, ``light`` or ``dark``: the person's choice, from a cookie so that the first paint is

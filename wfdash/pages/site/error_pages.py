@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
@@ -19,11 +20,11 @@ from checkpoints.errors import Damaged
 from wfdash.access.viewer import Viewer, evaluated, viewer_for
 from wfdash.actions.audit.account_events import asked_by
 from wfdash.contract import InvalidInput
-from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, kind_of
+from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, ProblemKind, kind_of
 from wfdash.installation.keep_rules import keep_rules
 from wfdash.problems import is_for_programs, problem_response
 from wfdash.queries.unreadable import why
-from wfdash.rendering import render
+from wfdash.rendering import render, render_to_string
 from wfdash.signin.session_user import rights_read_with
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ TITLES = {
     403: "Not allowed",
     404: "Page not found",
     405: "Method not allowed",
+    408: "Request timed out",
     409: "Conflict",
+    413: "Too large",
     422: "Invalid input",
     429: "Too many requests",
     500: "Server error",
@@ -49,6 +52,7 @@ WORDS = {
     500: "The error was logged. No partial changes were saved.",
     503: "No partial changes were saved. Try again in a moment.",
 }
+KEPT = "Go back in your browser: most of what you typed is still there. Then choose a smaller file or shorten the text."
 
 
 TIMED_UUID = 7
@@ -150,7 +154,10 @@ def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpRespons
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Return the page for 400 (Django's handler)."""
+    """Return the page for 400 (Django's handler), that of 413 for a form with too much text."""
+    if isinstance(exception, RequestDataTooBig):
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1_000_000
+        return error_page(request, 413, f"The form has more than {most} MB of text. {KEPT}")
     return error_page(request, 400)
 
 
@@ -188,6 +195,18 @@ def broken_page(request: HttpRequest, status: int) -> HttpResponse:
         return problem_response(request, REFUSALS[status])
     context = {"heading": TITLES[status], "message": WORDS[status]}
     return render(request, "errors/broken.html", context, status=status)
+
+
+def refusal_page(kind: ProblemKind, words: str, accept: str, *, foreign: bool = False) -> HttpResponse:
+    """Return what is refused before there is a request: a page where the ``Accept`` header wants one, else a line.
+
+    ``foreign``: under a host that is not served, so the page has neither style nor links.
+    """
+    if "text/html" not in accept:
+        return HttpResponse(words, status=kind.status, content_type="text/plain")
+    message = f"{words}. {KEPT}" if kind.status == 413 else f"{words}."
+    context = {"heading": kind.title, "message": message, "foreign": foreign}
+    return HttpResponse(render_to_string("errors/broken.html", context), status=kind.status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

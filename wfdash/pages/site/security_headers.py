@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable
 
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
 from wfdash.errors import REFUSALS
+from wfdash.pages.site.error_pages import refusal_page
 from wfdash.problems import is_for_programs, problem_response
 
 log = logging.getLogger(__name__)
@@ -81,4 +82,4 @@ def _no_such_host(request: HttpRequest) -> HttpResponseBase:
     words = "Unknown host"
     if is_for_programs(request):
         return problem_response(None, REFUSALS[400], words)
-    return HttpResponseBadRequest(words, content_type="text/plain")
+    return refusal_page(REFUSALS[400], words, request.headers.get("accept", ""), foreign=True)

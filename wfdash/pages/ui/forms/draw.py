@@ -17,7 +17,7 @@ from wfdash.pages.ui.forms.json_text import Unreadable
 from wfdash.pages.ui.forms.read import ReadNotes
 from wfdash.pages.ui.forms.scalars import MISSING
 from wfdash.pages.ui.forms.spec import Schemas, Spec
-from wfdash.schemas.media import wanted_types
+from wfdash.schemas.media import limit_of, too_large, wanted_types
 
 MAX_RADIOS = 4
 MOST_OPEN = 5  # initial rows of a list that needs some
@@ -86,7 +86,6 @@ class Drawer:
 
     def _file(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         text = value if isinstance(value, str) else ""
-        wanted = ",".join(wanted_types(spec.schema))
         return self._field(
             "file",
             spec,
@@ -95,8 +94,7 @@ class Drawer:
             original=_emptiness(spec, place, value),
             blank=describe_file(spec, text),
             preview=preview_of(spec, text),
-            accept=wanted,
-            uploads=True,
+            **_upload(spec),
         )
 
     def _scalar(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
@@ -106,9 +104,8 @@ class Drawer:
         original = None if typed else self.notes.originals.get(place.name) or _original(spec, place, text, value)
         if spec.kind == "secret":
             return self._secret(spec, place, value)
-        accept = ",".join(wanted_types(spec.schema)) if spec.uploads else ""
-        field = self._field(kind, spec, place, text=text, original=original, attributes=attributes, accept=accept)
-        return replace(field, uploads=spec.uploads)
+        more = _upload(spec) if spec.uploads else {}
+        return self._field(kind, spec, place, text=text, original=original, attributes=attributes, **more)
 
     def _secret(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         """Return an empty control, whatever the value: a secret is never sent back."""
@@ -311,6 +308,12 @@ def _fits(spec: Spec, value: Any) -> bool:
     if spec.kind == "decimal":
         return isinstance(value, (int, float, str)) and not isinstance(value, bool)
     return spec.kind == "json" or isinstance(value, str)
+
+
+def _upload(spec: Spec) -> dict[str, Any]:
+    """Return what a field's control for a file needs."""
+    wanted, most = ",".join(wanted_types(spec.schema)), limit_of(spec.schema)
+    return {"uploads": True, "accept": wanted, "most_bytes": most, "too_large": too_large(spec.schema)}
 
 
 def _emptiness(spec: Spec, place: FieldSlot, value: Any) -> str | None:

@@ -80,6 +80,8 @@ class Field:
     rows: tuple[FieldRow, ...] = ()
     uploads: bool = False
     accept: str = ""
+    most_bytes: int = 0
+    too_large: str = ""
     preview: str = ""
     errors: tuple[str, ...] = ()
 
