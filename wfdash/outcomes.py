@@ -27,7 +27,16 @@ class StillWaiting(Exception):
     """The run has no output yet: it waits for people or for a time."""
 
 
-class Ended(Record):
+class _Outcome(Record):
+    def __bool__(self) -> NoReturn:
+        """Raise ``TypeError``: a run that failed must not count as true because it ended."""
+        raise TypeError(
+            f"The truth of an outcome ({type(self).__name__}) is not whether the run has completed: "
+            "say outcome.result(), or isinstance(outcome, Finished)"
+        )
+
+
+class Ended(_Outcome):
     """A run that waits for no one."""
 
     checkpoint: Checkpoint
@@ -80,7 +89,7 @@ class Failed(Ended):
         raise RunFailed(self.error)
 
 
-class Waiting(Record):
+class Waiting(_Outcome):
     """The run is suspended: for people (``requests``), for a time (``until``), or both."""
 
     requests: tuple[Request, ...] = ()

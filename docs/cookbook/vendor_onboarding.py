@@ -72,7 +72,7 @@ async def approve(findings: list[Finding], ctx: Context) -> Vendor | Rejected:
         require_reason=True,
     )
     decision = await ctx.ask(card)
-    return decision.value or Rejected(name=vendor.name, reason=decision.reason or "")
+    return decision.value if decision.approved else Rejected(name=vendor.name, reason=decision.reason or "")
 
 
 @vendor_onboarding.step(after=approve)

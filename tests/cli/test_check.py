@@ -109,3 +109,15 @@ def test_a_new_project_never_overwrites(folder: Path, capsys: pytest.CaptureFixt
     assert cli.main(["new", "other-one"]) == 0
     assert cli.main(["check", "other-one/workflows.py"]) == 0
     assert "other-one/workflows.py: other-one is valid, 2 steps" in capsys.readouterr().out
+
+
+def test_a_test_of_a_decisions_truth_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GOOD.replace(
+        "n: int) -> int:\n    return n", "n: int, ctx: Context) -> str:\n    if await ctx.ask(Approval("
+    )
+    text = text.replace("import Workflow", "import Approval, Context, Workflow")
+    (folder / "good.py").write_text(f'{text}subject="Pay?")):\n        return "paid"\n    return "rejected"\n')
+    assert cli.main(["check", "good.py"]) == 1
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert first == "good.py:8: step 'one' tests whether a Decision is true: say .approved"
+    assert second.startswith("good.py: good is valid")

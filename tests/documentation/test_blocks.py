@@ -64,6 +64,14 @@ def test_a_shell_reads_every_block_for_shells() -> None:
     assert done.stderr == ""
 
 
+def test_no_page_branches_by_the_truth_of_what_was_approved() -> None:
+    truth = re.compile(
+        r"\.value (?:or|and)\b|\b(?:if|not|while|assert) (?:decision|\w+\.value|await ctx\.ask\(.*\)):?$"
+    )
+    code = [*blocks("python"), *((path.name, path.read_text()) for path in (ROOT / "docs").rglob("*.py"))]
+    assert [(name, line) for name, text in code for line in text.splitlines() if truth.search(line)] == []
+
+
 def test_blocks_of_data_are_what_they_say() -> None:
     assert len(blocks("json")) > 3
     for _, text in blocks("json"):

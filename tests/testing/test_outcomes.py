@@ -62,3 +62,9 @@ async def test_what_an_outcome_does_not_have_says_why() -> None:
         _ = waiting.output
     with pytest.raises(LookupError, match="has ended"):
         _ = finished.request
+
+
+async def test_an_outcome_is_not_true_or_false() -> None:
+    for outcome in (Finished.model_construct(output=3), await orders.run(0), await orders.run(1)):
+        with pytest.raises(TypeError, match=r"say outcome\.result\(\)"):
+            assert outcome

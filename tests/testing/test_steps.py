@@ -33,7 +33,7 @@ def read(text: str) -> Claim:
 @claims.step(after=read)
 async def pay(claim: Claim, ctx: Context) -> Claim | str:
     decision = await ctx.ask(Approval(subject=f"Pay {claim.amount}?", edit=Claim, proposal=claim))
-    if decision.value is None:
+    if not decision.approved:
         return f"rejected: {decision.reason}"
     await ctx.sleep(timedelta(days=30))
     days = await ctx.ask("How many days?", answer=int)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wfdash.contract import JudgesCode
 from wfdash.installation import location, workflow_sources
 
 OK, WRONG, USAGE = 0, 1, 2
@@ -59,6 +60,9 @@ def _report(sources: list[str]) -> dict[str, Any]:
     for failure in found.failures:
         flaws = failure.flaws or ((failure.error, failure.where),)
         problems += [_problem(words, where or failure.source) for words, where in flaws]
+    for entry in found.entries.values():
+        judged = entry.engine.code_flaws(entry.definition) if isinstance(entry.engine, JudgesCode) else ()
+        problems += [_problem(words, where) for words, where in judged]
     if not workflows and not problems:
         problems.append(_problem("No workflow found: a module needs a Workflow(...) under a name of its own", ""))
     return {"workflows": workflows, "problems": problems}

@@ -9,7 +9,7 @@ less: runs of an older graph are held, checkpoints are restored and forked uncha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -247,6 +247,14 @@ class LocatesFlaws(Protocol):
 
     def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
         """Return each problem that ``describe`` raised, with ``file:line``."""
+
+
+@runtime_checkable
+class JudgesCode(Protocol):
+    """An engine that finds mistakes in the code of valid definitions, which ``wfdash check`` prints."""
+
+    def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
+        """Return each mistake, with ``file:line``; runs no code of any step."""
 
 
 @runtime_checkable

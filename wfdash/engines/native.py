@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from wfdash.contract import (
 from wfdash.domain.graph_diff import compare
 from wfdash.questions.transcript import unpack_transcript
 from wfdash.workflow.addressees import addressees
+from wfdash.workflow.answer_truth import truth_flaws
 from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.describe import describe
 from wfdash.workflow.flaws import flaws_of
@@ -58,6 +59,10 @@ class NativeEngine:
     def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
         """Return each problem of an invalid definition, with file and line."""
         return flaws_of(_as_workflow(definition), error)
+
+    def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
+        """Return each test of the truth of an answer, with file and line."""
+        return truth_flaws(_as_workflow(definition).graph)
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""

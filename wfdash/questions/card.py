@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -87,6 +87,14 @@ class Given(BaseModel):
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+    def __bool__(self) -> NoReturn:
+        """Raise ``TypeError``: a rejection must not count as true because it is there."""
+        name = type(self).__name__
+        raise TypeError(
+            f"The truth of a {name} is not whether it was approved: say decision.approved, "
+            "or decision is not None where there may be none"
+        )
 
 
 class LineComment(BaseModel):

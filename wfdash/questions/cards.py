@@ -76,13 +76,18 @@ class Decision(Given):
     def value(self) -> Any:
         """Return what was approved: the edited proposal, else the proposal that was shown; None if it was rejected.
 
-        ``AttributeError`` for an approval that was loaded from storage: it is stored without the proposal.
+        ``AttributeError`` for an approval of a card without a proposal, and for one that was loaded from storage: it is
+        stored without the proposal.
         """
-        if not self.approved:
-            return None
-        if self.action == "approve" and "proposal" not in self.model_fields_set:
+        if self.action != "approve":
+            return self.edited if self.action == "edit" else None
+        if "proposal" not in self.model_fields_set:
             raise AttributeError("a decision is stored without its proposal: return decision.value from the step")
-        return self.edited if self.action == "edit" else self.proposal
+        if self.proposal is None:
+            raise AttributeError(
+                "approved, but the card had no proposal: give Approval(proposal=...), or test decision.approved"
+            )
+        return self.proposal
 
     @property
     def approved(self) -> bool:

@@ -47,10 +47,11 @@ def _of(node: Node) -> Iterator[Addressees]:
 def _calls(code: CodeType, context: str) -> tuple[ast.Call, ...]:
     """Return the calls of the context's ``ask``."""
     found = (part for part in ast.walk(parsed(code)) if isinstance(part, ast.Call))
-    return tuple(call for call in found if _is_ask(call.func, context))
+    return tuple(call for call in found if is_ask(call.func, context))
 
 
-def _is_ask(function: ast.expr, context: str) -> bool:
+def is_ask(function: ast.expr, context: str) -> bool:
+    """Return whether what is called is the context's ``ask``."""
     of = function.value if isinstance(function, ast.Attribute) and function.attr == "ask" else None
     return isinstance(of, ast.Name) and of.id == context
 

@@ -248,13 +248,13 @@ async def test_the_rounds_of_a_loop_are_questions_of_their_own() -> None:
 
 async def test_a_checkpoint_without_fingerprints_goes_on() -> None:
     subject = ["first"]
-    wf = asks(lambda: Approval(subject=subject[0]))
+    wf = asks(lambda: Approval(subject=subject[0], proposal=7))
     text = (await wf.run(None)).checkpoint.model_dump()
     (live,) = text["body"]["position"]["live"].values()
     del live["journal"][0]["prints"]
     subject[0] = "second"
     old = Checkpoint.model_validate(text)
-    assert finished(await wf.run(checkpoint=old, answers={"ask-1.0": APPROVE})) == ["approve", None]
+    assert finished(await wf.run(checkpoint=old, answers={"ask-1.0": APPROVE})) == ["approve", 7]
 
 
 async def test_an_answer_on_its_way_to_the_old_question_does_not_answer_the_new_one() -> None:
