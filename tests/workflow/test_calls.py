@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +16,7 @@ from checkpoints.records import Answer, Phase, Reason
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
 from wfdash.workflow import Context, Retry, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.runtime.step import threads
 
 
 class Receipt(BaseModel):
@@ -275,6 +278,101 @@ async def test_a_timeout_counts_work_but_not_waiting_for_people():
     await asyncio.sleep(0.1)
     recorder.answered.put_nowait(Answer(key=recorder.latest.requests[0].key, value="x"))
     assert "answered" in finished(await run)
+
+
+async def test_a_timeout_counts_no_commit_however_long_it_takes():
+    wf = Workflow("slow_storage")
+
+    @wf.step(start=True, timeout=0.3)
+    async def step(ctx: Context) -> int:
+        for n in range(3):
+            await ctx.call(asyncio.sleep, 0, once=True, name=f"call {n}")
+        await ctx.checkpoint("here")
+        return 1
+
+    assert finished(await wf.run(None, storage=ListRecorder(latency=0.31))) == 1
+
+
+async def test_a_timeout_counts_no_pause_between_two_attempts_of_a_call():
+    wf, tried = Workflow("pauses"), []
+
+    def flaky() -> int:
+        tried.append(1)
+        if len(tried) < 3:
+            raise ConnectionError
+        return len(tried)
+
+    @wf.step(start=True, timeout=0.4)
+    async def step(ctx: Context) -> int:
+        return await ctx.call(flaky, retry=Retry(delay=0.3))
+
+    assert finished(await wf.run(None)) == 3
+
+
+async def test_a_timeout_counts_no_renewal_that_a_call_waits_for():
+    class Unsure(ListRecorder):
+        """Takes its time to say that the run is still this process's own."""
+
+        async def confirm(self) -> None:
+            await asyncio.sleep(0.3)
+
+    wf = Workflow("unsure")
+
+    @wf.step(start=True, timeout=0.2)
+    async def step(ctx: Context) -> int:
+        return await ctx.call(lambda: 1, name="one")
+
+    assert finished(await wf.run(None, storage=Unsure())) == 1
+
+
+async def test_a_timeout_begins_when_a_plain_function_has_a_thread(monkeypatch: pytest.MonkeyPatch):
+    wf, entered, may_end = Workflow("crowd"), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(max_workers=1) as single:
+        monkeypatch.setattr(threads, "THREADS", single)
+
+        @wf.step(start=True)
+        def first() -> str:
+            loop.call_soon_threadsafe(entered.set)
+            assert may_end.wait(60)
+            return "first"
+
+        @wf.step(start=True, timeout=0.2)
+        def second() -> str:
+            return "second"
+
+        @wf.step(start=True, timeout=0.2)
+        async def third(ctx: Context) -> str:
+            return await ctx.call(lambda: "third", name="third")
+
+        run = asyncio.create_task(wf.run(None))
+        await entered.wait()
+        await asyncio.sleep(0.3)  # Longer than the limits.
+        may_end.set()
+        assert sorted(finished(await run)) == ["first", "second", "third"]
+
+
+async def test_a_timeout_counts_a_call_that_runs_beside_a_question():
+    wf = Workflow("beside")
+
+    @wf.step(start=True, timeout=0.05)
+    async def step(ctx: Context) -> None:
+        await asyncio.gather(ctx.ask("?"), ctx.call(asyncio.sleep, 60))
+
+    async with asyncio.timeout(30):
+        assert "StepTimeout" in failed(await wf.run(None))
+
+
+async def test_a_timeout_still_counts_the_work_between_two_commits():
+    wf = Workflow("works")
+
+    @wf.step(start=True, timeout=0.2)
+    async def step(ctx: Context) -> None:
+        await ctx.call(lambda: 1, once=True, name="one")
+        await asyncio.sleep(60)
+
+    async with asyncio.timeout(30):
+        assert "StepTimeout" in failed(await wf.run(None, storage=ListRecorder(latency=0.3)))
 
 
 async def test_events_of_a_long_step_are_committed_while_it_runs():

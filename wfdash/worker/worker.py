@@ -300,8 +300,8 @@ class Worker:
 
     async def _leave(self, claim: Claim) -> None:
         """Release the claim once no synchronous function of its run runs here any more: it must not run twice."""
-        if count := still_running(claim.run):
-            log.info("Run %s has ended here, but %d plain functions of it have not", claim.run, count)
+        if left := still_running(claim.run):
+            log.info("Run %s has ended here, but its plain functions have not: %s", claim.run, ", ".join(left))
             await in_thread(keep_claim, claim)
             self._renewer.hold(claim, lambda: None)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -250,8 +251,24 @@ class Context(StepReports):
         return self._ops.expect(index, "call", made)
 
     async def _invoke(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        await self._ops.host.confirm()
-        return await invoke_function(function, args, kwargs)
+        ops = self._ops
+        ops.count_wait(1)
+        try:
+            await ops.host.confirm()
+        finally:
+            ops.count_wait(-1)
+        ops.count_work(1)
+        try:
+            return await invoke_function(function, args, kwargs)
+        finally:
+            ops.count_work(-1)
+
+    async def _pause(self, seconds: float) -> None:
+        self._ops.count_wait(1)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._ops.count_wait(-1)
 
     async def _call(
         self, index: int, fresh: bool, now: JournalEntry, codec: Codec, invoke: Invoke, retry: Retry | None
@@ -277,7 +294,7 @@ class Context(StepReports):
                 await ops.wait(index, people=False)
             ops.reopen(index)
             try:
-                data = codec.encode(await retrying(invoke, retry), f"result of {entry['name']!r}")
+                data = codec.encode(await retrying(invoke, retry, self._pause), f"result of {entry['name']!r}")
             except Exception as error:
                 await self._report_failure(index, once, self._raised(index, error))
                 raise

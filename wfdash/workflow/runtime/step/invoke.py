@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
@@ -42,12 +41,16 @@ async def invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     """Call a function, sync (in a thread) or async, and return what it returns."""
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    value = await in_thread(lambda: function(*args, **kwargs))
+    value = await in_thread(lambda: function(*args, **kwargs), name_of(function))
     return await value if inspect.isawaitable(value) else value
 
 
-async def retrying(attempt_once: Callable[[], Coroutine[Any, Any, Any]], retry: Retry | None) -> Any:
-    """Do something until it succeeds, or its retry policy gives up: raises its last error then."""
+async def retrying(
+    attempt_once: Callable[[], Coroutine[Any, Any, Any]],
+    retry: Retry | None,
+    pause: Callable[[float], Coroutine[Any, Any, None]],
+) -> Any:
+    """Do something until it succeeds, or its retry policy gives up: raises its last error then. ``pause(seconds)``."""
     attempt = 1
     while True:
         try:
@@ -57,4 +60,4 @@ async def retrying(attempt_once: Callable[[], Coroutine[Any, Any, Any]], retry: 
             if delay is None:
                 raise
             attempt += 1
-            await asyncio.sleep(delay)
+            await pause(delay)

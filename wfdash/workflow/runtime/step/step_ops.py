@@ -82,6 +82,11 @@ class StepOps:
         self._journal = journal
         self._main: asyncio.Task[Any] | None = None
         self.timeout: asyncio.Timeout | None = None
+        """What limits the step's own work, while its function runs; None without a limit."""
+        self._left = 0.0
+        """The seconds of work that are left while the limit stands still."""
+        self._waits = self._works = 0
+        """Waits of the step that are no work of its own, and its calls whose functions run."""
         self.calling = 0
         self.calling_once = 0
         self.logged = 0
@@ -91,11 +96,15 @@ class StepOps:
         self.errors: dict[int, Exception] = {}
         """What its calls raised."""
         self._closed = False
-        self._left = 0.0
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._waiting: dict[int, asyncio.Task[Any] | None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._last = 0.0
+
+    @property
+    def run_id(self) -> str:
+        """The run that the step belongs to."""
+        return self.host.run_id
 
     @cached_property
     def replay(self) -> Replay:
@@ -240,11 +249,38 @@ class StepOps:
         future = self._futures.setdefault(index, self.host.loop.create_future())
         if people:
             self._block(index)
+        self.count_wait(1)
         try:
             await asyncio.shield(future)
         finally:
+            self.count_wait(-1)
             self._unblock(index)
         return self.entry(index)
+
+    def count_wait(self, change: int) -> None:
+        """Note that a wait of the step has begun (1) or ended (-1): for people, a time, a commit, a free thread."""
+        self._waits += change
+        if self.timeout is not None:
+            self._set_clock(self.timeout)
+
+    def count_work(self, change: int) -> None:
+        """Note that the function of a call has begun (1) or ended (-1): that is work, whatever else is waited for.
+
+        One that waits for a thread (-1) has not begun.
+        """
+        self._works += change
+        if self.timeout is not None:
+            self._set_clock(self.timeout)
+
+    def _set_clock(self, timeout: asyncio.Timeout) -> None:
+        """Let the limit stand still while the step only waits."""
+        ends, still = timeout.when(), bool(self._waits and self._works <= 0)
+        if timeout.expired() or still == (ends is None):
+            return
+        now = self.host.loop.time()
+        if ends is not None:
+            self._left = ends - now
+        timeout.reschedule(None if still else now + self._left)
 
     def _block(self, index: int) -> None:
         task = asyncio.current_task()
@@ -252,9 +288,6 @@ class StepOps:
         if task is not None:
             self._tasks.add(task)
         self._news()
-        if self.timeout is not None and len(self._waiting) == 1:
-            self._left = (self.timeout.when() or self._last) - self._last
-            self.timeout.reschedule(None)
         if self.idle_at() == 0.0:
             self.host.post(StepsIdle(at=self.host.now(), activations={self.activation: self.waits}))
         else:
@@ -264,8 +297,6 @@ class StepOps:
         if index in self._waiting:
             self._waiting.pop(index)
             self._news()
-            if self.timeout is not None and not self._waiting and not self.timeout.expired():
-                self.timeout.reschedule(self._last + self._left)
 
     def _news(self) -> None:
         self._last = self.host.loop.time()

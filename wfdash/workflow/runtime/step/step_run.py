@@ -43,7 +43,7 @@ class StepRun:
     async def _go(self) -> None:
         began = time.perf_counter()
         attribute_logs_to(self.ops)
-        belong_to(self._host.run_id)
+        belong_to(self.ops)
         tick: Tick
         try:
             tick = await self._attempt(began)
@@ -99,16 +99,19 @@ class StepRun:
         function, limit = self.node.function, self.node.timeout
         await self._host.confirm()
         if limit is None:
-            return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+            return await function(*args) if self.node.is_async else await self._in_thread(args)
         try:
             async with asyncio.timeout(limit) as self.ops.timeout:
-                return await function(*args) if self.node.is_async else await in_thread(lambda: function(*args))
+                return await function(*args) if self.node.is_async else await self._in_thread(args)
         except TimeoutError as error:
             if self.ops.timeout is None or not self.ops.timeout.expired():
                 raise
             raise StepTimeout(f"step {self.node.name!r} took longer than {limit:g} s") from error
         finally:
             self.ops.timeout = None
+
+    async def _in_thread(self, args: list[Any]) -> Any:
+        return await in_thread(lambda: self.node.function(*args), self.node.name)
 
     def _failure(self, error: BaseException) -> StepFailed:
         retry = self.node.retry
