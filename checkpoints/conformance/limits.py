@@ -1,21 +1,38 @@
-"""What every storage promises of ids and names: the same limits everywhere, and nothing found that cannot exist."""
+"""What every storage promises at the limits of ids, names and values: the same limits everywhere, nothing found that
+cannot exist, and nothing kept that cannot be read.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from checkpoints.conformance.samples import checkpoint, checks_in, question, refused
-from checkpoints.conformance.worlds import StorageWorld
+from checkpoints.conformance.worlds import JournalWorld, StorageWorld
+from checkpoints.content.canonical_json import DIGITS, LEVELS
 from checkpoints.errors import InvalidValue, NotFound
 from checkpoints.events import EventKind
-from checkpoints.ids import CheckpointId, RunId, new_run_id
+from checkpoints.ids import CheckpointId, RequestKey, RunId, new_run_id
 from checkpoints.limits import ID, KEY, NAME
-from checkpoints.records import CheckpointFilter, Commit, Effect, EventDraft
+from checkpoints.records import Answer, CheckpointFilter, Commit, Effect, EventDraft
 
 ODD = ("\x00", "a\x00b", "\ud800", "\uffff")
 """Texts that some database cannot keep."""
 WIDE = "\U0001f4d1"
 """A character of four bytes in UTF-8, and of two in UTF-16."""
+
+
+def nested(levels: int) -> Any:
+    """Return lists and objects within each other."""
+    value: Any = "x"
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+WITHIN = (nested(LEVELS), 10**DIGITS - 1, 1 - 10**DIGITS)
+"""Values at the limits that every storage keeps."""
+BEYOND = (*map(nested, (150, 190, 195, 198, 200, 202, 249, 252, 256, 3_000)), 10**DIGITS, -(10**DIGITS), 10**6_000)
+"""Values around every limit that a part of a storage may have. It refuses them, or keeps them."""
 
 
 def longest(start: str) -> str:
@@ -102,7 +119,50 @@ async def a_reason_that_cannot_be_stored_is_kept_without_what_is_odd(world: Stor
     assert (info.clean, info.flaw) == (False, "found \ufffd and \ufffd in it")
 
 
+async def what_is_accepted_can_be_read(world: StorageWorld) -> None:
+    for value in (*WITHIN, *BEYOND):
+        run = new_run_id()
+        saved = checkpoint(run, body={"state": {"v": value}, "position": {}})
+        try:
+            await world.storage.save(saved)
+        except ValueError as error:
+            assert value not in WITHIN, f"a value within the limits was refused: {error}"
+            assert await world.storage.get_latest(run) is None, "what was refused is stored"
+        else:
+            latest = await world.storage.get_latest(run)
+            assert latest is not None
+            assert latest.body == saved.body
+
+
+async def a_value_that_holds_itself_is_refused(world: StorageWorld) -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    run = new_run_id()
+    with refused(ValueError):
+        await world.storage.save(checkpoint(run).model_copy(update={"body": {"state": loop}}))
+    assert await world.storage.get_latest(run) is None
+
+
 LIMITS = checks_in(globals())
+
+
+async def what_a_commit_accepts_can_be_read(world: JournalWorld) -> None:
+    for value in (*WITHIN, *BEYOND):
+        run, key = new_run_id(), RequestKey("k")
+        await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question(key),)))
+        parts: dict[str, Any] = {"events": EventKind.CUSTOM.draft(name="n", data=value)}
+        parts |= {"effects": Effect(key="c", step="s", name="n", result=value), "answered": Answer(key=key, value=value)}
+        refusals = 0
+        for field, part in parts.items():
+            try:
+                await world.storage.commit(Commit(run=run, **{field: (part,)}))
+            except ValueError:
+                refusals += 1
+        found = [event.data["data"] for event in await world.storage.read_events(run)]
+        found += [result for *_, result in await world.effects(run)]
+        found += [answer.value for answer in (await world.storage.read_answers(run)).values()]
+        assert found == [value] * (len(parts) - refusals)
+        assert not refusals or value not in WITHIN, "a value within the limits was refused"
 
 
 async def a_commit_with_a_name_that_is_too_long_or_odd_writes_nothing(world: StorageWorld) -> None:

@@ -14,17 +14,52 @@ Json = Any
 
 NAN, INFINITY = b"NaN", b"Infinity"
 
+LEVELS = 100
+"""Lists and objects within each other that a value of a workflow may have."""
+DOCUMENT_LEVELS = 150
+"""Those of a whole document, which holds such values."""
+READ_LEVELS = 200
+"""Those that the parser reads."""
+DIGITS = 4_300
+"""Digits of a whole number that Python and the parser read."""
+TOO_LARGE = 10**DIGITS
+"""The first whole number with more digits."""
+
 
 def dumps(value: Json) -> bytes:
-    """Return the value as JSON. ``ValueError`` for NaN, infinity, lone surrogates, foreign types, or > 200 levels."""
+    """Return the value as JSON that ``loads`` reads.
+
+    ``ValueError`` for NaN, infinity, lone surrogates, foreign types, more than ``DOCUMENT_LEVELS`` or ``DIGITS``.
+    """
     try:
         text = to_json(value, inf_nan_mode="constants")
     except PydanticSerializationError as error:
         raise ValueError(f"not a JSON value: {error}") from error
+    # Few texts are long enough to break a limit, and counting takes a fraction of reading.
+    if len(text) > DOCUMENT_LEVELS and may_break_limit(text):
+        refuse_unreadable(text)
     # First their first letters: few texts have those, and finding one byte takes a fraction of finding a word.
     if (NAN[0] in text and NAN in text) or (INFINITY[0] in text and INFINITY in text):
         refuse_non_finite(value)
     return text
+
+
+def may_break_limit(text: bytes) -> bool:
+    """Return whether JSON has so many brackets, or digits in a row, that reading has to show whether it can be read."""
+    half = DIGITS // 2  # Two such pieces lie within every number that is too long.
+    return text.count(b"[") + text.count(b"{") > DOCUMENT_LEVELS or any(
+        text[at : at + half].isdigit() for at in range(0, len(text) - half, half)
+    )
+
+
+def refuse_unreadable(text: bytes) -> None:
+    """Raise ``ValueError`` for JSON that is nested too deeply, or has a number of too many digits."""
+    spare = READ_LEVELS - DOCUMENT_LEVELS
+    try:
+        from_json(b"[" * spare + text + b"]" * spare)
+    except ValueError as error:
+        limits = f"at most {DOCUMENT_LEVELS} levels and whole numbers of {DIGITS} digits can be read"
+        raise ValueError(f"not a JSON value: {limits}") from error
 
 
 def refuse_non_finite(value: Json) -> None:

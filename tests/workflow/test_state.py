@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from checkpoints.content.canonical_json import DIGITS, LEVELS
+from checkpoints.ids import new_run_id
+from checkpoints.memory import MemoryStorage
 from tests.workflow.world import answered, failed, finished
-from wfdash.workflow import Context, Workflow, each, gather
+from wfdash.contract import InvalidInput
+from wfdash.workflow import Context, Question, Waiting, Workflow, each, gather
 
 
 class Totals(BaseModel):
@@ -45,6 +49,88 @@ async def test_what_cannot_be_stored_is_refused_with_its_path(bad: Any):
         ctx.state["key"] = bad
 
     assert "NotStorable: state.key" in failed(await wf.run(None))
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def loop() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def passing(value: Any, where: str) -> Workflow:
+    """Return a workflow that keeps a value in one place, and then asks."""
+    wf = Workflow("passing")
+
+    async def make() -> Any:
+        return value
+
+    @wf.step(start=True)
+    async def one(message: Any, ctx: Context) -> Any:
+        if where == "state.v":
+            ctx.state["v"] = value
+        if where == "result of 'make'":
+            ctx.state["called"] = await ctx.call(make)
+        if where == "event 'seen'":
+            ctx.emit("seen", value)
+        return value if where == "output of 'one'" else message
+
+    @wf.step(after=one)
+    async def two(got: Any, ctx: Context) -> Any:
+        await ctx.ask(Question(subject="Go on?"))
+        return got
+
+    return wf
+
+
+PLACES = ["state.v", "result of 'make'", "event 'seen'", "output of 'one'", "message"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("value", [nested(LEVELS), 10**DIGITS - 1], ids=["levels", "digits"])
+async def test_a_value_at_the_limits_is_kept_everywhere(value: Any, place: str):
+    wf, storage, run = passing(value, place), MemoryStorage(), new_run_id()
+    waiting = await wf.run(value if place == "message" else None, storage=storage, run_id=run)
+    assert isinstance(waiting, Waiting), waiting
+    done = await wf.run(answers={waiting.requests[0].key: "yes"}, storage=storage, run_id=run)
+    assert finished(done) == (value if place in ("message", "output of 'one'") else None)
+
+
+@pytest.mark.parametrize("place", PLACES[:4])
+@pytest.mark.parametrize("levels", [LEVELS + 1, 195, 249, 252, 2_000])
+async def test_a_value_that_is_nested_too_deeply_fails_the_step_that_made_it(levels: int, place: str):
+    said = failed(await passing(nested(levels), place).run(None, storage=MemoryStorage()))
+    assert f"NotStorable: {place}[0]" in said
+    assert f"nested deeper than {LEVELS} levels" in said
+
+
+@pytest.mark.parametrize("place", PLACES[:4])
+@pytest.mark.parametrize("value", [10**DIGITS, [{"a": -(10**5_000)}], loop()], ids=["digits", "within", "loop"])
+async def test_a_number_of_too_many_digits_and_a_value_in_itself_fail_the_step_that_made_them(value: Any, place: str):
+    said = failed(await passing(value, place).run(None, storage=MemoryStorage()))
+    assert f"NotStorable: {place}" in said
+
+
+@pytest.mark.parametrize("value", [nested(LEVELS + 1), nested(2_000), 10**DIGITS, loop()], ids=["100", "2000", "n", "l"])
+async def test_a_message_beyond_the_limits_is_refused_before_anything_runs(value: Any):
+    with pytest.raises(InvalidInput, match="message"):
+        await passing(None, "message").run(value, storage=MemoryStorage())
+
+
+async def test_a_declared_number_has_the_same_limit():
+    wf = Workflow("counting")
+
+    @wf.step(start=True)
+    async def one() -> int:
+        return 10**DIGITS
+
+    assert f"a whole number has at most {DIGITS} digits" in failed(await wf.run(None))
 
 
 def overlapping(**options: Any) -> Workflow:

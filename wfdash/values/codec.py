@@ -18,6 +18,7 @@ from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from checkpoints.content.canonical_json import DIGITS, LEVELS, TOO_LARGE
 from checkpoints.records import Json
 from wfdash.schemas.secrets import secret_names
 from wfdash.values.errors import NotStorable, WrongType
@@ -28,22 +29,36 @@ SCALARS = (str, bool, int)
 """Types whose values are their own JSON."""
 
 
+LONGEST_PATH = 80
+"""Characters of the path to a value that is nested too deeply, in a message."""
+
 UNSTORABLE = "cannot be stored: use JSON types, a dataclass or a pydantic model"
 
 
-def check_plain(value: Any, path: str) -> None:
-    """Raise ``NotStorable`` with its path for anything that is not exactly JSON (tuples, NaN, int keys ...)."""
+def check_plain(value: Any, path: str, levels: int = LEVELS) -> None:
+    """Raise ``NotStorable`` with its path for anything that is not exactly JSON (tuples, NaN, int keys ...).
+
+    So are lists and dicts within each other beyond ``levels``, and whole numbers of too many digits.
+    """
     kind = type(value)
     if kind is str:
         return check_text(value, path)
+    if (kind is dict or kind is list) and value and not levels:
+        path = path if len(path) <= LONGEST_PATH else f"{path[: LONGEST_PATH // 2]}...{path[-LONGEST_PATH // 2 :]}"
+        raise NotStorable(f"{path}: nested deeper than {LEVELS} levels: keep it flatter", path=path)
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
                 raise NotStorable(f"{path}: key {key!r} is {type(key).__name__}, JSON keys are text", path=path)
-            check_plain(item, f"{path}.{key}")
+            if type(item) is not str or not item.isascii():  # Such text is good, and its path needs not be made.
+                check_plain(item, f"{path}.{key}", levels - 1)
     elif kind is list:
         for index, item in enumerate(value):
-            check_plain(item, f"{path}[{index}]")
+            if type(item) is not str or not item.isascii():
+                check_plain(item, f"{path}[{index}]", levels - 1)
+    elif kind is int:
+        if abs(value) >= TOO_LARGE:
+            raise NotStorable(f"{path}: a whole number has at most {DIGITS} digits", path=path)
     elif kind is float:
         if not math.isfinite(value):
             raise NotStorable(f"{path}: {value!r} is no JSON number", path=path)
