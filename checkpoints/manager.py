@@ -14,9 +14,9 @@ from typing import Protocol, runtime_checkable
 from checkpoints.claims.holder import process_name
 from checkpoints.claims.renewal import TTL
 from checkpoints.config import CheckpointConfig
-from checkpoints.errors import Damaged, Incompatible, Unsupported
+from checkpoints.errors import Damaged, Incompatible, InvalidConfig, Unsupported
 from checkpoints.events import EventKind
-from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.records import (
     ENDED,
     Answer,
@@ -30,10 +30,20 @@ from checkpoints.records import (
     Phase,
     Reason,
     Record,
+    RunInfo,
     Standing,
 )
 from checkpoints.retention import Needs, PrunePlan, decide
-from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, RemembersAnswers
+from checkpoints.storage import (
+    CheckpointStorage,
+    Claims,
+    FindsRuns,
+    Journal,
+    PortType,
+    RemembersAnswers,
+    Runs,
+    claims_of,
+)
 
 __all__ = ["CheckpointConfig", "CheckpointManager", "KnowsNeeds", "Recovery", "Skipped"]
 
@@ -46,7 +56,7 @@ PAGE = 500
 
 
 @runtime_checkable
-class KnowsNeeds(Protocol):
+class KnowsNeeds(Protocol, metaclass=PortType):
     """A storage that knows what depends on a run's checkpoints. Without it every run counts as open."""
 
     async def read_needs(self, run: RunId) -> Needs:
@@ -78,15 +88,19 @@ class CheckpointManager:
     def __init__(
         self, storage: CheckpointStorage, config: CheckpointConfig | None = None, *, prune_every: int = PRUNE_EVERY
     ) -> None:
-        """``prune_every``: after how many saves of a run its policy is applied, besides at suspending and ending.
+        """``InvalidConfig`` over another manager: a storage has one policy.
+
+        ``prune_every``: after how many saves of a run its policy is applied, besides at suspending and ending.
 
         Until then there may be more than the policy keeps; with 1 there never are, at the cost of a pruning per save.
         """
+        if isinstance(storage, CheckpointManager):
+            raise InvalidConfig("storage is a CheckpointManager: give the storage below it, manager.storage")
         self.storage = storage
         self.config = config or CheckpointConfig()
         self._prune_every = prune_every
         self._journal = storage if isinstance(storage, Journal) else None
-        self.claims = storage if isinstance(storage, Claims) else None
+        self.claims: Claims | None = claims_of(storage)
         """The storage's claims, None where it offers none."""
         self._last: dict[RunId, tuple[int, CheckpointId]] = {}
         self._saves: dict[RunId, int] = {}
@@ -176,6 +190,28 @@ class CheckpointManager:
     async def fork(self, run: RunId, checkpoint: CheckpointId, new_run: RunId) -> Checkpoint:
         """See ``CheckpointStorage.fork``."""
         return await self.storage.fork(run, checkpoint, new_run)
+
+    # Runs
+
+    async def list_runs(
+        self,
+        *,
+        workflow: WorkflowId | None = None,
+        phase: Phase | None = None,
+        before: RunInfo | None = None,
+        limit: int = 50,
+    ) -> Sequence[RunInfo]:
+        """See ``Runs.list_runs``. ``Unsupported`` over a storage without it."""
+        return await self._runs().list_runs(workflow=workflow, phase=phase, before=before, limit=limit)
+
+    async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
+        """See ``Runs.delete_run``. ``Unsupported`` over a storage without it."""
+        return await self._runs().delete_run(run, force=force)
+
+    def _runs(self) -> Runs:
+        if not isinstance(self.storage, Runs):
+            raise Unsupported("the storage keeps no list of runs: it has no list_runs() and delete_run()")
+        return self.storage
 
     # Retention
 

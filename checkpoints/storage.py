@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from typing_extensions import get_protocol_members, is_protocol
+
+from checkpoints.errors import Unsupported
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 from checkpoints.records import (
     Answer,
@@ -27,8 +30,25 @@ from checkpoints.records import (
 )
 
 
+class PortType(type(Protocol)):  # type: ignore[misc]
+    """Makes ``isinstance`` ask an object for each name of a port, as a call does: a proxy has what it passes on.
+
+    That of a plain protocol looks only at what an object has itself, from Python 3.12 on.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if not is_protocol(cls):
+            return super().__instancecheck__(instance)  # type: ignore[no-any-return]
+        return not missing_names(instance, cls)
+
+
+def missing_names(thing: object, port: type) -> list[str]:
+    """Return the names of a port that an object lacks, in alphabetical order."""
+    return sorted(name for name in get_protocol_members(port) if not hasattr(thing, name))
+
+
 @runtime_checkable
-class CheckpointStorage(Protocol):
+class CheckpointStorage(Protocol, metaclass=PortType):
     """Stores checkpoints. Arguments and results are copies: no state is shared by accident."""
 
     async def save(self, checkpoint: Checkpoint) -> CheckpointId:
@@ -80,7 +100,7 @@ class CheckpointStorage(Protocol):
 
 
 @runtime_checkable
-class Journal(Protocol):
+class Journal(Protocol, metaclass=PortType):
     """Stores whole commits: checkpoint, requests, events, effects and standing, together or not at all."""
 
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
@@ -100,7 +120,7 @@ class Journal(Protocol):
 
 
 @runtime_checkable
-class Runs(Protocol):
+class Runs(Protocol, metaclass=PortType):
     """Lists the runs of a storage, and deletes one with everything it has."""
 
     async def list_runs(
@@ -126,7 +146,7 @@ class Runs(Protocol):
 
 
 @runtime_checkable
-class FindsRuns(Protocol):
+class FindsRuns(Protocol, metaclass=PortType):
     """Knows whose a checkpoint is: its id is unique in the whole storage."""
 
     async def run_of(self, checkpoint: CheckpointId) -> RunId | None:
@@ -134,7 +154,7 @@ class FindsRuns(Protocol):
 
 
 @runtime_checkable
-class RemembersAnswers(Protocol):
+class RemembersAnswers(Protocol, metaclass=PortType):
     """A journal that keeps earlier answers. Without it, the key of a late answer is unknown."""
 
     async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
@@ -158,7 +178,7 @@ class Serves:
 
 
 @runtime_checkable
-class Claims(Protocol):
+class Claims(Protocol, metaclass=PortType):
     """Which worker may run which run. All times are the storage's own clock."""
 
     async def claim(self, run: RunId, *, worker: str, ttl: float) -> Claim | None:
@@ -216,8 +236,22 @@ class Claims(Protocol):
         """
 
 
+def claims_of(storage: object) -> Claims | None:
+    """Return what says who may drive a storage's runs; None where nothing does. A manager's is its storage's.
+
+    ``Unsupported`` for a storage that takes runs, but lacks another method that keeps them.
+    """
+    if isinstance(storage, Claims):
+        return storage
+    if hasattr(storage, "take"):
+        lacks = ", ".join(missing_names(storage, Claims))
+        raise Unsupported(f"{type(storage).__name__} has take(), but no {lacks}: offer all of Claims, or nothing of it")
+    found: Claims | None = getattr(storage, "claims", None)
+    return found
+
+
 @runtime_checkable
-class Recorder(Protocol):
+class Recorder(Protocol, metaclass=PortType):
     """What a running engine may do to the world. Bound to one run; a worker's carries its claim."""
 
     async def commit(self, commit: Commit) -> None:
@@ -234,7 +268,7 @@ class Recorder(Protocol):
 
 
 @runtime_checkable
-class Draining(Protocol):
+class Draining(Protocol, metaclass=PortType):
     """A ``Recorder`` whose run may be asked to stop between two steps. Optional."""
 
     drains: bool
@@ -247,7 +281,7 @@ class Draining(Protocol):
 
 
 @runtime_checkable
-class Confirming(Protocol):
+class Confirming(Protocol, metaclass=PortType):
     """A ``Recorder`` that knows whether its claim is still valid. Optional."""
 
     async def confirm(self) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from checkpoints.errors import CheckpointsError, Conflict, Damaged, Incompatible
+from checkpoints.errors import CheckpointsError, Conflict, Damaged, Incompatible, InvalidConfig
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.manager import PRUNE_EVERY, CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Commit, Effect, Phase, Reason, Standing
-from checkpoints.storage import CheckpointStorage, Journal
+from checkpoints.storage import CheckpointStorage, Journal, Runs
 from tests.conformance.worlds import asking, checkpoint
 
 
@@ -37,6 +37,20 @@ async def kept(given: CheckpointManager, run: RunId) -> list[int]:
 async def test_a_manager_stands_wherever_a_storage_does() -> None:
     assert isinstance(manager(), CheckpointStorage)
     assert isinstance(manager(), Journal)
+    assert isinstance(manager(), Runs)
+
+
+def test_a_manager_over_a_manager_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"manager\.storage"):
+        CheckpointManager(manager())
+
+
+async def test_a_manager_lists_and_deletes_the_runs_of_its_storage() -> None:
+    given, run = manager(), new_run_id()
+    await steps(given, run, 2)
+    assert [found.id for found in await given.list_runs()] == [run]
+    assert await given.delete_run(run, force=True)
+    assert await given.list_runs() == []
 
 
 @pytest.mark.parametrize(("when", "expected"), [("step", [1, 2, 3, 4, 5, 6, 7]), ("pause", [1]), (3, [1, 4, 7])])

@@ -117,7 +117,9 @@ async def test_a_number_of_too_many_digits_and_a_value_in_itself_fail_the_step_t
     assert f"NotStorable: {place}" in said
 
 
-@pytest.mark.parametrize("value", [nested(LEVELS + 1), nested(2_000), 10**DIGITS, loop()], ids=["100", "2000", "n", "l"])
+@pytest.mark.parametrize(
+    "value", [nested(LEVELS + 1), nested(2_000), 10**DIGITS, loop()], ids=["100", "2000", "n", "l"]
+)
 async def test_a_message_beyond_the_limits_is_refused_before_anything_runs(value: Any):
     with pytest.raises(InvalidInput, match="message"):
         await passing(None, "message").run(value, storage=MemoryStorage())

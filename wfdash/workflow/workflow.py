@@ -35,6 +35,7 @@ from wfdash.workflow.compiler.plan import Sub
 from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
 from wfdash.workflow.reducer.inputs import accept_input, input_schema
 from wfdash.workflow.runtime.call import UNSET, RunCall
+from wfdash.workflow.runtime.recorders import StorageLike
 from wfdash.workflow.runtime.stream import RunStream
 
 Answers = Mapping[str, Any] | Mapping[RequestKey, Any]
@@ -237,7 +238,7 @@ class Workflow:
         checked("step name", name)
         self._graph = None
 
-    def bind(self, storage: object) -> BoundWorkflow:
+    def bind(self, storage: StorageLike) -> BoundWorkflow:
         """Return the workflow with a storage or manager that keeps its runs: ``start``, ``resume``, ``runs``."""
         return BoundWorkflow(self, storage)
 
@@ -256,7 +257,7 @@ class Workflow:
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
         follows: Checkpoint | None = None,
-        storage: object = None,
+        storage: StorageLike = None,
         run_id: RunId | str | None = None,
         park_after: Duration = 1.0,
     ) -> Outcome:
@@ -290,7 +291,7 @@ class Workflow:
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
         follows: Checkpoint | None = None,
-        storage: object = None,
+        storage: StorageLike = None,
         run_id: RunId | str | None = None,
         park_after: Duration = 1.0,
     ) -> RunStream:
@@ -303,7 +304,7 @@ class Workflow:
 class BoundWorkflow:
     """What ``workflow.bind(storage)`` returns. It holds no run; errors are those of ``Workflow.run``."""
 
-    def __init__(self, workflow: Workflow, storage: object) -> None:
+    def __init__(self, workflow: Workflow, storage: StorageLike) -> None:
         self.workflow = workflow
         self.storage = storage
 

@@ -23,6 +23,7 @@ from typing import Any
 from checkpoints.sql import statements, writes
 from tests.benchmarks.peers.peer import Peer
 from tests.benchmarks.world import Report, fresh_django, median
+from wfdash.workflow.runtime.recorders import OwnRecorder
 
 STEPS = 100
 ROUNDS = 5
@@ -70,8 +71,8 @@ async def run_chain(chain: Any, storage: Any) -> tuple[float, str]:
     return time.perf_counter() - started, str(outcome.checkpoint.run)
 
 
-class Stopwatch:
-    """A journal that notes when each commit was durable."""
+class Stopwatch(OwnRecorder):
+    """A recorder that notes when each commit was durable."""
 
     def __init__(self, storage: Any) -> None:
         self.moments: list[float] = []

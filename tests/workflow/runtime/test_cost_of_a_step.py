@@ -10,12 +10,13 @@ from typing import Any
 
 from checkpoints.records import Commit
 from wfdash.workflow import Context, Workflow
+from wfdash.workflow.runtime.recorders import OwnRecorder
 
 MOST_CALLS = 246
 """Calls of functions, Python's and C's, that a step with one value in its state may take. In Python 3.11: 238."""
 
 
-class Journal:
+class Counting(OwnRecorder):
     """Keeps how many commits it was given."""
 
     def __init__(self) -> None:
@@ -50,11 +51,11 @@ async def calls_of(workflow: Workflow) -> Counter[str]:
         elif event == "c_call":
             found[getattr(function, "__qualname__", "")] += 1
 
-    await workflow.run(message=0, storage=Journal())
+    await workflow.run(message=0, storage=Counting())
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        await workflow.run(message=0, storage=Journal())
+        await workflow.run(message=0, storage=Counting())
     finally:
         sys.setprofile(before)
     return found
@@ -69,11 +70,11 @@ async def test_a_step_takes_few_calls_and_checks_no_record_of_its_own() -> None:
 
 async def test_a_step_leaves_nothing_to_the_garbage_collector() -> None:
     workflow = chain(20)
-    await workflow.run(message=0, storage=Journal())
+    await workflow.run(message=0, storage=Counting())
     gc.collect()
     gc.disable()
     try:
-        await workflow.run(message=0, storage=Journal())
+        await workflow.run(message=0, storage=Counting())
         assert gc.collect() < 20
     finally:
         gc.enable()

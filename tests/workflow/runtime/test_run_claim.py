@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 import pytest_asyncio
+from typing_extensions import get_protocol_members
 
 from checkpoints.claims.holder import is_gone, process_name
 from checkpoints.claims.renewal import TTL
-from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict
+from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, Unsupported
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
-from checkpoints.manager import CheckpointConfig, CheckpointManager
+from checkpoints.manager import CheckpointConfig, CheckpointManager, KnowsNeeds
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer, Claim, Commit, Phase, Reason
+from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, RemembersAnswers, Runs
 from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
 from tests.workflow.world import finished, handed_over
 from wfdash.workflow import Context, Finished, Question, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.runtime.recorders import tell_once
 
 
 @pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
@@ -159,6 +164,95 @@ async def test_a_persons_answer_is_what_a_run_goes_on_with(world: AnyWorld) -> N
     key = await asked(world, run)
     await world.answer(run, key, "no")
     assert finished(await asking.run(storage=world.storage, run_id=run)) == "said no"
+
+
+class Proxy:
+    """Passes everything on to a storage: for logs, metrics, retries."""
+
+    def __init__(self, storage: Any) -> None:
+        self._inner = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.fixture
+def static_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ``isinstance`` of a plain protocol look names up as from Python 3.12 on."""
+
+    def is_static_instance(cls: type, instance: object) -> bool:
+        missing = object()
+        found = (inspect.getattr_static(instance, name, missing) for name in get_protocol_members(cls))
+        return all(one is not missing for one in found)
+
+    monkeypatch.setattr(type(Protocol), "__instancecheck__", is_static_instance)
+
+
+@pytest.mark.usefixtures("static_lookups")
+async def test_a_proxy_around_a_storage_keeps_claims_and_answers(world: AnyWorld) -> None:
+    for storage in (
+        Proxy(world.storage),
+        CheckpointManager(Proxy(world.storage)),
+        Proxy(CheckpointManager(world.storage)),
+    ):
+        gate, run, other = Gate(), new_run_id(), new_run_id()
+        task = asyncio.create_task(chain(gate).run(1, storage=storage, run_id=run))
+        await asyncio.wait_for(gate.entered.wait(), 60)
+        with pytest.raises(Conflict, match="claimed by"):
+            await chain(gate).run(storage=world.storage, run_id=run)
+        gate.open.set()
+        assert finished(await task) == 2
+        waiting = await asking.run(None, storage=storage, run_id=other)
+        await world.answer(other, waiting.requests[0].key, "no")
+        assert finished(await asking.run(storage=storage, run_id=other)) == "said no"
+        assert {event.kind for event in await world.storage.read_events(other)} >= {"request.opened", "run.completed"}
+
+
+@pytest.mark.usefixtures("static_lookups")
+def test_a_proxy_is_every_port_of_its_storage() -> None:
+    storage = MemoryStorage()
+    for port in (CheckpointStorage, Journal, Claims, Runs, FindsRuns, RemembersAnswers, KnowsNeeds):
+        assert isinstance(storage, port)
+        assert isinstance(Proxy(storage), port)
+        assert not isinstance(Proxy(object()), port)
+    assert isinstance(Proxy(CheckpointManager(storage)), Journal)
+
+
+class Stores:
+    """Offers only these methods of a storage."""
+
+    def __init__(self, *names: str) -> None:
+        storage = MemoryStorage()
+        for name in names:
+            setattr(self, name, getattr(storage, name))
+
+
+JOURNAL = sorted(get_protocol_members(Journal))
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        (["save", "commit"], InvalidCall, "no read_answers, read_events"),
+        (["commit"], InvalidCall, "no read_answers, read_events"),
+        ([*JOURNAL, "take", "release"], Unsupported, "no begin, claim, claim_due, due, renew"),
+    ],
+)
+async def test_half_of_a_port_is_refused(names: list[str], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        await asking.run(None, storage=Stores(*names))  # type: ignore[arg-type]
+    assert ran == []
+
+
+@pytest.mark.parametrize(("names", "lacks"), [(["save"], "no Journal"), (["save", *JOURNAL], "no claims")])
+async def test_what_runs_do_without_is_said_once(
+    names: list[str], lacks: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell_once.cache_clear()
+    for _ in range(2):
+        await asking.run(None, storage=Stores(*names))  # type: ignore[arg-type]
+    (record,) = caplog.records
+    assert f"Stores {'is' if lacks == 'no Journal' else 'has'} {lacks}" in record.getMessage()
 
 
 async def test_another_answer_than_the_accepted_one_is_refused_before_anything_runs(world: AnyWorld) -> None:

@@ -25,7 +25,7 @@ from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, Ru
 from wfdash.workflow.runtime.checkpoint_writer import CheckpointWriter
 from wfdash.workflow.runtime.given_answers import past_answers, read_answers
 from wfdash.workflow.runtime.loop import Drive
-from wfdash.workflow.runtime.recorders import RunRecorders, recorder_for
+from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, recorder_for
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
 
@@ -63,7 +63,7 @@ class RunCall:
     answers: Mapping[Any, Any] | None
     checkpoint: Checkpoint | CheckpointId | None
     follows: Checkpoint | None
-    storage: object
+    storage: StorageLike
     run_id: RunId | None
     park_after: float
     run_title: str = ""

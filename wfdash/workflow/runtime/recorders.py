@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.recorder import utc_now
 from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
-from checkpoints.storage import Claims, Confirming, Journal, Recorder
+from checkpoints.storage import Confirming, Journal, Recorder, claims_of, missing_names
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
+
+log = logging.getLogger(__name__)
 
 
 class SavesCheckpoints(Protocol):
@@ -24,11 +28,8 @@ class SavesCheckpoints(Protocol):
         """Store it durably."""
 
 
-class KeepsCommits(Protocol):
-    """A journal: keeps whole commits."""
-
-    async def commit(self, commit: Commit) -> Any:
-        """Store it durably."""
+StorageLike: TypeAlias = Recorder | Journal | SavesCheckpoints | None
+"""What ``storage=`` takes. None: the application keeps ``outcome.checkpoint``."""
 
 
 class OwnRecorder:
@@ -58,17 +59,6 @@ class SavingRecorder(OwnRecorder):
         """Save the checkpoint, if there is one."""
         if commit.checkpoint is not None:
             await self._storage.save(commit.checkpoint)
-
-
-class CommittingRecorder(OwnRecorder):
-    """Keeps whole commits where there is nothing but a ``commit``."""
-
-    def __init__(self, journal: KeepsCommits) -> None:
-        self._journal = journal
-
-    async def commit(self, commit: Commit) -> None:
-        """Write it unchanged."""
-        await self._journal.commit(commit)
 
 
 class EventTap:
@@ -110,10 +100,11 @@ async def always_sure() -> None:
     """Return at once: this recorder's runs have no other driver."""
 
 
-def recorder_for(storage: object, run: RunId) -> Recorder:
+def recorder_for(storage: StorageLike, run: RunId) -> Recorder:
     """Return a recorder of one run over a Recorder, Journal, CheckpointStorage, CheckpointManager, or None.
 
-    Over a journal whose storage offers claims, the run is held while it is driven.
+    Over a journal whose storage offers claims, the run is held while it is driven. What a storage lacks for that is
+    said in the log. ``InvalidCall`` for what is none of them, ``Unsupported`` for half of ``Claims``.
     """
     if isinstance(storage, type):
         raise InvalidCall(f"storage= is the class {storage.__name__}: give an object of it")
@@ -121,18 +112,25 @@ def recorder_for(storage: object, run: RunId) -> Recorder:
         return OwnRecorder()
     if isinstance(storage, Recorder):
         return storage
+    kind = type(storage).__name__
     if isinstance(storage, Journal):
-        return ClaimingRecorder(storage, claims_of(storage), run)
+        claims = claims_of(storage)
+        if claims is None:
+            tell_once(f"{kind} has no claims: nothing keeps a second process from executing the same run")
+        return ClaimingRecorder(storage, claims, run)
     if hasattr(storage, "commit"):
-        return CommittingRecorder(storage)
+        lacks = ", ".join(missing_names(storage, Journal))
+        raise InvalidCall(f"storage= {kind} has commit(), but no {lacks}: offer all of Journal")
     if hasattr(storage, "save"):
+        tell_once(f"{kind} is no Journal: of a run it keeps checkpoints, but no events, answers and recorded calls")
         return SavingRecorder(storage)
-    raise InvalidCall(f"storage= needs a save() or commit() method, {type(storage).__name__} has neither")
+    raise InvalidCall(f"storage= needs a save() or commit() method, {kind} has neither")
 
 
-def claims_of(storage: object) -> Claims | None:
-    """Return what says who may drive a storage's runs; None where nothing does. A manager's is its storage's."""
-    return storage if isinstance(storage, Claims) else getattr(storage, "claims", None)
+@lru_cache(64)
+def tell_once(lacks: str) -> None:
+    """Log what runs in a storage do without."""
+    log.warning("%s", lacks)
 
 
 @dataclass(frozen=True, slots=True)
