@@ -155,7 +155,9 @@ def unstorable_in(codec: Codec) -> str:
         inner = (named[1] or named[2]).rpartition(".")[2] if named else ""
         name = str(getattr(codec.kind, "__name__", codec.kind))
         return f"{inner} (in {name})" if inner and inner != name else name
-    except PydanticUserError:
+    except PydanticUserError as error:
+        if error.code == "typed-dict-version":
+            return f"{codec.kind.__name__} (on Python 3.11 take TypedDict from typing_extensions)"
         return ""  # A type that is not complete yet says so when it is used.
     return ""
 

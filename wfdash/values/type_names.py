@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from typing_extensions import is_protocol, is_typeddict
+
 from wfdash.values.codec import is_any, members
 
 NUMBERS = {(int, float), (int, complex), (float, complex), (bool, int), (bool, float)}
@@ -39,7 +41,7 @@ def _meets(given: Any, taken: Any) -> bool:
     if is_any(given) or is_any(taken):
         return True
     one, other = _bare_type(given), _bare_type(taken)
-    if not isinstance(one, type) or not isinstance(other, type):
+    if not isinstance(one, type) or not isinstance(other, type) or is_protocol(one) or is_protocol(other):
         return True
     if not (issubclass(one, other) or issubclass(other, one) or (one, other) in NUMBERS):
         return False
@@ -56,6 +58,8 @@ def _bare_type(kind: Any) -> Any:
         return _bare_type(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return type(get_args(kind)[0])
+    if is_typeddict(get_origin(kind) or kind):
+        return dict
     return get_origin(kind) or getattr(kind, "__supertype__", kind)
 
 
