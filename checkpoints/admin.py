@@ -98,7 +98,7 @@ class GrantAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     list_display = ["user", "group", "workflow", "role"]
     list_filter = ["role"]
-    autocomplete_fields = ["user", "group"]
+    raw_id_fields = ["user", "group"]
 
 
 @admin.register(models.SecondFactor)

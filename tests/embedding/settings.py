@@ -1,4 +1,4 @@
-"""The project's settings: what it had before, and wfdash's two apps; and two settings for these tests.
+"""The project's settings: what it had before, and wfdash's two apps; and three settings for these tests.
 
 With ``EMBEDDING_ALIAS`` runs and people are in a database of that name, and the shop's own tables in the default one.
 """
@@ -35,6 +35,13 @@ MIDDLEWARE = [
 TEMPLATES = [
     {"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [Path(__file__).parent / "templates"]}
 ]
+if "EMBEDDING_ADMIN" in os.environ:
+    # Django's admin, in which the project's people have no page.
+    INSTALLED_APPS.append("django.contrib.admin")
+    names = ("request", "auth", "messages")
+    places = ("template.context_processors", "contrib.auth.context_processors", "contrib.messages.context_processors")
+    used = [f"django.{place}.{name}" for place, name in zip(places, names, strict=True)]
+    TEMPLATES[0]["OPTIONS"] = {"context_processors": used}
 SQLITE = {
     "ENGINE": "django.db.backends.sqlite3",
     "OPTIONS": {

@@ -48,6 +48,14 @@ def tell(env: dict[str, str]) -> None:
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
 
 
+@pytest.mark.process
+def test_django_s_admin_needs_no_page_of_the_project_s_people(tmp_path: Path) -> None:
+    env = environment(tmp_path, EMBEDDING_ADMIN="1")
+    command = [sys.executable, "-m", "django", "check", "--fail-level", "ERROR"]
+    done = subprocess.run(command, env=env, cwd=ROOT, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_setting_has_a_default_for_a_project() -> None:
     text = (ROOT / "wfdash" / "settings.py").read_text()
     own = {line.partition(" =")[0].partition(":")[0] for line in text.splitlines() if line.startswith("WFDASH_")}
