@@ -34,9 +34,10 @@ from wfdash.contract import (
 from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
 from wfdash.engines.consultation import Consult
-from wfdash.engines.discovery import definitions_in
+from wfdash.engines.discovery import definitions_in, target_of
 from wfdash.engines.loading import load_engines
 from wfdash.engines.published import Published, published_engine
+from wfdash.engines.serving import Adopts
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
 from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
@@ -305,11 +306,7 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         _note_failure(catalog, source, error, flaws)
         return
     name = str(description.workflow)
-    if name in catalog.entries:
-        taken = catalog.entries[name].source
-        _note_failure(catalog, source, ValueError(f"Workflow name {name!r} is already used by {taken}. Rename one"))
-        return
-    catalog.entries[name] = Entry(
+    entry = Entry(
         name=name,
         definition=definition,
         engine=engine,
@@ -317,6 +314,16 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         source=source,
         code=_code(source, engine.code_places(definition)) if isinstance(engine, LocatesCode) else (),
     )
+    held = catalog.entries.setdefault(name, entry)
+    if held is entry:
+        return
+    if target_of(held.definition) is not target_of(definition):
+        how = "serve(..., name=...)" if isinstance(engine, Adopts) else "Workflow(NAME)"
+        words = f"Workflow name {name!r} is already used by {held.source}. Give one of the two another name: {how}"
+        _note_failure(catalog, source, ValueError(words))
+    elif Path(location(entry)) in (file.path.resolve() for file in entry.code):
+        # Others only import what this file defines.
+        catalog.entries[name] = entry
 
 
 def _code(source: str, places: Iterable[tuple[str, str, int]]) -> tuple[SourceFile, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,11 +41,14 @@ empty = Workflow("empty")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(workflow_sources, "_meant", {})
     monkeypatch.delenv("WFDASH_DATA", raising=False)
     (tmp_path / "good.py").write_text(GOOD)
-    return tmp_path
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
 
 
 def test_a_valid_workflow_is_named_and_nothing_is_left_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

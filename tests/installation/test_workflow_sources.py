@@ -97,6 +97,51 @@ def test_one_module_of_one_folder_is_for_all_its_files(tmp_path, settings) -> No
     assert served(settings, *paths) == ["p", "q"]
 
 
+def test_a_folder_s_tests_are_not_read_for_workflows(tmp_path, settings) -> None:
+    flow(tmp_path / "flows" / "workflows.py", "shown")
+    write(tmp_path / "flows" / "test_workflows.py", "from workflows import wf\nimport pytest_that_is_not_there\n")
+    write(tmp_path / "flows" / "workflows_test.py", "raise RuntimeError('not meant')\n")
+    write(tmp_path / "flows" / "setup.py", "raise SystemExit(2)\n")
+    assert served(settings, str(tmp_path / "flows")) == ["shown"]
+    assert catalog.failures() == []
+
+
+SHARING = """
+from wfdash.workflow import Workflow
+from paying_shared import wf as paying
+
+ordering = Workflow("ordering")
+
+@ordering.step(start=True)
+def begin(message: int) -> int:
+    return message
+
+ordering.sub("pay", paying, after=begin)
+"""
+
+
+@pytest.mark.parametrize("first", ["a_ordering", "z_ordering"])
+@pytest.mark.parametrize("how", ["folder", "files", "package", "modules"])
+def test_a_workflow_that_two_files_use_is_loaded_once(
+    how: str, first: str, tmp_path, settings, monkeypatch, capsys
+) -> None:
+    folder = tmp_path / "sharing_flows"
+    flow(folder / "paying_shared.py", "paying", "print('loaded')")
+    within = "from sharing_flows." if how in {"package", "modules"} else "from "
+    write(folder / f"{first}.py", SHARING.replace("from ", within, 2).replace(f"{within}wfdash", "from wfdash"))
+    if how in {"package", "modules"}:
+        write(folder / "__init__.py", "")
+    monkeypatch.chdir(tmp_path)
+    names = ("sharing_flows.paying_shared", f"sharing_flows.{first}") if how == "modules" else (str(folder),)
+    if how == "files":
+        names = (str(folder / f"{first}.py"), str(folder / "paying_shared.py"))
+    assert sorted(served(settings, *names)) == ["ordering", "paying"]
+    assert capsys.readouterr().out == "loaded\n"
+    assert catalog.failures() == []
+    assert Path(catalog.location(catalog.get("paying"))).name == "paying_shared.py"
+    assert Path(catalog.location(catalog.get("ordering"))).name == f"{first}.py"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

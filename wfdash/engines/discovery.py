@@ -35,7 +35,7 @@ def definitions_in(module: ModuleType, engines: Sequence[Engine]) -> list[Found]
     kept = [*named, *(one for one in bare if one.engine is not None and one.engine.name not in said)]
     parts = {id(part) for one in kept for part in _parts(one)}
     order = list(values)
-    whole = [one for one in kept if id(_target(one)) not in parts]
+    whole = [one for one in kept if id(target_of(one.definition)) not in parts]
     return sorted(whole, key=lambda one: order.index(one.variable))
 
 
@@ -88,8 +88,9 @@ def _taker(value: object, engines: Sequence[Engine]) -> Engine | None:
     return next((engine for engine in engines if engine.accepts(value)), None)
 
 
-def _target(found: Found) -> object:
-    return found.definition.target if isinstance(found.definition, Served) else found.definition
+def target_of(definition: object) -> object:
+    """Return the author's own object: the one that is served, without what ``serve`` says of it."""
+    return definition.target if isinstance(definition, Served) else definition
 
 
 def _parts(found: Found) -> Iterator[object]:

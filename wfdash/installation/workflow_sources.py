@@ -10,12 +10,15 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 
+NO_WORKFLOWS = re.compile(r"__init__|__main__|conftest|manage|setup|test_.*|.*_test")
+"""The names of files that are not read for workflows where a folder is given."""
 _meant: dict[str, Path] = {}
 """Top-level name -> the file that it means for what is loaded so far."""
 
@@ -35,8 +38,8 @@ def problem_of(text: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return a folder's Python files, by name, without subfolders."""
-    return sorted(path for path in folder.glob("*.py") if path.stem not in {"__init__", "__main__", "conftest"})
+    """Return a folder's Python files, by name, without subfolders, tests and what only builds or starts a project."""
+    return sorted(path for path in folder.glob("*.py") if not NO_WORKFLOWS.fullmatch(path.stem))
 
 
 def expanded(source: str) -> list[str]:
@@ -81,9 +84,17 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_alone(path: Path) -> ModuleType:
-    """Return a file's module under a unique name, so that two files called ``workflows.py`` do not collide."""
-    digest = blake2b(str(path).encode(), digest_size=6).hexdigest()
-    name = f"wfdash_served_{path.stem}_{digest}"
+    """Return a file's module under the name by which others import it: a module runs once, whoever is first.
+
+    Where another module has that name already, such as of a second file called ``workflows.py``, the file gets a name
+    of its own.
+    """
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
+        return loaded
+    name, digest = path.stem, blake2b(str(path).encode(), digest_size=6).hexdigest()
+    if loaded is not None or name in sys.stdlib_module_names or _meant.get(name, path) != path:
+        name = f"wfdash_served_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
