@@ -40,7 +40,7 @@ from wfdash.engines.published import Published, published_engine
 from wfdash.engines.serving import Adopts
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
-from wfdash.installation.author_code import author_modules, forget, is_code_of, is_installed, root_of
+from wfdash.installation.author_code import author_modules, forget, is_code_of, is_own, own_traceback, root_of
 from wfdash.installation.frameworks import remedy_for
 from wfdash.installation.source_code import SourceFile, load_sources
 from wfdash.schemas.secrets import secret_names
@@ -99,6 +99,8 @@ class Failure:
     """Each problem of an invalid workflow, with file and line."""
     kept: tuple[str, ...] = ()
     """The workflows whose last good version is served all the same."""
+    raised: Exception | None = field(default=None, compare=False, repr=False)
+    """The exception, from the author's first line on."""
 
 
 @dataclass
@@ -215,8 +217,11 @@ def takes_edits(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def load() -> Catalog:
-    """Return the catalogue, imported once per process; ``load.cache_clear()`` resets it."""
-    return read()
+    """Return the catalogue, imported once per process; ``load.cache_clear()`` resets it. Failures are logged."""
+    found = read()
+    for failure in found.failures:
+        log.error("Could not load workflows from %s: %s", failure.source, failure.error, exc_info=failure.raised)
+    return found
 
 
 def reload() -> Reload:
@@ -269,7 +274,6 @@ def read(given: Sequence[str] | None = None) -> Catalog:
     engines, missing = load_engines(settings.WFDASH_ENGINES)
     catalog.engines = tuple(engines)
     for engine in missing:
-        log.error("%s", engine.error)
         catalog.failures.append(Failure(source=engine.path, error=engine.error, traceback=engine.traceback))
     files = [
         (file, workflow_sources.import_source)
@@ -332,20 +336,19 @@ def _code(source: str, places: Iterable[tuple[str, str, int]]) -> tuple[SourceFi
 
 
 def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:
+    error = error.with_traceback(own_traceback(error))
     trace = "".join(traceback.format_exception(error))
-    log.error("Could not load workflows from %s: %s\n%s", source, error, trace)
     message = ". ".join(filter(None, (f"{type(error).__name__}: {error}", remedy_for(error))))
     where = _where(error) or next((place for _, place in flaws), "")
-    catalog.failures.append(Failure(source=source, error=message, traceback=trace, where=where, flaws=flaws))
+    failure = Failure(source=source, error=message, traceback=trace, where=where, flaws=flaws, raised=error)
+    catalog.failures.append(failure)
 
 
 def _where(error: Exception) -> str:
     """Return the author's line that failed: the last one outside Python, this package and installed packages."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    ours = Path(__file__).parent
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    mine = [frame for frame in frames if ours not in Path(frame.filename).parents and not is_installed(frame.filename)]
+    mine = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]
     return f"{mine[-1].filename}:{mine[-1].lineno}" if mine else ""
 
 

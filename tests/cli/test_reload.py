@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +27,13 @@ MORE = """
 @flow.step(after=first)
 async def second(said: str) -> str:
     return said + "!"
+"""
+FAILING = """
+failing = Workflow("failing")
+
+@failing.step(start=True)
+def look(n: int) -> int:
+    return {}["gone"]
 """
 SERVED_SECONDS = 20.0
 """A limit that only a failure reaches; what it takes as a rule is in docs/workflows.md."""
@@ -50,6 +59,30 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
         assert 'id="step-second"' in page
         wait_until(lambda: "is still served" in server.log(), what="the line in the terminal")
 
+        number = read_again(admin)
+        file.write_text(FILE + MORE + "\ndef (:\n\n")
+        wait_until(lambda: read_again(admin) > number, what="the second look at it")
+        assert server.log().count("is still served") == 1
+        assert "importlib" not in server.log()
+        command = [sys.executable, "-m", "wfdash", "workflows", "list", "--data", str(tmp_path / "data")]
+        said = subprocess.run(
+            command, env=server.env | {"WFDASH_WORKFLOWS": str(file)}, capture_output=True, text=True, timeout=120
+        )
+        assert said.returncode == 0, said.stderr
+        (line,) = said.stderr.splitlines()
+        assert f"Could not load workflows: see 'wfdash check {file}'" in line
+
+        file.write_text(FILE + FAILING)
+        shows(admin, "/workflows/failing/", 'id="step-look"')
+        for _ in range(2):
+            failed = str(post(admin, "/api/v1/runs", {"workflow": "failing", "message": 1})["id"])
+            wait_until(lambda one=failed: admin.get(f"/api/v1/runs/{one}").json()["status"] == "failed", what=failed)
+        log = server.log().partition("Step look failed:")[2]
+        assert log.count("KeyError: 'gone'") == 1
+        assert f'File "{file}"' in log
+        assert "runtime/step" not in log
+        assert "restart the worker" not in admin.get(f"/runs/{failed}/").text
+
         file.write_text(FILE)
         wait_until(lambda: "last good version" not in admin.get("/workflows/flow/").text, what="the file as it was")
         answer(admin, asked[0]["id"])
@@ -59,6 +92,10 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
     finally:
         admin.close()
         server.kill()
+
+
+def read_again(admin: Person) -> int:
+    return int(admin.get("/catalogue/reloaded/").json()["number"])
 
 
 def start(admin: Person) -> str:

@@ -120,8 +120,22 @@ def setup(options: argparse.Namespace, role: str = "command") -> Any:
     from checkpoints.database.direct import name_connections
 
     name_connections(role)
-
+    if role == "command":
+        shorten_failures()
     return settings
+
+
+def shorten_failures() -> None:
+    """Say in one line that workflows could not be loaded: to a command that reads data they matter little."""
+    said: list[str] = []
+
+    def first(record: logging.LogRecord) -> bool:
+        source, *_ = record.args or ("workflows.py",)
+        said.append(str(source))
+        record.msg, record.args, record.exc_info = "Could not load workflows: see 'wfdash check %s'", (source,), None
+        return len(said) == 1
+
+    logging.getLogger("wfdash.catalog").addFilter(first)
 
 
 def _serve(options: argparse.Namespace, *, role: str) -> int:

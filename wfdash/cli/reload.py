@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from types import TracebackType
 
 from django.conf import settings
 from django.db import connections
@@ -18,13 +19,17 @@ from django.db import connections
 from wfdash import catalog, pubsub
 from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
-from wfdash.installation.author_code import Stamps, author_modules, stamps
+from wfdash.installation.author_code import Stamps, author_modules, own_traceback, stamps
+from wfdash.telemetry.log_format import LineFormatter
+from wfdash.values.failures import watch_failures
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.3
 SETTLE_SECONDS = 0.05
 """Editors write in several steps: so long nothing more has to change."""
+_said: set[str] = set()
+"""Errors of steps that were printed since the files were read."""
 
 
 def watch() -> None:
@@ -33,6 +38,7 @@ def watch() -> None:
     sys.dont_write_bytecode = True
     if not settings.WFDASH_EMBED:
         print("  --reload concerns this process: restart workers elsewhere yourself", flush=True)
+    watch_failures(_say_failure)
     Thread(target=_watch, name="wfdash-reload", daemon=True).start()
 
 
@@ -66,9 +72,23 @@ def _stamps() -> Stamps:
     return stamps(catalog.roots(), modules.values(), more=failed)
 
 
+def _say_failure(error: BaseException, step: str) -> None:
+    """Print a step's error with the author's lines: once, until files are read again."""
+    text = _frames(error, own_traceback(error) or error.__traceback__)
+    if text not in _said:
+        _said.add(text)
+        print(f"  Step {step} failed:\n{text}", flush=True)
+
+
+def _frames(error: BaseException, since: TracebackType | None) -> str:
+    return LineFormatter().formatException((type(error), error, since))
+
+
 def _reload() -> None:
     began = time.perf_counter()
     linecache.checkcache()
+    _said.clear()
+    known = {(failure.source, failure.traceback) for failure in catalog.failures()}
     found = catalog.reload()
     _release_held()
     # Other processes have read nothing again.
@@ -77,8 +97,12 @@ def _reload() -> None:
         words = "; ".join(found.words) or "no change"
         print(f"  Reloaded in {time.perf_counter() - began:.2f} s: {words}", flush=True)
     for failure in found.failures:
+        if (failure.source, failure.traceback) in known:
+            continue
         kept = f" The last good version of {', '.join(failure.kept)} is still served." if failure.kept else ""
         print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)
+        if failure.raised is not None and failure.raised.__traceback__ is not None:
+            print(_frames(failure.raised, failure.raised.__traceback__), flush=True)
 
 
 def _release_held() -> None:

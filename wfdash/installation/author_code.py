@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 OURS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "checkpoints")
 MOST_FILES = 2_000
@@ -28,6 +28,20 @@ def is_code_of(filename: str, source: str) -> bool:
         return True
     root, module = root_of(source), sys.modules.get(source)
     return filename == getattr(module, "__file__", None) or (root is not None and root in Path(filename).parents)
+
+
+def own_traceback(error: BaseException) -> TracebackType | None:
+    """Return an exception's traceback from the first line of authors' code on; None if none of their lines is in it."""
+    here = error.__traceback__
+    while here is not None and not is_own(here.tb_frame.f_code.co_filename):
+        here = here.tb_next
+    return here
+
+
+def is_own(filename: str) -> bool:
+    """Return whether a file was written by an author: it is neither Python's nor installed nor a part of wfdash."""
+    ours = any(place in Path(filename).parents for place in OURS)
+    return not (filename.startswith("<") or ours or is_installed(filename))
 
 
 def root_of(source: str) -> Path | None:

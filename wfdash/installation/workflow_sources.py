@@ -84,7 +84,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_alone(path: Path) -> ModuleType:
-    """Return a file's module under the name by which others import it: a module runs once, whoever is first.
+    """Return a file's module under the name by which others import it: a module runs once.
 
     Where another module has that name already, such as of a second file called ``workflows.py``, the file gets a name
     of its own.

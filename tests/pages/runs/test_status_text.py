@@ -12,7 +12,7 @@ from checkpoints.models import Run
 from checkpoints.records import Status
 from tests import people
 from wfdash import queries
-from wfdash.pages.runs.error_hints import ANY, HINTS, TRANSIENT, hint
+from wfdash.pages.runs.error_hints import ANY, CHANGED, HINTS, TRANSIENT, hint
 from wfdash.pages.runs.status_text import intervention_sentences, plain, status_sentence
 
 NOW = people.THEN + timedelta(hours=3)
@@ -111,13 +111,14 @@ def test_a_restored_run_says_so_on_its_page(run, as_):
         ("pydantic_core.ValidationError", HINTS["ValidationError"]),
         ("httpx.ConnectTimeout", TRANSIENT),
         ("ConnectionResetError", TRANSIENT),
-        ("CardDeclined", ANY),
-        ("", ANY),
+        ("CardDeclined", ANY + CHANGED),
+        ("", ANY + CHANGED),
     ],
 )
 def test_every_error_has_a_hint(kind, helps):
     assert hint({"type": kind}) == helps
-    assert hint(None) == ANY
+    assert hint(None) == ANY + CHANGED
+    assert "restart" not in hint(None, reloads=True)
 
 
 def test_every_error_of_workflows_that_can_fail_a_run_has_a_hint_of_its_own():

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from wfdash.cli.processes import shorten_failures
 from wfdash.installation import location
 
 
@@ -27,6 +28,7 @@ def setup(name: str | None) -> Any:
     for variable, value in location.noted_sources(location.data_dir(os.environ)).items():
         os.environ.setdefault(variable, value)
     django.setup()
+    shorten_failures()
     from django.contrib.auth import get_user_model
     from django.db import DatabaseError
 

@@ -71,18 +71,23 @@ NETWORK = ("Connection", "Connect", "SSL", "Network", "gaierror", "HTTPError", "
 TRANSIENT = "The external service did not respond. Retry; consider a Retry policy for this step."
 ANY = (
     "Retry runs only failed and interrupted steps; recorded calls are not repeated. If the input or state is "
-    "wrong, fork with edits. If you changed the code, restart the worker first."
+    "wrong, fork with edits. "
 )
+CHANGED = "If you changed the code, restart the worker first."
+SAVED = "If the code is wrong, save the file, then retry."
+"""Where files are read again when they change."""
 
 
-def hint(error: Mapping[str, Any] | None) -> str:
-    """Return what usually helps with an error, as one or two sentences; never empty."""
+def hint(error: Mapping[str, Any] | None, *, reloads: bool = False) -> str:
+    """Return what usually helps with an error, as one or two sentences; never empty. ``reloads``: whether the process
+    that executes the run reads files again when they change.
+    """
     kind = _class_of(error)
     if kind in HINTS:
         return HINTS[kind]
     if any(part in kind for part in (*TIMEOUTS, *NETWORK)):
         return TRANSIENT
-    return ANY
+    return ANY + (SAVED if reloads else CHANGED)
 
 
 def section_about(error: Mapping[str, Any] | None) -> tuple[str, str]:

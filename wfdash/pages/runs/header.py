@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -57,7 +58,7 @@ def head(
         "lead": lead,
         "where": status_sentence(run, requests, course, busy),
         "marks": intervention_sentences(course, run.altered),
-        "hint": hint(run.error) if run.error else "",
+        "hint": hint(run.error, reloads=settings.WFDASH_RELOAD) if run.error else "",
         "guide": guide(*section_about(run.error)) if run.error else "",
         "trace": linked_trace(viewer, run.workflow, trace) if trace else [],
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
