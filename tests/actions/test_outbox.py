@@ -75,11 +75,32 @@ def test_a_mail_says_what_happened_and_carries_the_person_s_own_link(ask: Ask, a
     for text in (sent.body, html):
         assert "https://wf.example/settings/" in text
         assert "2026-01-01 00:00 UTC" in text
+        assert "Times are in UTC." in text
+        assert "sent this to ana" in text
+        assert text.count("wf.example") > 2
     token = sent.body.split(f"https://wf.example{'/answer/'}")[1].split("/")[0]
     assert read_link(token).viewer.name == "ana"
     assert token in html
     assert Notice.objects.get(channel="mail").sent is not None
     assert send_all() == 0
+
+
+def test_a_mail_of_a_decision_says_who_and_why_to_those_who_may_read_it(ask: Ask, ana: Viewer, person: Person) -> None:
+    request = ask(card={"subject": "Pay 900?", "risk": "low"}, due=NOW, by=["ana", "ben"])
+    cleo = person("cleo", "reviewer")
+    cleo.user.email = "cleo@example.org"
+    cleo.user.save()
+    answer_request(person("ben", "reviewer"), request.pk, {"action": "reject", "reason": "Too <b>dear"})
+    say("decided", request, ana, cleo, by="ben", verdict="reject")
+    send_all()
+    bodies = {sent.to[0]: f"{sent.body}{sent.alternatives[0][0]}" for sent in mail.outbox}
+    assert {sent.subject for sent in mail.outbox} == {"Rejected by ben: Pay 900?"}
+    assert "Too <b>dear" in bodies["ana@example.org"]
+    assert "Too &lt;b&gt;dear" in bodies["ana@example.org"]
+    assert "dear" not in bodies["cleo@example.org"]
+    for text in bodies.values():
+        assert "risk" not in text.lower()
+        assert "2026-01-01" not in text
 
 
 def test_mails_escape_what_a_workflow_or_a_person_wrote(ask: Ask, ana: Viewer) -> None:

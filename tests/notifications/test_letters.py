@@ -7,8 +7,10 @@ from wfdash.notifications.letters import HEADLINES, headline
 def test_every_kind_has_its_words() -> None:
     assert KINDS.keys() <= HEADLINES.keys()
     assert headline("mentioned", {"by": "ben", "subject": "Pay 900?"}) == "ben mentioned you: Pay 900?"
-    assert headline("decided", {"verdict": "approve", "subject": "Pay 900?"}) == "Approved: Pay 900?"
-    assert headline("decided", {"verdict": "ask_again", "subject": "Pay"}) == "Ask again: Pay"
+    decided = {"verdict": "approve", "subject": "Pay 900?"}
+    assert headline("decided", {**decided, "by": "ben"}) == "Approved by ben: Pay 900?"
+    assert headline("decided", decided) == "Approved by its deadline: Pay 900?"
+    assert headline("decided", {**decided, "verdict": "ask_again", "by": "ben"}) == "Ask again by ben: Pay 900?"
 
 
 def test_a_headline_is_one_line_whatever_a_workflow_writes() -> None:

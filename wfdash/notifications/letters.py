@@ -20,7 +20,7 @@ HEADLINES = {
     "replied": "{by} replied: {subject}",
     "taken": "{by} took over: {subject}",
     "unanswerable": "No one can answer: {subject}",
-    "decided": "{verdict}: {subject}",
+    "decided": "{verdict} by {decider}: {subject}",
     "failed": "Failed: {subject}",
     "held": "Held: {subject}",
     "late": "Schedule overdue: {subject}",
@@ -59,9 +59,14 @@ class Letter:
 
     @property
     def due(self) -> datetime | None:
-        """Return the request's deadline at the time of writing."""
-        due = self.payload.get("due")
+        """Return the deadline of a request that still waited at the time of writing."""
+        due = self.payload.get("due") if self.kind != "decided" else None
         return datetime.fromisoformat(due) if due else None
+
+    @property
+    def risk(self) -> str:
+        """Return the risk of a request that still waited at the time of writing."""
+        return str(self.payload.get("risk") or "") if self.kind != "decided" else ""
 
     @property
     def asks(self) -> bool:
@@ -81,6 +86,7 @@ def headline(kind: str, payload: Mapping[str, Any]) -> str:
     facts = {
         "subject": payload.get("subject") or "a request",
         "by": payload.get("by") or "Someone",
+        "decider": payload.get("by") or "its deadline",
         "verdict": PAST.get(verdict, verdict.replace("_", " ").capitalize() or "Decided"),
     }
     words = HEADLINES.get(kind, "{subject}").format_map(facts)

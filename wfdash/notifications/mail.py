@@ -35,6 +35,8 @@ def mail_of(user: User, letters: list[Letter], *, zone: str = "UTC") -> EmailMul
         "letters": letters[:MOST],
         "more": max(0, len(letters) - MOST),
         "zone": ZoneInfo(zone),
+        "times": any(letter.due for letter in letters),
+        "installation": urlsplit(settings.WFDASH_URL).netloc,
         "inbox_url": absolute(reverse("wfdash:inbox")),
         "settings_url": absolute(reverse("wfdash:settings")),
     }

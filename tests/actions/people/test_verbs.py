@@ -65,6 +65,8 @@ def test_the_link_is_mailed_where_mail_is_configured_and_kept_nowhere(everyone, 
     assert invited.mailed is True
     assert invited.link in mail.outbox[0].body
     assert mail.outbox[0].to == ["nora@x.org"]
+    assert mail.outbox[0].subject == "adam invites you to wfdash"
+    assert "review and decide" in mail.outbox[0].body
 
 
 def test_a_mail_that_cannot_be_sent_leaves_the_invitation(everyone, settings, caplog) -> None:

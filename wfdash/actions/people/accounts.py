@@ -66,7 +66,8 @@ def invite_person(
     with administering(viewer):
         user = _make(viewer, name.strip(), email, groups, roles)
         link = create_link(user, base=base, lifetime=INVITED) if settings.WFDASH_LINKS else ""
-    return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=INVITED))
+    mailed = mail_link(user, link, by=viewer.name, lifetime=INVITED, first=True)
+    return Invitation(user=user, link=link, mailed=mailed)
 
 
 def create_person(

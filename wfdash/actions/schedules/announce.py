@@ -36,9 +36,8 @@ def _announce(schedule: Schedule) -> int:
     # By range, as a unique index serves it on both databases.
     if Notice.objects.filter(once__gt=f"{once}:", once__lt=f"{once};").exists():
         return 0
-    people = [viewer.user for viewer in people_who("operate", schedule.workflow)]
+    people = {*(viewer.user for viewer in people_who("operate", schedule.workflow)), schedule.owner}
+    text = f"Due at {schedule.next_at:%Y-%m-%d %H:%M} UTC, and no run has started."
     with write():
-        notify_workflow(
-            "late", schedule.workflow, {*people, schedule.owner}, facts={"subject": schedule.name}, once=once
-        )
+        notify_workflow("late", schedule.workflow, people, facts={"subject": schedule.name, "text": text}, once=once)
     return 1

@@ -34,6 +34,7 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
+from wfdash.queries.requests.request import request as find_request
 from wfdash.queries.requests.tabs import count_open
 from wfdash.rendering.addresses import absolute
 from wfdash.worker.jobs.hook_content import hook_refusal, recipient_of, values_for
@@ -50,6 +51,8 @@ LETTERS = 20
 """Notices claimed at a time where each is a message of its own, of at most five seconds."""
 TURN = 10.0
 """Seconds for which one receiver may keep a sender by claiming more."""
+MOST_REASON = 2_000
+"""Characters of the reason of a decision that a mail has."""
 KEPT_DAYS = 90
 FORGOTTEN = 1_000
 """Notices removed at a time."""
@@ -235,8 +238,16 @@ def _letter(notice: Notice, viewer: Viewer | None, also: Mapping[str, Any]) -> L
         kind=notice.kind,
         at=notice.created,
         url=_url(notice, viewer),
-        payload={**notice.payload, **also},
+        payload={**notice.payload, **also, **_reason(notice, viewer)},
     )
+
+
+def _reason(notice: Notice, viewer: Viewer | None) -> dict[str, str]:
+    """Return the reason of a decision as ``text``, for a person who may read it."""
+    if viewer is None or notice.kind != "decided" or notice.request is None:
+        return {}
+    answer = find_request(viewer, notice.request.pk).answer
+    return {"text": answer.reason[:MOST_REASON]} if answer and answer.reason else {}
 
 
 def _url(notice: Notice, viewer: Viewer | None) -> str:
