@@ -34,15 +34,21 @@ def test_the_form_suggests_a_message_and_previews_it_before_anything_is_saved(ot
 
 
 def test_an_address_and_its_secret_are_shown_and_the_secret_only_once(otto: Client) -> None:
-    made = otto.post(NEW, {**FORM, "act": "save"})
+    made = otto.post(NEW, {**FORM, "act": "save"}, follow=True)
     hook = IncomingHook.objects.get()
-    assert made.status_code == 201
+    assert made.redirect_chain == [(f"/settings/incoming/{hook.pk}/", 302)]
     assert hook.secret in made.content.decode()
     shown = otto.get(f"/settings/incoming/{hook.pk}/").content.decode()
     assert f"/hooks/{hook.pk}" in shown
     assert hook.secret not in shown
     assert hook.secret not in otto.get(f"/settings/incoming/{hook.pk}/edit/").content.decode()
     assert "Shop" in otto.get("/settings/incoming/").content.decode()
+
+
+def test_without_a_workflow_one_is_chosen_first(otto: Client) -> None:
+    assert otto.get("/settings/incoming/new/").headers["Location"] == "/settings/incoming/#incoming-workflow"
+    assert 'id="incoming-workflow"' in otto.get("/settings/incoming/").content.decode()
+    assert otto.get("/settings/incoming/new/?workflow=nothing").status_code == 404
 
 
 def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(otto: Client) -> None:

@@ -24,8 +24,7 @@ def vera(people, client: Client) -> Client:
 
 
 def test_everyone_has_webhooks_of_their_own_and_sees_no_one_else_s(ana: Client, people) -> None:
-    made = ana.post("/settings/webhooks/", {**HOOK, "whose": "ours"})
-    assert made.status_code == 201
+    assert ana.post("/settings/webhooks/", {**HOOK, "whose": "ours"}).status_code == 302
     mine = Webhook.objects.get()
     assert mine.owner == people["ana"], "only admins add webhooks of the installation"
     ours = Webhook.objects.create(id="w", name="Ours", url="https://a.example", secret="s", created=timezone.now())
@@ -77,9 +76,9 @@ def test_deliveries_show_each_attempt_and_are_sent_again(adam: Client) -> None:
 
 
 def test_a_webhook_s_secret_is_shown_once(adam: Client) -> None:
-    made = adam.post("/settings/webhooks/", {**HOOK, "kinds": ["opened", "answered"]})
-    assert made.status_code == 201
+    made = adam.post("/settings/webhooks/", {**HOOK, "kinds": ["opened", "answered"]}, follow=True)
     webhook = Webhook.objects.get()
+    assert made.redirect_chain == [(f"/settings/webhooks/{webhook.pk}/", 302)]
     assert webhook.secret in made.content.decode()
     for url in ("/settings/webhooks/", f"/settings/webhooks/{webhook.pk}/"):
         shown = adam.get(url).content.decode()
@@ -90,8 +89,7 @@ def test_a_webhook_s_secret_is_shown_once(adam: Client) -> None:
 def test_an_admin_gives_a_webhook_to_a_service_account(adam: Client) -> None:
     create_service_account(viewer("adam"), "robot", roles=[("viewer", "*")])
     assert 'value="as:robot"' in adam.get("/settings/webhooks/").content.decode()
-    made = adam.post("/settings/webhooks/", {**HOOK, "whose": "as:robot"})
-    assert made.status_code == 201
+    made = adam.post("/settings/webhooks/", {**HOOK, "whose": "as:robot"}, follow=True)
     assert Webhook.objects.get().owner.get_username() == "robot"
     for shown in made.content.decode(), adam.get("/settings/webhooks/").content.decode():
         assert "service account" in shown
@@ -116,7 +114,7 @@ def test_a_webhook_is_tested_renewed_rested_and_removed(adam: Client) -> None:
     shown = adam.get(url).content.decode()
     assert "OSError: down" in shown
     assert "retrying" in shown
-    renewed = adam.post(url, {"act": "renew"}).content.decode()
+    renewed = adam.post(url, {"act": "renew"}, follow=True).content.decode()
     first, second = Webhook.objects.get().secret.split()
     assert first in renewed
     assert second not in renewed

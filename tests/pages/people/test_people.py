@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Absence, AuditEntry, Grant
+from checkpoints.models import Absence, AuditEntry, Grant, SignInLink
 from tests import people
 from tests.people import WORKFLOW
 
@@ -100,14 +100,36 @@ def test_an_invitation_shows_its_link_once(adam: Client) -> None:
     form = read(adam, "/people/invite/")
     assert "reviewer: sees runs, answers requests" in form
     given = {"name": "nora", "groups": ["finance"], "role": ["reviewer", ""], "workflow": ["*", "*"]}
-    answer = adam.post("/people/invite/", given)
-    assert answer.status_code == 201
+    answer = adam.post("/people/invite/", given, follow=True)
+    assert answer.redirect_chain == [("/people/nora/", 302)]
+    assert "no role yet" not in answer.content.decode()
     (link,) = re.findall(r"http://testserver/sign-in/[\w-]+/", answer.content.decode())
     assert link not in read(adam, "/people/nora/")
     assert "1 unused link" in read(adam, "/people/nora/")
     guest = Client()
     guest.post(link.removeprefix("http://testserver"))
     assert "nora" in read(guest, "/")
+
+
+def test_an_invitation_without_a_role_says_so(adam: Client) -> None:
+    shown = adam.post("/people/invite/", {"name": "nora"}, follow=True).content.decode()
+    assert "nora has no role yet" in shown
+
+
+def test_what_is_shown_once_is_for_its_page_and_person_alone(adam: Client, everybody) -> None:
+    made = adam.post("/people/ana/", {"act": "link"})
+    cookie = made.cookies["wfdash_once"]
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+    assert "Sign-in link for" not in read(adam, "/people/ben/")
+    other = Client()
+    other.force_login(everybody["otto"])
+    other.cookies["wfdash_once"] = cookie.value
+    Grant.objects.create(user=everybody["otto"], workflow="*", role="admin")
+    assert "Sign-in link for" not in read(other, "/people/ana/")
+    adam.head("/people/ana/")
+    assert "Sign-in link for ana" in read(adam, "/people/ana/")
+    assert "Sign-in link for" not in read(adam, "/people/ana/")
+    assert SignInLink.objects.filter(user__username="ana").count() == 1
 
 
 def test_an_invitation_that_is_refused_keeps_what_was_typed(adam: Client) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
-from django.utils.cache import patch_cache_control
+from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account.tokens import DAYS, NewToken, create_token, revoke_token
 from wfdash.errors import Invalid, NotFound
-from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.account.tokens import own_tokens
 from wfdash.rendering import render
@@ -42,9 +42,11 @@ def tokens(request: HttpRequest) -> HttpResponse:
             if request.POST.get("act") == "revoke":
                 revoke_posted(request, viewer)
                 return redirect("wfdash:tokens")
-            return show_new(request, made_by(viewer, request.POST), back="tokens")
+            return show_new(request, made_by(viewer, request.POST), "wfdash:tokens")
         except Invalid as error:
             problems = error.by_field
+    if shown := shown_once(request):
+        return new_token(request, shown)
     context = token_form(viewer, request.POST, problems) | {
         "rows": own_tokens(viewer),
         "here": "tokens",
@@ -75,12 +77,18 @@ def revoke_posted(request: HttpRequest, viewer: Viewer) -> None:
         messages.error(request, f"{error}.")
 
 
-def show_new(request: HttpRequest, made: NewToken, *, back: str) -> HttpResponse:
-    """Show a new token, this once: neither browsers nor proxies keep the page. ``back``: where to go from there."""
-    context = {"made": made, "back": back, "owner": made.token.owner.get_username(), "here": "tokens"}
-    response = render(request, "account/settings/token_made.html", context, status=201)
-    patch_cache_control(response, no_store=True)
-    return response
+def show_new(request: HttpRequest, made: NewToken, to: str, *args: str) -> HttpResponse:
+    """Redirect to a page that shows a new token, this once, by ``new_token``."""
+    token = made.token
+    expires = token.expires.isoformat() if token.expires else ""
+    shown = {"token": made.text, "name": token.name, "expires": expires, "owner": token.owner.get_username()}
+    return show_once(request, shown, to, *args)
+
+
+def new_token(request: HttpRequest, shown: Mapping[str, str]) -> HttpResponse:
+    """Show what ``show_new`` left for this page."""
+    context = {**shown, "expires": parse_datetime(shown["expires"]), "back": request.path, "here": "tokens"}
+    return render(request, "account/settings/token_made.html", context)
 
 
 def token_form(viewer: Viewer, post: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:

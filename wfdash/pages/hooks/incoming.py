@@ -20,7 +20,7 @@ from wfdash.actions.runs.lifecycle import checked_input
 from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.errors import Invalid, NotFound
-from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
 from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import incoming as queries
 from wfdash.rendering import render
@@ -39,8 +39,10 @@ def incoming_list(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def new_incoming(request: HttpRequest) -> HttpResponse:
-    """Show the form for ``workflow``; a POST previews (``act=preview``) or creates."""
+    """Show the form for ``workflow``, the choice of one without; a POST previews (``act=preview``) or creates."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
+    if not name and request.method != "POST":
+        return redirect(f"{reverse('wfdash:incoming-list')}#incoming-workflow")
     if name not in _startable(viewer):
         raise NotFound("No workflow of this name that you can start")
     entry = catalog.get(name)
@@ -53,7 +55,7 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
         made, secret = actions.create_incoming(viewer, plan, secret=typed["secret"], owner=typed["owner"])
     except Invalid as error:
         return _form(request, viewer, entry, context | {"problems": error.by_field})
-    return _incoming(request, viewer, made, secret=secret, status=201)
+    return show_once(request, {"secret": secret}, "wfdash:incoming", made.pk)
 
 
 @page("GET", "POST")
@@ -82,7 +84,7 @@ def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
         secret = actions.renew_incoming_secret(viewer, hook_id)
-        return _incoming(request, viewer, actions.find_incoming(viewer, hook_id), secret=secret)
+        return show_once(request, {"secret": secret}, "wfdash:incoming", hook_id)
     if act == "remove":
         actions.remove_incoming(viewer, hook_id)
         messages.success(request, "Incoming webhook removed.")
@@ -97,15 +99,13 @@ def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     return _incoming(request, viewer, actions.find_incoming(viewer, hook_id))
 
 
-def _incoming(
-    request: HttpRequest, viewer: Viewer, hook: IncomingHook, *, secret: str = "", status: int = 200
-) -> HttpResponse:
+def _incoming(request: HttpRequest, viewer: Viewer, hook: IncomingHook) -> HttpResponse:
     outcome = request.GET.get("outcome", "")
     address, scheme = reverse("wfdash:incoming", args=[hook.pk]), SCHEMES[hook.scheme]
     named = [("", "All"), *((name, name.capitalize()) for name in queries.OUTCOMES)]
     context = {
         "hook": hook,
-        "secret": secret,
+        "secret": shown_once(request).get("secret", ""),
         "two": len(hook.secret.split()) > 1,
         "address": absolute(reverse("wfdash:receive-hook", args=[hook.pk])),
         "scheme": scheme,
@@ -119,7 +119,7 @@ def _incoming(
         "may_inspect": viewer.may("inspect", hook.workflow),
         "here": "incoming",
     }
-    return render(request, "hooks/incoming.html", context, status=status)
+    return render(request, "hooks/incoming.html", context)
 
 
 def _form(request: HttpRequest, viewer: Viewer, entry: catalog.Entry, context: dict[str, Any]) -> HttpResponse:

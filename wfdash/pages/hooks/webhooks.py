@@ -17,7 +17,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.errors import Invalid, WrongState
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
-from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
 from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import webhooks as queries
 from wfdash.rendering import render
@@ -34,7 +34,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             made, secret = webhooks.create_webhook(viewer, **_posted(request, viewer))
-            return _webhook(request, viewer, made.pk, secret=secret, status=201)
+            return show_once(request, {"secret": secret}, "wfdash:webhook", made.pk)
         except Invalid as error:
             problems = error.by_field
     context = {
@@ -61,7 +61,8 @@ def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
-        return _webhook(request, viewer, webhook_id, secret=webhooks.renew_secret(viewer, webhook_id))
+        secret = webhooks.renew_secret(viewer, webhook_id)
+        return show_once(request, {"secret": secret}, "wfdash:webhook", webhook_id)
     if not act:
         return _webhook(request, viewer, webhook_id)
     try:
@@ -93,15 +94,13 @@ def _perform(request: HttpRequest, viewer: Viewer, webhook_id: str, act: str) ->
     return redirect("wfdash:webhook", webhook_id)
 
 
-def _webhook(
-    request: HttpRequest, viewer: Viewer, webhook_id: str, *, secret: str = "", status: int = 200
-) -> HttpResponse:
+def _webhook(request: HttpRequest, viewer: Viewer, webhook_id: str) -> HttpResponse:
     found = webhooks.find_webhook(viewer, webhook_id)
     state = request.GET.get("state", "")
     context = {
         "hook": found,
         "types": [type_of(kind) for kind in found.kinds],
-        "secret": secret,
+        "secret": shown_once(request).get("secret", ""),
         "two": len(found.secret.split()) > 1,
         "deliveries": queries.deliveries(found, state=state, before=request.GET.get("before", "")),
         "state": state,
@@ -110,7 +109,7 @@ def _webhook(
         "lost": queries.count_given_up(found, timezone.now() - timedelta(days=1)),
         "here": "webhooks",
     }
-    return render(request, "hooks/webhook.html", context, status=status)
+    return render(request, "hooks/webhook.html", context)
 
 
 def _states(webhook_id: str, chosen: str) -> list[tuple[str, str, bool]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions.people.accounts import Invitation
 from wfdash.actions.people.grants import revoke_role
+from wfdash.pages.site.decorators import show_once
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people.matrix import managed_workflows
 
@@ -26,6 +28,12 @@ ROLES = (
 def base_of(request: HttpRequest) -> str:
     """Return the address of the dashboard as this person reaches it, for links."""
     return request.build_absolute_uri("/").rstrip("/")
+
+
+def show_invitation(request: HttpRequest, made: Invitation, *, new: bool) -> HttpResponse:
+    """Redirect to the person's page, which shows their sign-in link, this once. ``new``: their account is."""
+    shown = {"link": made.link, "mailed": made.mailed, "new": new}
+    return show_once(request, shown, "wfdash:person", made.user.get_username())
 
 
 def workflow_choices(viewer: Viewer) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from wfdash.access.administration import administered
 from wfdash.access.viewer import EVERY
 from wfdash.actions.people.accounts import create_service_account, invite_person
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.pages.people.forms import base_of, grant_form
+from wfdash.pages.people.forms import base_of, grant_form, show_invitation
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups
@@ -47,7 +47,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
 
 @page("GET", "POST")
 def invite(request: HttpRequest) -> HttpResponse:
-    """Show the form that invites a person; a POST makes the account and shows its sign-in link, this once."""
+    """Show the form that invites a person; a POST makes the account; its page shows its sign-in link, this once."""
     viewer, post = viewer_of(request), request.POST
     if not viewer.may("admin", EVERY):
         raise NotAllowed("Only admins of every workflow can invite people")
@@ -65,8 +65,7 @@ def invite(request: HttpRequest) -> HttpResponse:
                 roles=[(role, workflow) for role, workflow in roles if role],
                 base=base_of(request),
             )
-            context = {"made": made, "name": made.user.get_username(), "new": True, "whole": True, "here": "people"}
-            return render(request, "people/link.html", context, status=201)
+            return show_invitation(request, made, new=True)
         except Invalid as error:
             problems = error.by_field
     context = grant_form(viewer, post, problems) | {

@@ -18,9 +18,9 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import accounts, grants, groups, identities, security
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.account.out_of_office import read_days
-from wfdash.pages.account.tokens import made_by, revoke_posted, show_new, token_form
-from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title
-from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.account.tokens import made_by, new_token, revoke_posted, show_new, token_form
+from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title, show_invitation
+from wfdash.pages.site.decorators import page, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.people import groups as group_queries
 from wfdash.queries.people.person import PersonView
@@ -40,11 +40,9 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     act = request.POST.get("act", "")
     try:
         if act == "link":
-            made = accounts.make_sign_in_link(viewer, name, base=base_of(request))
-            context = {"made": made, "name": name, "new": False, "whole": True, "here": "people"}
-            return render(request, "people/link.html", context)
+            return show_invitation(request, accounts.make_sign_in_link(viewer, name, base=base_of(request)), new=False)
         if act == "token":
-            return show_new(request, made_by(viewer, request.POST, owner=name), back="person")
+            return show_new(request, made_by(viewer, request.POST, owner=name), "wfdash:person", name)
         if act == "revoke-token":
             revoke_posted(request, viewer)
         elif act in ACTS:
@@ -60,6 +58,12 @@ def _shown(
     request: HttpRequest, viewer: Viewer, name: str, *, act: str = "", problems: Mapping[str, str] | None = None
 ) -> HttpResponse:
     view = read_person(viewer, name)
+    shown = shown_once(request)
+    if "token" in shown:
+        return new_token(request, shown)
+    if shown:
+        context = {"made": shown, "name": name, "row": view.row, "whole": view.whole, "here": "people"}
+        return render(request, "people/link.html", context)
     context = grant_form(viewer, request.POST if act == "grant" else {}, (problems or {}) if act == "grant" else {})
     context |= {
         "view": view,

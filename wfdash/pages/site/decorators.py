@@ -1,13 +1,19 @@
-"""The decorator of every page: sign-in required, allowed methods. Rules live in actions and queries."""
+"""The decorator of every page: sign-in required, allowed methods; and secrets that the next page shows, only once.
+
+Rules live in actions and queries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
+from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -15,6 +21,8 @@ from django.views.decorators.http import require_http_methods
 from wfdash.access.viewer import Viewer, evaluated
 
 P = ParamSpec("P")
+ONCE = "wfdash_once"
+ONCE_SECONDS = 120
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
@@ -26,6 +34,37 @@ def viewer_of(request: HttpRequest) -> Viewer:
 def key_of(request: HttpRequest) -> str | None:
     """Return a form's idempotency key (``{% once_key %}``), None if it has none."""
     return request.POST.get("_key") or None
+
+
+def show_once(request: HttpRequest, shown: Mapping[str, Any], to: str, *args: str) -> HttpResponse:
+    """Redirect to a page that may read ``shown`` by ``shown_once``: a reload shows it no more, and makes nothing twice.
+
+    It travels in a signed cookie of this browser, so that the server stores no secret for it.
+    """
+    response = redirect(to, *args)
+    response.set_signed_cookie(
+        ONCE,
+        json.dumps({"to": response.headers["Location"], "shown": shown}),
+        salt=f"{ONCE}:{viewer_of(request).user.pk}",
+        max_age=ONCE_SECONDS,
+        path=reverse("wfdash:inbox"),
+        secure=bool(settings.SESSION_COOKIE_SECURE),
+        httponly=True,
+        samesite="Lax",
+    )
+    return response
+
+
+def shown_once(request: HttpRequest) -> dict[str, Any]:
+    """Return what the request before this one left for this page and person, empty without anything."""
+    salt = f"{ONCE}:{viewer_of(request).user.pk}"
+    text = request.get_signed_cookie(ONCE, "", salt=salt, max_age=ONCE_SECONDS) if request.method == "GET" else ""
+    left = json.loads(text) if text else {}
+    if left.get("to") != request.get_full_path():
+        return {}
+    request.was_shown_once = True  # type: ignore[attr-defined]
+    found: dict[str, Any] = left["shown"]
+    return found
 
 
 def page(*methods: str) -> Callable[[View[P]], View[P]]:
@@ -40,7 +79,10 @@ def page(*methods: str) -> Callable[[View[P]], View[P]]:
                 return redirect_to_login(
                     request.get_full_path() if request.method == "GET" else reverse("wfdash:inbox")
                 )
-            return view(request, *args, **kwargs)
+            response = view(request, *args, **kwargs)
+            if getattr(request, "was_shown_once", False) and isinstance(response, HttpResponse):
+                response.delete_cookie(ONCE, path=reverse("wfdash:inbox"), samesite="Lax")
+            return response
 
         return cast(View[P], never_cache(allowed(guarded)))
 
