@@ -26,7 +26,7 @@ from wfdash.contract import (
 from wfdash.domain.graph_diff import compare
 from wfdash.questions.transcript import unpack_transcript
 from wfdash.workflow.addressees import addressees
-from wfdash.workflow.answer_truth import truth_flaws
+from wfdash.workflow.answer_truth import await_flaws, truth_flaws
 from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.describe import describe
 from wfdash.workflow.flaws import flaws_of
@@ -61,8 +61,9 @@ class NativeEngine:
         return flaws_of(_as_workflow(definition), error)
 
     def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
-        """Return each test of the truth of an answer, with file and line."""
-        return truth_flaws(_as_workflow(definition).graph)
+        """Return each test of the truth of an answer and each forgotten await, with file and line."""
+        graph = _as_workflow(definition).graph
+        return [*await_flaws(graph), *truth_flaws(graph)]
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""

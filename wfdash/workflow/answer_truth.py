@@ -1,4 +1,7 @@
-"""Code that asks whether an answer is true, found in the source of steps: a rejection is not false, nor is "no"."""
+"""Mistakes that the source of steps shows: code that asks whether an answer is true, and forgotten awaits.
+
+A rejection is not false, nor is "no"; and what is not awaited is neither asked nor called.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,65 @@ def truth_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
         reader.visit(parsed(code))
         for line, words in sorted(reader.found.items()):
             yield f"step {node.name!r} {words}", f"{code.co_filename}:{code.co_firstlineno + line - 1}"
+
+
+AWAITED = frozenset({"ask", "call", "checkpoint", "receive", "sleep"})
+"""The operations of a context that have to be awaited."""
+HANDED_ON = (
+    *(ast.Await, ast.keyword, ast.Lambda, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Yield),
+    *(ast.comprehension, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+"""What holds a coroutine that is awaited, or may be."""
+
+
+def await_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield each operation of a step that is not awaited, or is in a function that cannot, with its ``file:line``."""
+    for node in graph.nodes.values():
+        code = getattr(inspect.unwrap(node.function), "__code__", None)
+        if code is None or not node.context:
+            continue
+        tree = parsed(code)
+        calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _operation(one, node.context)]
+        above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
+        for call in calls:
+            name = _operation(call, node.context)
+            where = f"{code.co_filename}:{code.co_firstlineno + call.lineno - 1}"
+            if not node.is_async:
+                yield f"step {node.name!r} is a plain function: make it 'async def' to {name}", where
+            elif not _is_handed_on(call, tree, above):
+                yield f"step {node.name!r} does not await ctx.{name}(...): write 'await ctx.{name}(...)'", where
+
+
+def _operation(call: ast.Call, context: str) -> str:
+    function = call.func
+    of = function.value if isinstance(function, ast.Attribute) else None
+    own = isinstance(of, ast.Name) and of.id == context
+    return function.attr if own and isinstance(function, ast.Attribute) and function.attr in AWAITED else ""
+
+
+def _is_handed_on(made: ast.expr, tree: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Return whether a coroutine is awaited, or goes where it may be: to another function, into a list, to a caller."""
+    outer = above.get(made)
+    if isinstance(outer, (ast.IfExp, ast.NamedExpr, ast.Starred, ast.keyword)) and made is not getattr(
+        outer, "test", 0
+    ):
+        return isinstance(outer, ast.keyword) or _is_handed_on(outer, tree, above)
+    if isinstance(outer, (ast.Assign, ast.AnnAssign)):
+        targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
+        if not all(isinstance(one, ast.Name) for one in targets):
+            return True
+        names = {one.id for one in targets if isinstance(one, ast.Name)}
+        uses = (one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names)
+        return any(isinstance(one.ctx, ast.Load) and _is_handed_on(one, tree, above) for one in uses)
+    if isinstance(outer, ast.Call):
+        return made is not outer.func
+    if isinstance(outer, ast.Return):
+        # A step that returns a coroutine returns nothing that can be stored; a helper inside of it may.
+        within = above[outer]
+        while not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
+            within = above[within]
+        return not isinstance(above.get(within), ast.Module)
+    return isinstance(outer, HANDED_ON)
 
 
 class _Reader(ast.NodeVisitor):

@@ -93,6 +93,8 @@ class StepOps:
         """Records its function has logged so far."""
         self.expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
         """What the step asked, called or slept and has not awaited yet."""
+        self._held: list[OperationIssued] = []
+        """Questions that no code awaits yet: they are opened with the first operation that is, and in their order."""
         self.errors: dict[int, Exception] = {}
         """What its calls raised."""
         self._closed = False
@@ -145,8 +147,15 @@ class StepOps:
             entry["request"] = made.key
         index = self.replay.add(entry, task_name)
         now = self.host.now()
-        self.host.post(OperationIssued(at=now, activation=self.activation, entry=entry, request=made, save=save))
+        self._held.append(OperationIssued(at=now, activation=self.activation, entry=entry, request=made, save=save))
+        if made is None:
+            self._open_held()
         return index
+
+    def _open_held(self) -> None:
+        held, self._held = self._held, []
+        for tick in held:
+            self.host.post(tick)
 
     def _compare(self, index: int, entry: JournalEntry, identity: Identity, request: Callable[[int], Request]) -> None:
         """Ask again if the question is not the recorded one; log parts that differ and need not be the same."""
@@ -222,19 +231,24 @@ class StepOps:
     def begin(self, index: int) -> JournalEntry:
         """Return the journal entry of an operation that is awaited now."""
         self.expected.pop(index, None)
+        if self._held:
+            self._open_held()
         return self.entry(index)
 
     async def refuse_forgotten(self) -> None:
         """Raise ``InvalidCall`` if the step's function returned without awaiting what is still ``expected``."""
         await asyncio.sleep(0)  # A task that was just made for it has not begun yet.
+        if words := self.forget():
+            raise InvalidCall(f"step {self.node.name!r} returned without awaiting {words}")
+
+    def forget(self) -> str:
+        """Close what is still ``expected`` and say what it is, and how it is awaited; empty if there is nothing."""
         names = sorted({name for name, _ in self.expected.values()})
         for _, made in self.expected.values():
             made.close()
-        if names:
-            calls = " and ".join(f"ctx.{name}(...)" for name in names)
-            raise InvalidCall(
-                f"step {self.node.name!r} returned without awaiting {calls}: write 'await ctx.{names[0]}(...)'"
-            )
+        self.expected.clear()
+        calls = " and ".join(f"ctx.{name}(...)" for name in names)
+        return f"{calls}: write 'await ctx.{names[0]}(...)'" if names else ""
 
     def entry(self, index: int) -> JournalEntry:
         """Return the current journal entry."""

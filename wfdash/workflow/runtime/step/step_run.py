@@ -120,6 +120,8 @@ class StepRun:
         if delay is None:
             report_failure(error, self.node.name)
         info = describe_error(error, self.node)
+        if "coroutine" in info.message and (forgotten := self.ops.forget()):
+            info = info.model_copy(update={"message": f"{info.message}. The step did not await {forgotten}"})
         raised = causes_of(error)
         calls = tuple(index for index, its in self.ops.errors.items() if its in raised)
         at = self._host.now()
