@@ -66,7 +66,8 @@ class FrameworkDrive:
             return await self._commits.fail(error)
         if self._storage.broken is not None:
             return await self._broken(self._storage.broken)
-        return self._commits.outcome or await self._commits.stand()
+        outcome = self._commits.outcome
+        return outcome if outcome is not None else await self._commits.stand()
 
     async def _broken(self, error: BaseException) -> Outcome:
         """Raise why a checkpoint could not be committed; a value that cannot be kept fails the run."""
