@@ -22,7 +22,7 @@ from wfdash import catalog, actions as desk
 from wfdash.access.viewer import viewer_for
 catalog.load()
 who = viewer_for(User.objects.get(username={by!r}))
-print(*[desk.start_run(who, "gate", gate).id for gate in {gates!r}])
+print(*[desk.start_run(who, {workflow!r}, message).id for message in {messages!r}])
 """
 LOOK = """
 import json
@@ -55,7 +55,8 @@ def add_people(server: Server) -> None:
 
 def start(server: Server, *gates: dict[str, Any], by: str = "olga") -> list[str]:
     """Start a run per gate and wait until each asks; returns their ids."""
-    runs = shell(server, START.format(by=by, gates=[full(gate) for gate in gates])).split()
+    messages = [full(gate) for gate in gates]
+    runs = shell(server, START.format(by=by, workflow="gate", messages=messages)).split()
     for run in runs:
         wait_until(lambda run=run: look(server, run)["open"], what="an open request", pause=0.1)
     return runs

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from wfdash.workflow import Approval, Context, Policy, Workflow
+from wfdash.workflow import Approval, Choice, Context, Form, Option, Policy, Question, ToolCall, Workflow
 
 
 class Refund(BaseModel):
@@ -51,6 +51,24 @@ async def review(asked: Gate, ctx: Context) -> Refund:
     if not decision.approved:
         raise ValueError(f"rejected: {decision.reason}")
     return decision.edited or asked.refund
+
+
+kinds = Workflow("kinds", title="Every kind", policy=Policy(by="cfo"))
+
+
+@kinds.step(start=True)
+async def ask_all(message: None, ctx: Context) -> None:
+    """Ask with every kind of card at once."""
+    refund = Refund(customer="Kim", amount=120)
+    reasons = [Option(name="late", label="Late"), Option(name="lost", label="Lost"), Option(name="both", label="Both")]
+    await asyncio.gather(
+        ctx.ask(Approval(subject="An edit", proposal=refund, edit=Refund, require_reason=True), name="edit"),
+        ctx.ask(ToolCall(tool="pay", arguments=refund.model_dump(), parameters=Refund, require_feedback=True)),
+        ctx.ask(Choice(subject="A choice", options=reasons), name="choice"),
+        ctx.ask(Choice(subject="Some of them", options=reasons, multiple=True, at_least=1), name="some"),
+        ctx.ask(Question(subject="A question"), name="question"),
+        ctx.ask(Form(subject="A form"), Refund, name="form"),
+    )
 
 
 class Go(BaseModel):

@@ -12,6 +12,8 @@ from tests.e2e.server import wait_until
 RUN_ADDRESS = re.compile(r"/runs/([0-9a-f-]{36})/$")
 LATER = 60_000
 """Milliseconds for what needs a server to come back, or many steps to run."""
+QUIET = 450
+"""Milliseconds in which nothing is pressed: then a key decides the card that is shown."""
 
 
 def start_run(page: Page, workflow: str, fields: dict[str, str] | None = None) -> str:
@@ -65,6 +67,11 @@ def expect_every_event(page: Page, count: int) -> None:
 def card(page: Page) -> Locator:
     """Return the decision card that is open."""
     return page.locator("article.card")
+
+
+def read(page: Page) -> None:
+    """Look at a card for as long as it takes until a key decides it: longer than one that was meant for another."""
+    page.wait_for_timeout(QUIET)
 
 
 def open_request(page: Page, subject: str | re.Pattern[str]) -> None:

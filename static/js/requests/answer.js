@@ -1,6 +1,7 @@
 // Sends an answer, or its undo, by fetch and shows the next card in place. Until the server has taken it the form stays
 // as it is: a server that is gone is asked again, and a refusal is shown in the card. The form carries a key, so an
 // answer that arrives twice counts once. Without this the browser sends the same form.
+import { pointOut } from "../site/form.js";
 import { fits, isOfThisVersion, parse, readCard, show } from "./swap.js";
 import "./undo.js";
 
@@ -23,6 +24,8 @@ function busy(form, on) {
     else button.removeAttribute("aria-disabled");
   }
   form.toggleAttribute("data-sending", on);
+  // A comment that is begun now would go with this card.
+  document.getElementById("request-thread")?.toggleAttribute("inert", on);
 }
 
 // One line over the buttons: what is wrong, and what can be done.
@@ -116,7 +119,7 @@ function arrived(form, answer, page) {
   if (fits(page)) {
     const kept = taken ? [] : [...form.querySelectorAll(KEPT)];
     show(page, taken ? answer.url : location.href);
-    return taken ? readOn() : pointOut(kept);
+    return taken ? readOn() : keep(kept);
   }
   settle(form);
   const words = signedOut ? "Not sent: you are signed out. Sign in in another tab, then send again." : page.querySelector("main")?.innerText ?? "";
@@ -130,7 +133,7 @@ function readOn() {
 }
 
 // A page never sends back what is secret, nor files.
-function pointOut(kept) {
+function keep(kept) {
   const form = document.getElementById("answer-form");
   for (const old of kept) {
     const field = form?.querySelector(`input[type=${old.type}][name="${CSS.escape(old.name)}"]`);
@@ -138,9 +141,7 @@ function pointOut(kept) {
     if (old.type === "file") field.files = old.files;
     else field.value = old.value;
   }
-  const place = document.querySelector("[data-error-summary]") ?? document.querySelector("main [role=alert]");
-  place?.setAttribute("tabindex", "-1");
-  place?.focus({ preventScroll: place.closest(".dock") !== null });
+  pointOut();
 }
 
 document.addEventListener("submit", (event) => {

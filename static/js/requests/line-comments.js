@@ -151,6 +151,7 @@ document.addEventListener("input", ({ target }) => {
 // Arrows go from line to line; Enter in the field of numbers is its button, Escape leaves an empty comment.
 document.addEventListener("keydown", (event) => {
   const { target, key } = event;
+  if (event.isComposing) return;
   if (target.matches?.(BUTTON) && (key === "ArrowDown" || key === "ArrowUp")) {
     const all = [...target.closest(".diff-scroll").querySelectorAll(BUTTON)].filter(seen);
     const next = all[all.indexOf(target) + (key === "ArrowDown" ? 1 : -1)];

@@ -60,7 +60,7 @@ document.addEventListener("input", async ({ target: area }) => {
 document.addEventListener("keydown", (event) => {
   const area = event.target;
   const list = area.matches?.("[data-mentions]") ? area.nextElementSibling : null;
-  if (!list?.matches(".mention-list")) return;
+  if (!list?.matches(".mention-list") || event.isComposing) return;
   const items = [...list.children];
   const at = items.findIndex((item) => item.getAttribute("aria-selected") === "true");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

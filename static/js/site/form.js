@@ -113,8 +113,18 @@ function showProposal(sheet) {
   if (seen < Math.min(LEAST, bottom - top)) proposal.scrollIntoView({ block: "start" });
 }
 
-// The sheet that a person opens has the focus and lies over the other actions; one that a page comes with does neither.
+// The sheet that a person opens has the focus and lies over the other actions, which rest; one that a page comes with
+// does neither.
 let pressed = null;
+export const openSheet = () => document.querySelector("details.action[open]:not([data-restored] *) > .sheet");
+
+function cover() {
+  const covered = openSheet()?.closest(".dock");
+  for (const dock of document.querySelectorAll(".dock")) {
+    for (const part of dock.querySelectorAll(".dock-says, .decision > :not(details), .action > summary")) part.inert = dock === covered;
+  }
+}
+
 document.addEventListener("click", ({ target }) => {
   const action = target.closest?.("details.action > summary")?.parentElement;
   if (!action) return;
@@ -123,14 +133,16 @@ document.addEventListener("click", ({ target }) => {
 }, true);
 
 document.addEventListener("toggle", (event) => {
-  if (event.target.matches?.("details.action") && event.target.open) {
+  if (!event.target.matches?.("details.action")) return;
+  if (event.target.open) {
     for (const other of event.target.closest(".dock").querySelectorAll("details.action[open]")) {
       if (other !== event.target) other.open = false;
     }
-    if (event.target !== pressed) return;
-    showProposal(event.target.querySelector(".sheet"));
-    event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
   }
+  cover();
+  if (!event.target.open || event.target !== pressed) return;
+  showProposal(event.target.querySelector(".sheet"));
+  event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
 }, true);
 
 // Cancel, or Escape, closes a sheet; what was typed in it stays.
@@ -138,6 +150,7 @@ export function closeSheet() {
   const sheet = document.querySelector("details.action[open]");
   if (!sheet) return false;
   sheet.open = false;
+  cover();
   sheet.querySelector("summary").focus({ preventScroll: true });
   return true;
 }
@@ -146,8 +159,47 @@ document.addEventListener("click", ({ target }) => { if (target.closest?.("[data
 
 function reveal() {
   for (const button of document.querySelectorAll("[data-close-sheet]")) button.hidden = false;
+  cover();
 }
+
+// What is wrong in forms that were sent; of a group of controls, its first one.
+const CONTROLS = "input:not([type=hidden]), textarea, select";
+const WRITTEN = "input:not([type=checkbox], [type=radio], [type=file], [type=range], [type=color]), textarea";
+function wrongFields() {
+  const marked = [...document.querySelectorAll("main [aria-invalid=true]")].filter((field) => field.form?.getAttribute("method") === "post");
+  return marked.map((field) => (field.matches(CONTROLS) ? field : field.querySelector(CONTROLS) ?? field)).filter((field) => field.checkVisibility());
+}
+
+// One writes on where the text ends.
+function write(field) {
+  const inDock = field.closest(".dock") !== null;
+  field.focus({ preventScroll: inDock });
+  if (inDock) field.scrollIntoView({ block: "nearest" });
+  if (field.matches(WRITTEN) && field.selectionStart !== null) field.setSelectionRange(field.value.length, field.value.length);
+}
+
+// After an error: the one field that is wrong has the focus, or else the list of all that is.
+export function pointOut() {
+  const fields = wrongFields();
+  const list = [...document.querySelectorAll("[data-error-summary]")].find((one) => one.checkVisibility());
+  const several = list && list.querySelectorAll("li").length > 1;
+  if (fields.length && !several) return write(fields[0]);
+  const place = list ?? document.querySelector("main [data-swap=card] [role=alert]");
+  place?.setAttribute("tabindex", "-1");
+  place?.focus({ preventScroll: place.closest(".dock") !== null });
+}
+
+// Text that is typed there continues in the first field that is wrong, and presses no key of the page.
+document.addEventListener("keydown", (event) => {
+  const { target, key } = event;
+  if (key.length !== 1 || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !target.matches?.("[data-error-summary], [data-error-summary] a")) return;
+  const [field] = wrongFields();
+  event.stopPropagation();
+  if (!field) return;
+  write(field);
+  if (!field.matches(WRITTEN)) event.preventDefault();
+}, true);
 
 document.addEventListener("htmx:after:swap", reveal);
 reveal();
-document.querySelector("[data-error-summary]")?.focus();
+if (document.querySelector("[data-error-summary]") || (document.activeElement === document.body && wrongFields().length)) pointOut();

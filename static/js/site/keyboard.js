@@ -1,6 +1,6 @@
 // On every page: moves through a list by j and k, ticks rows by x, leaves by Escape what [data-leave] leads out of.
 // Other keys belong to their elements.
-import { closeSheet } from "./form.js";
+import { closeSheet, openSheet } from "./form.js";
 import { places } from "./rows.js";
 
 const OFF = "wfdash_shortcuts_off";
@@ -63,10 +63,10 @@ function tick() {
   return Boolean(box);
 }
 
-const KEYS = { j: () => move(1), k: () => move(-1), x: tick, ArrowDown: () => arrow(1), ArrowUp: () => arrow(-1) };
+const KEYS = { j: () => move(1), k: () => move(-1), x: (held) => !held && tick(), ArrowDown: () => arrow(1), ArrowUp: () => arrow(-1) };
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form && !event.isComposing) {
     if (sendForm(event.target)) event.preventDefault();
     return;
   }
@@ -79,6 +79,6 @@ document.addEventListener("keydown", (event) => {
     else document.querySelector("[data-leave]")?.click();
     return;
   }
-  if (typing || (localStorage.getItem(OFF) !== null && !event.key.startsWith("Arrow"))) return;
-  if (KEYS[event.key]?.()) event.preventDefault();
+  if (typing || openSheet() || (localStorage.getItem(OFF) !== null && !event.key.startsWith("Arrow"))) return;
+  if (KEYS[event.key]?.(event.repeat)) event.preventDefault();
 });

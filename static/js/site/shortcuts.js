@@ -1,7 +1,12 @@
 // Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists all of this page.
 // data-key-anywhere: it also works while its menu is closed.
+import { openSheet } from "./form.js";
 import { places } from "./rows.js";
+import { hint } from "./toast.js";
 
+// A key decides nothing within so many milliseconds after another one, or after a card was shown.
+const QUIET = 400;
+let pressedAt = performance.now();
 let pending = "";
 let timer = 0;
 const OFF = "wfdash_shortcuts_off";
@@ -16,34 +21,40 @@ function find(keys) {
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where
-// data-one-press says that every answer can be taken back.
+// data-one-press says that every answer can be taken back. Nothing scrolls: what one reads stays in sight.
 function act(element) {
   const twice = "keyTwice" in element.dataset && !element.closest("[data-one-press]");
-  if (twice && document.activeElement !== element) return ask(element);
-  if (element.matches("input:not([type=radio], [type=checkbox]), textarea, select") || "keyFocus" in element.dataset) element.focus();
+  const restored = element.matches("summary") && element.closest("details[open]");
+  if (twice && document.activeElement !== element) {
+    element.focus({ preventScroll: true });
+    hint(`Press ${element.dataset.key} again: ${element.dataset.keyLabel}`, element);
+  } else if (restored) restored.querySelector("input:not([type=hidden]), textarea, select")?.focus();
+  else if (element.matches("input:not([type=radio], [type=checkbox]), textarea, select") || "keyFocus" in element.dataset) element.focus();
   else element.click();
 }
 
-// Nothing scrolls: what one reads stays in sight, and a hint beside the button says what the next press does.
-function ask(element) {
-  element.focus({ preventScroll: true });
-  const hint = document.createElement("div");
-  hint.className = "key-hint";
-  hint.setAttribute("role", "status");
-  document.body.append(hint);
-  hint.textContent = `Press ${element.dataset.key} again: ${element.dataset.keyLabel}`;
-  const { left, top, bottom } = element.getBoundingClientRect();
-  const shown = bottom > 0 && top < innerHeight;
-  hint.style.left = `${Math.max(8, Math.min(left, innerWidth - hint.offsetWidth - 8))}px`;
-  hint.style.top = `${shown ? Math.max(8, top - hint.offsetHeight - 8) : innerHeight - hint.offsetHeight - 16}px`;
-  element.addEventListener("blur", () => hint.remove(), { once: true });
+// Why a key that sends something rests: it may be part of what one writes, or meant for the card before.
+function reason(element, early) {
+  if (!element.matches("button:not([type=button])")) return "";
+  const decides = "keyTwice" in element.dataset;
+  const errors = [...document.querySelectorAll("[data-swap=card] [role=alert]")];
+  if (decides && document.querySelector(".dock details.action[open]")) return "No key decides while this is open. Esc closes it";
+  if (errors.some((error) => error.checkVisibility())) return "After an error no key decides. Press the button";
+  return decides && early && document.activeElement !== element ? `Not while you type, nor on a card that has just opened. Press ${element.dataset.key} again` : "";
 }
 
 function press(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || typing(event.target)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const early = performance.now() - pressedAt < QUIET;
+  // "a" and a space, in one go, are a word.
+  if (early && (event.key === " " || event.key === "Enter") && event.target.matches?.("[data-key-twice]")) event.preventDefault();
+  if (event.key.length !== 1) return;
+  pressedAt = performance.now();
+  if (typing(event.target) || document.querySelector("dialog[open], [data-sending]")) return;
+  const sheet = openSheet();
+  if (sheet) return event.key !== " " && on() && hint("Keys do nothing while this is open. Esc closes it", sheet);
   if (event.key === "?") return list();
   if (!on()) return;
-  if (event.key.length !== 1 || document.querySelector("dialog[open]")) return;
   const keys = pending ? `${pending} ${event.key}` : event.key;
   clearTimeout(timer);
   const starts = [...document.querySelectorAll("[data-key]")].some((e) => e.dataset.key.startsWith(`${keys} `));
@@ -53,7 +64,10 @@ function press(event) {
   if (!element) return;
   event.preventDefault();
   // A key that is held down decides once.
-  if (!event.repeat) act(element);
+  if (event.repeat) return;
+  const why = reason(element, early);
+  if (why) hint(why, element);
+  else act(element);
 }
 
 function line([keys, words]) {
@@ -90,6 +104,7 @@ function list() {
 }
 
 document.addEventListener("keydown", press);
+document.addEventListener("card:shown", () => { pressedAt = performance.now(); });
 function reveal() {
   for (const button of document.querySelectorAll("[data-shortcuts-open]")) button.hidden = false;
 }

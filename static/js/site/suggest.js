@@ -71,6 +71,7 @@ function point(step) {
 }
 
 function press(event) {
+  if (event.isComposing) return;
   if (event.key === "Escape" && box) { event.preventDefault(); event.stopPropagation(); return close(); }
   if (event.key === "ArrowDown" && !box) return open();
   if (!box) return;

@@ -20,3 +20,30 @@ export function toast(text, tone = "info") {
   [...(pile?.querySelectorAll(".toast:not(.bad)") ?? [])].slice(0, -MOST).forEach((old) => old.remove());
   if (tone !== "bad") setTimeout(() => box.remove(), SHOWN);
 }
+
+// A few words beside an element, for as long as it has the focus, or else a few seconds. Said once, however often asked.
+const HINTED = 4000;
+let hinted = null;
+let leaves = 0;
+
+export function hint(text, element) {
+  const again = hinted?.isConnected && hinted.textContent === text;
+  if (!again) {
+    hinted?.remove();
+    hinted = document.createElement("div");
+    hinted.className = "key-hint";
+    hinted.setAttribute("role", "status");
+    document.body.append(hinted);
+    hinted.textContent = text;
+  }
+  const box = hinted;
+  const { left, top, bottom } = element.getBoundingClientRect();
+  const shown = bottom > 0 && top < innerHeight;
+  box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
+  box.style.top = `${shown ? Math.max(8, top - box.offsetHeight - 8) : innerHeight - box.offsetHeight - 16}px`;
+  clearTimeout(leaves);
+  if (document.activeElement === element) element.addEventListener("blur", () => box.remove(), { once: true });
+  else leaves = setTimeout(() => box.remove(), HINTED);
+}
+
+for (const moved of ["toggle", "card:shown"]) document.addEventListener(moved, () => hinted?.remove(), true);

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.desk import add_people, look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_nothing_moved, watch_shifts
-from tests.e2e.moves import LATER, act, card, expect_status
+from tests.e2e.moves import LATER, act, card, expect_status, read
 from tests.e2e.server import Server, serving, shell, wait_until
 
 ALIKE, BY_HAND = 30, 12
@@ -82,6 +82,7 @@ def test_thirty_alike_are_one_decision_and_thirty_records_and_high_risks_stay(pe
 def answer_by_keyboard(page: Page) -> None:
     """Approve what is shown, by its key alone, and wait for the next to open."""
     before = card(page).get_by_role("heading", level=1).inner_text()
+    read(page)
     page.keyboard.press("a")
     expect(page.locator("article.card h1").filter(has_text=re.compile(f"^{re.escape(before)}$"))).to_have_count(0)
 

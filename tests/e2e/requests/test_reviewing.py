@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
-from tests.e2e.desk import add_people, look, start
+from tests.e2e.desk import START, add_people, look, start
 from tests.e2e.looks import (
     COLOURS,
     check_accessibility,
@@ -16,12 +16,15 @@ from tests.e2e.looks import (
     check_nothing_moved,
     watch_shifts,
 )
-from tests.e2e.moves import card, expect_live
-from tests.e2e.server import Server, serving
+from tests.e2e.moves import card, expect_live, read
+from tests.e2e.server import Server, serving, shell, wait_until
 
 LEAST_WIDTH = 480
 FIELDS = "input:not([type=hidden]), textarea"
 HEADLINE = "#card-subject"
+PRESS_WHEN_SHOWN = """key => document.addEventListener("card:shown", () => {
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}, { once: true })"""
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +73,17 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
 
     watch_shifts(ana)
 
-    # The first press asks, the second decides; nothing moves, and the next headline has the focus.
+    # The first press asks, the second decides; nothing moves, and the next headline has the focus. What is pressed as
+    # soon as that card comes was meant for the one before.
     before = top_of(ana)
+    read(ana)
     ana.keyboard.press("a")
-    expect(ana.get_by_text("Press a again")).to_be_visible()
+    expect(ana.get_by_text("Press a again: Approve")).to_be_visible()
     assert ana.evaluate("scrollY") == 0
+    ana.evaluate(PRESS_WHEN_SHOWN, "a")
     ana.keyboard.press("a")
     expect(ana.locator(HEADLINE)).not_to_have_text(first)
+    expect(ana.get_by_text("nor on a card that has just opened")).to_be_visible()
     expect(ana.locator(HEADLINE)).to_be_focused()
     toast = ana.get_by_role("region", name="Undo")
     expect(toast).to_contain_text(first)
@@ -108,10 +115,11 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     # An answer with an error keeps the list; Ctrl+Enter sends.
     ana.keyboard.press("r")
     ana.locator("details.action[open] textarea").last.press("Control+Enter")
-    expect(ana.locator("[data-error-summary]")).to_be_focused()
+    expect(ana.locator("[data-error-summary]")).to_be_visible()
     expect(ana.locator("#inbox-list [data-row]").first).to_be_visible()
     reason = ana.locator("details.action[open] textarea").last
-    reason.fill("Not with this receipt")
+    expect(reason).to_be_focused()
+    ana.keyboard.type("Not with this receipt")
     reason.press("Control+Enter")
     expect(toast).to_contain_text(second)
     expect(ana.locator(HEADLINE)).to_be_focused()
@@ -154,3 +162,55 @@ def test_an_answer_given_while_the_server_is_away_is_sent_when_it_is_back(
     server.start()
     expect(ben.get_by_role("region", name="Undo")).to_be_visible(timeout=20_000)
     assert [reply[:2] for reply in look(server, run)["replies"]] == [["ben", "reject"]]
+
+
+PANGRAM = "The quick brown fox jumps over the lazy dog"
+KINDS = 6
+PLACES = ("/?q=workflow:kinds&focus=1&request={}", "/?q=workflow:kinds&request={}", "/requests/{}/")
+
+
+def test_what_is_typed_beside_a_field_decides_nothing(person: OpenPage, server: Server, troubles: Troubles) -> None:
+    troubles.expect("422")
+    (run,) = shell(server, START.format(by="olga", workflow="kinds", messages=[None])).split()
+    wait_until(lambda: len(look(server, run)["open"]) == KINDS, what="a request of every kind", pause=0.1)
+    cem = person("cem")
+    for address in [place.format(request) for request in look(server, run)["open"] for place in PLACES]:
+        cem.goto(address)
+        title = cem.locator(HEADLINE).inner_text()
+        folds = cem.locator(".dock .action:not(.dock-lines *)")
+        for box in folds.all() or cem.locator(".card-form").all():
+            fail(box)
+            cem.keyboard.type(PANGRAM)
+            cem.locator(HEADLINE).click()
+            cem.keyboard.type(PANGRAM)
+            expect(cem.locator(HEADLINE)).to_have_text(title)
+            if folds.count():
+                assert box.evaluate("fold => fold.open")
+                assert covered(cem) == []
+                cem.keyboard.press("Escape")
+                expect(cem.locator(".sheet:visible")).to_have_count(0)
+    assert look(server, run)["replies"] == []
+
+
+def fail(box: Locator) -> None:
+    """Open an action, empty its fields, and send it if it needs any: it is refused, and the next letter is written."""
+    page = box.page
+    if box.locator("summary").count():
+        box.locator("summary").first.click()
+    fields = box.locator(FIELDS)
+    for field in fields.all():
+        if field.get_attribute("type") == "checkbox":
+            continue
+        field.fill("")
+    if not box.locator("[aria-required=true]").count():
+        return
+    fields.last.press("Control+Enter")
+    expect(page.locator("[data-error-summary]:visible")).to_be_visible()
+
+
+def covered(page: Page) -> list[str]:
+    """Return the actions that lie under an open sheet and can be reached all the same."""
+    found: list[str] = page.locator(".decision > .button, .action > summary").evaluate_all(
+        "found => found.filter((one) => !one.closest('[inert]')).map((one) => one.textContent.trim())"
+    )
+    return found
