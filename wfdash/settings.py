@@ -40,7 +40,8 @@ from wfdash.installation.workflow_sources import use_folder
 
 KEY_REPLACED = (
     "{path} was missing beside a database, so a new secret key was made. Put the former one back if it is not lost:"
-    " without it everyone has to sign in again, links in mails end, and unless WFDASH_AUDIT_KEY is set, nothing proves"
+    " without it everyone has to sign in again, links in mails end, runs of Agent Framework that wait are refused"
+    " (docs/agent-framework.md), and unless WFDASH_AUDIT_KEY is set, nothing proves"
     " earlier entries of the audit (docs/audit.md, The key)"
 )
 SQLITE_FILES = ("wfdash.sqlite3", "wfdash.sqlite3-wal", "wfdash.sqlite3-shm")
@@ -121,6 +122,7 @@ WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
 WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
 WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
 WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
+WFDASH_UNSIGNED_PICKLES = env_flag("WFDASH_UNSIGNED_PICKLES", False)
 WFDASH_HOLD = env_flag("WFDASH_HOLD", False)
 WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
 WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None

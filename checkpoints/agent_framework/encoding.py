@@ -1,6 +1,7 @@
 """A checkpoint of Agent Framework as the body of one of ours and back, in the framework's own encoding.
 
 What is JSON stays JSON, the rest is a pickle: it is decoded only where the framework would, and only what it allows.
+The framework's own reader is not used: what it allows makes classes and imports modules as a pickle says.
 """
 
 from __future__ import annotations
@@ -8,22 +9,30 @@ from __future__ import annotations
 import base64
 import math
 import pickle
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
-# Not public, and the one thing that the framework has for it: its own file storage uses the same two.
-from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
+# Not public, and the one thing that the framework has for it: its own file storage uses the same.
+from agent_framework._workflows import _checkpoint_encoding as theirs
 
+from checkpoints.content import pickles
 from checkpoints.limits import is_holdable
 from checkpoints.records import Json
+
+PICKLED, TYPE = "__pickled__", "__type__"
+"""The framework's keys of what is pickled."""
+OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
+"""Packages whose classes the framework allows."""
 
 
 def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str, Json]:
     """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
     try:
-        fields = encode_checkpoint_value(checkpoint.to_dict())
-        decode_checkpoint_value(fields, allowed_types=allowed)
+        fields = theirs.encode_checkpoint_value(checkpoint.to_dict())
+        _decoded(fields, lambda written: pickles.verify(written, _finder(allowed)))
         state = as_json(fields.pop("state"))
         # Two levels: a value that has not changed is not stored again.
         return {"state": state, "position": as_json(fields)}
@@ -40,7 +49,39 @@ def decode(body: dict[str, Json], allowed: frozenset[str]) -> WorkflowCheckpoint
         fields = {**body["position"], "state": body["state"]}
     except (KeyError, TypeError) as error:
         raise WorkflowCheckpointException("This is no checkpoint of Agent Framework") from error
-    return WorkflowCheckpoint.from_dict(decode_checkpoint_value(fields, allowed_types=allowed))
+    try:
+        found = _decoded(fields, lambda written: pickles.read(written, _finder(allowed), trusted=False))
+    except Exception as error:
+        raise WorkflowCheckpointException(f"Failed to decode pickled checkpoint data: {error}") from error
+    return WorkflowCheckpoint.from_dict(found)
+
+
+def _decoded(value: Json, read: Callable[[bytes], Any]) -> Any:
+    if isinstance(value, dict) and PICKLED in value and TYPE in value:
+        return read(base64.b64decode(value[PICKLED], validate=True))
+    if isinstance(value, dict):
+        return {name: _decoded(one, read) for name, one in value.items()}
+    return [_decoded(one, read) for one in value] if isinstance(value, list) else value
+
+
+def _finder(allowed: frozenset[str]) -> pickles.Find:
+    """Return what finds the classes that the framework allows: its own, those of OpenAI's library, registered ones."""
+    known = allowed | getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", frozenset())
+
+    def find(module: str, name: str) -> type:
+        if f"{module}:{name}" in allowed:
+            # The application has named it: that may import it.
+            import_module(module)
+        found = pickles.loaded_class(module, name)
+        inside = [one.startswith(OURS) for one in (f"{module}.", f"{getattr(found, '__module__', '')}.")]
+        if found and (f"{module}:{name}" in known or all(inside)):
+            return found
+        raise pickle.UnpicklingError(
+            f"{module}:{name} is no class that may be decoded: name it in allowed_checkpoint_types, or decorate it "
+            "with agent_framework.register_checkpoint_type; a class of the framework must be imported before"
+        )
+
+    return find
 
 
 def as_json(value: Json) -> Json:
@@ -58,4 +99,4 @@ def as_json(value: Json) -> Json:
 
 def _pickled(value: Any) -> dict[str, str]:
     data = base64.b64encode(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)).decode("ascii")
-    return {"__pickled__": data, "__type__": f"builtins:{type(value).__qualname__}"}
+    return {PICKLED: data, TYPE: f"builtins:{type(value).__qualname__}"}

@@ -14,14 +14,13 @@ PARTS = "\x1f"
 class Keyring:
     """Signing keys: the first one signs, all verify."""
 
-    def __init__(self, secrets: Sequence[str]) -> None:
-        self._keys = {self.id_of(secret): hmac.digest(secret.encode(), b"wfdash audit", "sha256") for secret in secrets}
-        self._first = next(iter(self._keys))
-
-    @staticmethod
-    def id_of(secret: str) -> str:
-        """Return a key's id in signatures."""
-        return hmac.digest(secret.encode(), b"wfdash audit id", "sha256").hex()[:KEY_ID]
+    def __init__(self, secrets: Sequence[str], purpose: str = "audit") -> None:
+        """``purpose``: what is signed. Its keys are derived from the secrets, and sign nothing of another purpose."""
+        kind = f"wfdash {purpose}".encode()
+        made = [hmac.digest(secret.encode(), kind, "sha256") for secret in secrets]
+        ids = [hmac.digest(secret.encode(), kind + b" id", "sha256").hex()[:KEY_ID] for secret in secrets]
+        self._keys = dict(zip(ids, made, strict=True))
+        self._first = ids[0]
 
     def sign(self, *parts: str) -> str:
         """Return ``<key>:<hmac>`` over the parts, 73 characters."""

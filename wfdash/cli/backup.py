@@ -20,7 +20,8 @@ WITH_POSTGRES = (
     "Keep the secret key, the audit's key and keys of encrypted content with them"
 )
 ELSEWHERE = {
-    "WFDASH_SECRET_KEY": "without it everyone signs in again and links in mails end",
+    "WFDASH_SECRET_KEY": "without it everyone signs in again, links in mails end and waiting runs of Agent Framework "
+    "are refused",
     "WFDASH_AUDIT_KEY": "without it nothing proves the audit",
     "WFDASH_ENCRYPTION_KEYS": "without them no content can be read",
     "WFDASH_PUSH_KEY": "without it browsers must turn push notifications on again",

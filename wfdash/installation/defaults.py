@@ -63,6 +63,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_SIGNALS": "",
     "WFDASH_SIGN_IN": False,
     "WFDASH_UNDO": 10.0,
+    "WFDASH_UNSIGNED_PICKLES": False,
     "WFDASH_URL": "http://localhost:8000",
     "WFDASH_WORKFLOWS": [],
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
+import pickle
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -21,6 +23,7 @@ from agent_framework import CheckpointStorage as TheirProtocol
 from agent_framework import InMemoryCheckpointStorage, WorkflowCheckpoint, WorkflowCheckpointException
 
 from checkpoints.agent_framework import CheckpointStorage
+from checkpoints.agent_framework.encoding import decode, encode
 from checkpoints.file import FileStorage
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
@@ -150,11 +153,32 @@ async def test_a_type_is_decoded_only_where_it_is_allowed(memory: MemoryStorage)
     given = made(state={"value": Claim(1, [])})
     await CheckpointStorage(memory, allowed_checkpoint_types=[CLAIM]).save(given)
     careful = CheckpointStorage(memory)
-    with pytest.raises(WorkflowCheckpointException, match="blocked for type"):
+    with pytest.raises(WorkflowCheckpointException, match="Claim is no class that may be decoded"):
         await careful.load(given.checkpoint_id)
-    with pytest.raises(WorkflowCheckpointException, match="blocked for type"):
+    with pytest.raises(WorkflowCheckpointException, match="Claim is no class that may be decoded"):
         await careful.get_latest(workflow_name="claims")
     assert await careful.list_checkpoints(workflow_name="claims") == []
+
+
+class MakesAModel:
+    """Pickled as the making of a class, whose annotation pydantic evaluates."""
+
+    def __init__(self, ran: Path) -> None:
+        self.program = f"__import__('pathlib').Path({str(ran)!r}).touch()"
+
+    def __reduce__(self) -> Any:
+        from agent_framework._harness._file_access import _DeleteFileInput
+
+        return type, ("X", (_DeleteFileInput,), {"__module__": __name__, "__annotations__": {"x": self.program}})
+
+
+async def test_a_checkpoint_that_someone_else_wrote_makes_no_class_and_runs_no_program(tmp_path: Path) -> None:
+    body = encode(made(state={"value": 1}), frozenset())
+    pickled = base64.b64encode(pickle.dumps(MakesAModel(tmp_path / "ran"))).decode()
+    body["state"]["value"] = {"__pickled__": pickled, "__type__": "builtins:type"}
+    with pytest.raises(WorkflowCheckpointException, match=r"_type.. takes 1 positional argument"):
+        decode(body, frozenset())
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_no_scope_sees_the_checkpoints_of_another(memory: MemoryStorage) -> None:

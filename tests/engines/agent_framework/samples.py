@@ -5,7 +5,7 @@ import fractions
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
@@ -51,6 +51,14 @@ class Verdict(BaseModel):
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Box(Generic[T]):
+    held: T
 
 
 @dataclass

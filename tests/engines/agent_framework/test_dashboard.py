@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("agent_framework")
 
+from checkpoints.content.canonical_json import dumps
+from checkpoints.content.chunks import with_digest
+from checkpoints.database.rows import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
 from wfdash import actions, catalog
+from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
 from wfdash.timemachine import versions
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,6 +115,35 @@ def test_a_fork_asks_the_question_again_and_takes_another_answer(serve: Serve):
     assert drive(fork) == "waiting"
     assert answered(fork, "black") == "completed"
     assert [Run.objects.get(pk=one.pk).output for one in (run, fork)] == ["WHITE", "BLACK"]
+
+
+class MakesAFolder:
+    """Pickled as a program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_who_writes_a_row_of_the_database_runs_no_code_in_a_worker(serve: Serve, tmp_path: Path, monkeypatch):
+    serve(ASKING.replace("MORE", ""))
+    run = actions.start_run(viewer("otto"), "asking", "paper")
+    assert drive(run) == "waiting"
+    paused = Checkpoint.objects.filter(run=run).latest("n")
+    kept = read_row(paused)
+    requests = [one.model_dump(mode="json") for one in kept.requests]
+    text = base64.b64encode(pickle.dumps(MakesAFolder(tmp_path / "made"))).decode()
+    body = {**kept.body, "framework": {**kept.body["framework"], "state:more": {PICKLED: text}}}
+    Checkpoint.objects.filter(pk=paused.pk).update(body=with_digest(dumps({"body": body, "requests": requests})))
+    assert answered(run, "white") == "failed"
+    assert "is not signed" in Run.objects.get(pk=run.pk).error["message"]
+    monkeypatch.setattr(signing, "unsigned", True)
+    actions.retry_run(viewer("otto"), run.pk)
+    assert drive(run) == "failed"
+    assert "mkdir is no class" in Run.objects.get(pk=run.pk).error["message"]
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_run_of_a_changed_graph_is_held_until_an_operator_continues_it(serve: Serve):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
+import operator
 import os
 import pickle
+import sys
+import types
+import typing
 import zoneinfo
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
@@ -19,13 +26,17 @@ pytest.importorskip("agent_framework")
 
 from agent_framework import Content, Message, WorkflowEvent
 
+from checkpoints.content.pickles import FORMS
 from checkpoints.errors import Damaged
+from checkpoints.records import Json
 from tests.engines.agent_framework import samples
 from tests.engines.agent_framework.desk import Desk
 from wfdash.engines.agent_framework.definition.allowed_types import codec_of
-from wfdash.engines.agent_framework.stored.encoding import PICKLED, PickleCodec
+from wfdash.engines.agent_framework.stored import encoding
+from wfdash.engines.agent_framework.stored.encoding import PICKLED, PickleCodec, Signing, Unsigned, signing
 from wfdash.values.errors import NotStorable
 
+EITHER = FORMS["Union"][samples.Draft, int]
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
 KEPT: list[Any] = [
     *(None, True, 1, 1.5, "text", [], {}, [1, {"a": None}]),
@@ -33,12 +44,19 @@ KEPT: list[Any] = [
     *(Decimal("1.10"), UUID(int=1), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=ZURICH)),
     *(timedelta(days=1), OrderedDict(a=1), defaultdict(list, a=[1]), float("inf")),
     *(samples.Draft(title="x", amount=1), samples.Colour.RED, samples.Route(city="Ulm", stops=[1])),
-    *(samples.Verdict, int | None, list[int], dict[str, list[int]], Literal["a", "b"]),
+    *(samples.Verdict, int | None, list[int], dict[str, list[int]], Literal["a", "b"], type(None)),
+    *(EITHER, typing.Annotated[int, "words"], samples.Box[int]),
 ]
 
 
 def codec() -> PickleCodec:
     return codec_of(samples.questionnaire())
+
+
+def signed(written: bytes) -> Json:
+    """Return a pickle as if this installation had written it."""
+    text = base64.b64encode(written).decode()
+    return {PICKLED: f"{signing.keys.sign(text)}:{text}"}
 
 
 @pytest.mark.parametrize("value", KEPT, ids=repr)
@@ -59,12 +77,11 @@ class NamedAsOldPythonsDo:
 
 
 def test_a_member_of_an_enumeration_comes_back_by_its_name_and_no_other_attribute_does():
-    written = {PICKLED: base64.b64encode(pickle.dumps(NamedAsOldPythonsDo(samples.Colour, "RED"))).decode()}
+    written = signed(pickle.dumps(NamedAsOldPythonsDo(samples.Colour, "RED")))
     assert codec().decode(written) is samples.Colour.RED
     for kind, name in ((samples.Colour, "__class__"), (samples.Draft, "__init__")):
-        refused = {PICKLED: base64.b64encode(pickle.dumps(NamedAsOldPythonsDo(kind, name))).decode()}
         with pytest.raises(Damaged, match="is no class"):
-            codec().decode(refused)
+            codec().decode(signed(pickle.dumps(NamedAsOldPythonsDo(kind, name))))
 
 
 def test_what_is_no_number_comes_back():
@@ -110,16 +127,125 @@ class OfAModule:
 def test_a_pickle_does_not_reach_what_a_module_of_the_framework_has_imported(name: str):
     module = b"agent_framework._tools"
     word = b"".join(b"\x8c" + bytes([len(one)]) + one for one in (module, name.encode()))
-    written = base64.b64encode(b"\x80\x04" + word + b"\x93.").decode()
-    with pytest.raises(Damaged, match=f"agent_framework._tools.{name} is no class that the workflow"):
-        codec().decode({PICKLED: written})
+    with pytest.raises(Damaged, match=f"agent_framework._tools.{name} is no class of a module that is loaded"):
+        codec().decode(signed(b"\x80\x04" + word + b"\x93."))
 
 
 @pytest.mark.parametrize("kind", [Exploit, Evaluated, OfTheFramework, OfAModule], ids=lambda kind: kind.__name__)
 def test_a_pickle_that_calls_anything_is_not_read(kind: type):
-    written = base64.b64encode(pickle.dumps(kind())).decode()
     with pytest.raises(Damaged, match="is no class"):
-        codec().decode({"state": [{PICKLED: written}]})
+        codec().decode({"state": [signed(pickle.dumps(kind()))]})
+
+
+@pytest.fixture(params=["signed", "unsigned ones are read"])
+def hostile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], Any]:
+    """Return what reads a pickle that someone else wrote, by the reader of signed ones or by that of others."""
+    if request.param == "signed":
+        return lambda written: codec().decode(signed(written))
+    monkeypatch.setattr(signing, "unsigned", True)
+    return lambda written: codec().decode({PICKLED: base64.b64encode(written).decode()})
+
+
+class Calls:
+    """Pickled as a call of anything with anything, with arguments."""
+
+    def __init__(self, *call: Any) -> None:
+        self.call = call
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def makes_a_model(kind: type, ran: Path) -> Calls:
+    """Return the class of a model whose annotation is a program: pydantic evaluates it to make the class."""
+    program = f"__import__('pathlib').Path({str(ran)!r}).touch()"
+    return Calls(type, ("X", (kind,), {"__module__": kind.__module__, "__annotations__": {"x": program}}))
+
+
+def test_a_pickle_makes_no_class_of_which_an_annotation_is_evaluated(hostile: Any, tmp_path: Path):
+    from agent_framework._harness._file_access import _DeleteFileInput
+
+    for base in (_DeleteFileInput, samples.Draft):
+        written = pickle.dumps(makes_a_model(base, tmp_path / "ran"))
+        with pytest.raises(Damaged):
+            hostile(written)
+        assert not (tmp_path / "ran").exists()
+        with pytest.raises(NotStorable):
+            codec().encode(makes_a_model(base, tmp_path / "ran"))
+        assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        (operator.getitem, (FORMS["List"], "__import__('os')")),
+        (operator.getitem, (typing.Annotated, ("__import__('os')", 1))),
+        (operator.getitem, (samples.Verdict, int)),
+        (operator.getitem, ([1], 0)),
+        (operator.or_, (EITHER, "__import__('os')")),
+        (functools.reduce, (samples.Verdict, (1, 2))),
+        (types.GenericAlias, (list, ("__import__('os')",))),
+        (type, ("text",)),
+    ],
+    ids=repr,
+)
+def test_a_pickle_calls_nothing_by_what_makes_types(call: Any, hostile: Any):
+    with pytest.raises(Damaged, match=r"is no (type|class)"):
+        hostile(pickle.dumps(Calls(*call)))
+
+
+def test_a_pickle_imports_no_module(hostile: Any, monkeypatch: pytest.MonkeyPatch):
+    name = "agent_framework._harness._file_access"
+    __import__(name)
+    monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(Damaged, match="is no class of a module that is loaded"):
+        hostile(b"\x80\x04c" + f"{name}\n_DeleteFileInput\n.".encode())
+    assert name not in sys.modules
+
+
+def test_what_is_not_signed_sets_nothing_on_a_class(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(signing, "unsigned", True)
+    for shared in (samples.Draft, samples.Colour.RED, typing.Optional):
+        named = pickle.dumps(shared, protocol=2)[:-1]
+        written = named + b"N}X\x05\x00\x00\x00titleX\x01\x00\x00\x00xs\x86b."
+        with pytest.raises(Damaged, match="keeps its state"):
+            codec().decode({PICKLED: base64.b64encode(written).decode()})
+    assert "title" not in vars(samples.Draft)
+
+
+@pytest.mark.parametrize("kind", [type, functools.reduce, operator.or_])
+def test_what_pickles_call_is_no_value(kind: Any):
+    with pytest.raises(NotStorable, match=r"state.kind: .* is no value"):
+        codec().encode({"kind": (kind,)}, "state")
+
+
+def test_a_value_that_no_key_of_the_installation_signed_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    draft = samples.Draft(title="x", amount=1)
+    written = codec().encode(draft)
+    text = written[PICKLED].rpartition(":")[2]
+    other = {PICKLED: f"{signing.keys.sign('')}:{text}"}
+    ours, rotated, theirs = Signing(), Signing(), Signing()
+    theirs.use(["b" * 32])
+    rotated.use(["b" * 32, "a" * 32])
+    ours.use(["a" * 32])
+    monkeypatch.setattr(encoding, "signing", ours)
+    by_ours = codec().encode(draft)
+    for refused, words in (
+        ({PICKLED: text}, "is not signed"),
+        (written, "is signed with key .*, which is not set"),
+        ({PICKLED: f"{ours.keys.sign('')}:{text}"}, "has a signature that does not hold"),
+        ({PICKLED: None}, "is not signed"),
+    ):
+        with pytest.raises(Unsigned, match=f"{words}.*WFDASH_UNSIGNED_PICKLES=1"):
+            codec().decode(refused)
+    monkeypatch.setattr(encoding, "signing", rotated)
+    assert codec().decode(by_ours) == draft
+    assert codec().encode(draft) != by_ours
+    monkeypatch.setattr(encoding, "signing", theirs)
+    with pytest.raises(Unsigned):
+        codec().decode(by_ours)
+    theirs.use(["b" * 32], unsigned=True)
+    assert [codec().decode(one) for one in (by_ours, {PICKLED: text}, other)] == [draft] * 3
 
 
 def test_a_class_that_no_one_named_is_refused_when_it_is_written():
@@ -147,7 +273,7 @@ def test_a_value_that_cannot_be_pickled_is_named():
 
 def test_a_damaged_pickle_is_damaged():
     with pytest.raises(Damaged):
-        codec().decode({PICKLED: base64.b64encode(b"no pickle").decode()})
+        codec().decode(signed(b"no pickle"))
 
 
 async def test_pages_decode_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -1,42 +1,57 @@
 """The framework's objects as JSON and back: plain data as it is, everything else pickled, as its own storages do.
 
-Only workers decode, and only classes that the workflow names or that its modules define. What could not be
-read again is refused when it is written, before a person has answered anything.
+Only workers decode, only what a worker of this installation has signed, and only classes that the workflow names or
+that its modules define. What could not be read again is refused when it is written, before a person has answered.
+
+What is not signed is refused, however it came there: who may write a row of the database would only have to leave the
+signature out. So whether it is read is no matter of the row, its age or its content, but of a setting.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import pickle
-from collections.abc import Mapping
-from enum import EnumType
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
+from checkpoints.content import pickles
+from checkpoints.content.encryption import Locked
+from checkpoints.content.signing import Keyring
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
 from wfdash.values.errors import NotStorable
 
 PICKLED = "$pickled"
-"""The key of an object that holds a pickle, as base64 text."""
+"""The key of an object that holds a pickle: ``<key>:<signature>:<base64>``."""
 OURS = ("agent_framework", "agent_framework_orchestrations")
 """The framework's own packages: their classes are allowed."""
-SAFE = frozenset(
-    {
-        *(f"builtins:{name}" for name in ("set", "frozenset", "bytearray", "complex", "range", "slice", "object")),
-        *(f"builtins:{name}" for name in ("bool", "bytes", "dict", "float", "int", "list", "str", "tuple", "type")),
-        *(f"datetime:{name}" for name in ("date", "datetime", "time", "timedelta", "timezone")),
-        *(f"collections:{name}" for name in ("Counter", "OrderedDict", "defaultdict", "deque")),
-        *("decimal:Decimal", "uuid:UUID", "copyreg:_reconstructor", "pathlib:PurePosixPath", "pathlib:PosixPath"),
-        *("types:GenericAlias", "types:UnionType", "functools:reduce", "_functools:reduce"),
-        *(f"{module}:{name}" for module in ("operator", "_operator") for name in ("or_", "getitem")),
-        *(f"typing:{name}" for name in ("Annotated", "Any", "Dict", "List", "Literal", "Optional", "Tuple", "Union")),
-        *("pydantic_core._pydantic_core:TzInfo", "zoneinfo:ZoneInfo"),
-    }
+REFUSED = (
+    "a pickled value of this checkpoint {flaw}: no worker with the secret key of this installation wrote it. If that "
+    "key was lost, or this is a copy under another one, set WFDASH_SECRET_KEY_FALLBACKS to the former key, or "
+    "WFDASH_UNSIGNED_PICKLES=1 if no one else can write to the database; then retry the run. Otherwise restore the "
+    "row from a backup"
 )
-"""What can be rebuilt without any code of an author."""
+
+
+class Unsigned(Locked):
+    """A pickled value was not written by this installation, as far as its keys can tell: the message has the remedy."""
+
+
+class Signing:
+    """What signs pickles in this process, and whether others are read."""
+
+    def __init__(self) -> None:
+        self.use([secrets.token_urlsafe(50)])
+
+    def use(self, keys: Sequence[str], *, unsigned: bool = False) -> None:
+        """Sign with the first of these secrets, read what any has signed; what none has only if ``unsigned``."""
+        self.keys, self.unsigned = Keyring(keys, "pickle"), unsigned
+
+
+signing = Signing()
+"""This process's. Until it has the secret key of an installation, it reads its own pickles alone."""
 
 
 class NotReadable(NotStorable):
@@ -47,7 +62,7 @@ class PickleCodec:
     """Encodes and decodes the values of one workflow. ``allowed``: its classes as ``module:qualified name``."""
 
     def __init__(self, allowed: frozenset[str] = frozenset()) -> None:
-        self._allowed = SAFE | allowed
+        self._allowed = allowed
         self._written: dict[bytes, Json] = {}
 
     def encode(self, value: Any, path: str = "value") -> Json:
@@ -65,10 +80,12 @@ class PickleCodec:
         return self._pickled(value, path)
 
     def decode(self, data: Json) -> Any:
-        """Return a value that was encoded. ``Damaged`` if it cannot be read, or names a class that is not allowed."""
+        """Return a value that was encoded. ``Damaged`` if it cannot be read, or names a class that is not allowed;
+        ``Unsigned``.
+        """
         if isinstance(data, dict):
             if data.keys() == {PICKLED}:
-                return self._unpickled(base64.b64decode(data[PICKLED]))
+                return self._opened(data[PICKLED])
             return {key: self.decode(item) for key, item in data.items()}
         return [self.decode(item) for item in data] if isinstance(data, list) else data
 
@@ -81,56 +98,36 @@ class PickleCodec:
         digest = hashlib.sha256(written).digest()
         if digest not in self._written:
             try:
-                self._unpickled(written)
-            except Damaged as error:
-                raise NotReadable(f"{path}: {error}", path=path) from error
-            self._written[digest] = {PICKLED: base64.b64encode(written).decode()}
+                pickles.verify(written, self._find)
+            except Exception as error:
+                raise NotReadable(f"{path}: a value cannot be read: {error}", path=path) from error
+            text = base64.b64encode(written).decode()
+            self._written[digest] = {PICKLED: f"{signing.keys.sign(text)}:{text}"}
         return self._written[digest]
 
-    def _unpickled(self, written: bytes) -> Any:
+    def _opened(self, held: Json) -> Any:
+        signature, _, text = str(held).rpartition(":")
+        flaw = signing.keys.flaw(signature, text)
+        if flaw and not signing.unsigned:
+            raise Unsigned(REFUSED.format(flaw=flaw))
         try:
-            return _Reader(written, self._allowed).load()
+            return pickles.read(base64.b64decode(text, validate=True), self._find, trusted=not flaw)
         except Exception as error:
             raise Damaged(f"a value cannot be read: {error}") from error
 
-
-class _Reader(pickle.Unpickler):
-    """Reads pickles that name allowed classes alone."""
-
-    def __init__(self, written: bytes, allowed: frozenset[str]) -> None:
-        super().__init__(io.BytesIO(written))
-        self._known = allowed
-
-    def find_class(self, module: str, name: str) -> Any:
+    def _find(self, module: str, name: str) -> type:
         """Return a class that a pickle names. ``UnpicklingError`` for any other, and for what is no class."""
-        key = f"{module}:{name}"
-        if key == "builtins:getattr":
-            return _getattr
-        if key in SAFE:
-            return super().find_class(module, name)
+        found = pickles.loaded_class(module, name)
         ours = module.partition(".")[0] in OURS
-        if ours or key in self._known:
-            found = super().find_class(module, name)
-            if not isinstance(found, type):
-                raise pickle.UnpicklingError(f"{module}.{name} is no class")
-            # A name leads through what a module has imported, to classes that start programs.
-            if key in self._known or found.__module__.partition(".")[0] in OURS:
-                return found
+        if found is None and (ours or f"{module}:{name}" in self._allowed):
+            raise pickle.UnpicklingError(f"{module}.{name} is no class of a module that is loaded")
+        # A name of the framework leads to what its modules have imported: classes that start programs.
+        if found and (f"{module}:{name}" in self._allowed or (ours and found.__module__.partition(".")[0] in OURS)):
+            return found
         raise pickle.UnpicklingError(
             f"{module}.{name} is no class that the workflow is known to use: define it in the module of the workflow, "
             "annotate a handler with it, or decorate it with agent_framework.register_checkpoint_type"
         )
-
-
-def _getattr(kind: Any, name: str) -> Any:
-    """Return what pickles reach by ``getattr``: a member of an enumeration (Python 3.11.0 to 3.11.3 name it so), or
-    how a time zone is read. ``UnpicklingError`` for anything else.
-    """
-    if isinstance(kind, EnumType) and name in kind.__members__:
-        return kind[name]
-    if kind is ZoneInfo and name == "_unpickle":
-        return getattr(kind, name)
-    raise pickle.UnpicklingError(f"{name} of {kind!r} is no class")
 
 
 def registered_types() -> frozenset[str]:
