@@ -27,7 +27,7 @@ QUERIED = frozenset({"names", "ended", "skipped"})
 SHOWN = frozenset(
     {
         *("subject", "how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure", "after"),
-        *("function", "where", "seconds", "title"),
+        *("function", "where", "seconds", "title", "cut"),
     }
 )
 """Visible to everyone who sees the run; encrypted at rest."""
@@ -236,7 +236,7 @@ class EventKind(StrEnum):
     CUSTOM = Row("custom", "{step}: {name}",
         "tag", "queued", ACT + "name data", REMARK)
     STREAM = Row("stream", "{text}",
-        "bars-3-bottom-left", "running", "text", REMARK | UNSTORED)
+        "bars-3-bottom-left", "running", "text cut", REMARK | UNSTORED)
     # fmt: on
 
     @property

@@ -295,10 +295,10 @@ class Workflow:
         run_id: RunId | str | None = None,
         park_after: Duration = 1.0,
     ) -> RunStream:
-        """Make the same call, yielding each event once it is committed; then ``.outcome``."""
+        """Make the same call, yielding each event once it is committed; then ``.outcome``. See ``RunStream``."""
         park = seconds(park_after)
         call = RunCall(message, answers, typed(checkpoint), follows, storage, as_run_id(run_id), park, self.run_title)
-        return RunStream(lambda show: call.prepare(self.name, self.graph, show, hooks=self.hooks))
+        return RunStream(lambda unread: call.prepare(self.name, self.graph, unread, hooks=self.hooks))
 
 
 class BoundWorkflow:

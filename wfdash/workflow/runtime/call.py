@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
-from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
+from checkpoints.records import Answer, Checkpoint, Commit
 from checkpoints.storage import Recorder
 from wfdash.contract import Outcome
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
@@ -25,7 +25,7 @@ from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, Ru
 from wfdash.workflow.runtime.checkpoint_writer import CheckpointWriter
 from wfdash.workflow.runtime.given_answers import past_answers, read_answers
 from wfdash.workflow.runtime.loop import Drive
-from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, recorder_for
+from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, UnreadEvents, recorder_for
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
 
@@ -35,8 +35,6 @@ class Unset:
 
 
 UNSET = Unset()
-
-Show = Callable[[EventDraft, Checkpoint | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +67,17 @@ class RunCall:
     run_title: str = ""
 
     async def prepare(
-        self, name: str, graph: Graph, show: Show | None = None, *, hooks: tuple[MigrationHook, ...] = ()
+        self, name: str, graph: Graph, unread: UnreadEvents | None = None, *, hooks: tuple[MigrationHook, ...] = ()
     ) -> PreparedRun:
         """Refuse what does not go together, then make the drive. Nothing has run yet."""
         starts = self.message is not UNSET
         check_arguments(starts, self.answers, self.checkpoint, self.follows, self.storage, self.run_id)
         if starts:
             run = self.run_id or new_run_id()
-            return self._prepare_start(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), show))
+            return self._prepare_start(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), unread))
         found, kept = await find_checkpoint(self.checkpoint, self.storage, self.run_id)
         refuse_foreign(name, found)
-        recorders = RunRecorders.of(recorder_for(self.storage, found.run), show)
+        recorders = RunRecorders.of(recorder_for(self.storage, found.run), unread)
         migrated = None if found.version == graph.version else migrate(graph, hooks, found, recorders.recorder.now())
         current = migrated.checkpoint if migrated is not None and migrated.checkpoint is not None else found
         given = await self._read_answers(graph, current)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +14,17 @@ from typing import Any, Protocol, TypeAlias
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.recorder import utc_now
-from checkpoints.records import Answer, Checkpoint, Commit, EventDraft
+from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json
 from checkpoints.storage import Confirming, Journal, Recorder, claims_of, missing_names
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 
 log = logging.getLogger(__name__)
+
+MOST_PIECES = 256
+"""Pieces of streamed text that may be unread before they are joined."""
+MOST_TEXT = 1_000_000
+"""Characters of streamed text that may be unread."""
 
 
 class SavesCheckpoints(Protocol):
@@ -61,13 +67,95 @@ class SavingRecorder(OwnRecorder):
             await self._storage.save(commit.checkpoint)
 
 
-class EventTap:
-    """A recorder that also shows every committed event, with the checkpoint that is current then."""
+class UnreadEvents:
+    """What a run has shown and its reader has not read yet. For one event loop, one writer and one reader.
 
-    def __init__(self, inner: Recorder, show: Callable[[EventDraft, Checkpoint | None], None]) -> None:
+    Committed events are all kept, because ``emptied`` holds the run back. Streamed text cannot be held back: pieces
+    behind ``MOST_PIECES`` are joined, what exceeds ``MOST_TEXT`` characters is left out, which ``cut`` of the next
+    piece says.
+    """
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[EventDraft | StreamedText, Checkpoint | None]] = deque()
+        self._pieces = self._characters = 0
+        self._cut = False
+        self._ended = False
+        self._some, self._none = asyncio.Event(), asyncio.Event()
+        self._none.set()
+
+    def put(self, event: EventDraft, checkpoint: Checkpoint | None) -> None:
+        """Add a committed event, and the checkpoint that is current then."""
+        self._add(event, checkpoint)
+
+    def put_text(self, step: str, text: str, checkpoint: Checkpoint | None) -> None:
+        """Add text that a step streams."""
+        if self._characters + len(text) > MOST_TEXT:
+            self._cut = True
+            return
+        self._characters += len(text)
+        last = self._events[-1][0] if self._events else None
+        if self._pieces >= MOST_PIECES and isinstance(last, StreamedText) and last.step == step and not self._cut:
+            last.texts.append(text)
+            return
+        self._pieces += 1
+        self._add(StreamedText(step, [text], self._cut), checkpoint)
+        self._cut = False
+
+    async def get(self) -> tuple[EventDraft, Checkpoint | None] | None:
+        """Return the oldest, waiting for one; None after the last, once the run is over."""
+        await self._some.wait()
+        if not self._events:
+            return None
+        found, checkpoint = self._events.popleft()
+        if not self._events:
+            self._none.set()
+            if not self._ended:
+                self._some.clear()
+        if isinstance(found, StreamedText):
+            found = self._whole(found)
+        return found, checkpoint
+
+    async def emptied(self) -> None:
+        """Return once all is read."""
+        await self._none.wait()
+
+    def end(self, _: object = None) -> None:
+        """Note that the run is over. A callback of its task."""
+        self._ended = True
+        self._some.set()
+
+    def _add(self, event: EventDraft | StreamedText, checkpoint: Checkpoint | None) -> None:
+        self._events.append((event, checkpoint))
+        self._some.set()
+        self._none.clear()
+
+    def _whole(self, found: StreamedText) -> EventDraft:
+        text = "".join(found.texts)
+        self._pieces -= 1
+        self._characters -= len(text)
+        more: dict[str, Json] = {"cut": True} if found.cut else {}
+        return EventKind.STREAM.draft(found.step, text=text, **more)
+
+
+@dataclass(slots=True)
+class StreamedText:
+    """Pieces of text of one step. ``cut``: some before them is missing."""
+
+    step: str
+    texts: list[str]
+    cut: bool
+
+
+class EventTap:
+    """A recorder that also shows every committed event, with the checkpoint that is current then.
+
+    No step and no call begins while something is unread; what runs already is recorded without waiting for a reader.
+    """
+
+    def __init__(self, inner: Recorder, unread: UnreadEvents) -> None:
         self._inner = inner
-        self.confirm = confirming(inner)
-        self._show = show
+        self._confirm = confirming(inner)
+        self._unread = unread
         self._checkpoint: Checkpoint | None = None
 
     async def commit(self, commit: Commit) -> None:
@@ -75,7 +163,12 @@ class EventTap:
         await self._inner.commit(commit)
         self._checkpoint = commit.checkpoint or self._checkpoint
         for event in commit.events:
-            self._show(event, self._checkpoint)
+            self._unread.put(event, self._checkpoint)
+
+    async def confirm(self) -> None:
+        """Return once all is read, and as the inner recorder does."""
+        await self._unread.emptied()
+        await self._confirm()
 
     async def answers(self) -> Mapping[RequestKey, Answer]:
         """Those of the inner recorder."""
@@ -84,7 +177,7 @@ class EventTap:
     def stream(self, step: str, text: str) -> None:
         """Show streamed text as an event that is not stored."""
         self._inner.stream(step, text)
-        self._show(EventKind.STREAM.draft(step, text=text), self._checkpoint)
+        self._unread.put_text(step, text, self._checkpoint)
 
     def now(self) -> datetime:
         """The inner recorder's clock."""
@@ -141,7 +234,7 @@ class RunRecorders:
     claiming: ClaimingRecorder | None
 
     @classmethod
-    def of(cls, recorder: Recorder, show: Callable[[EventDraft, Checkpoint | None], None] | None) -> RunRecorders:
-        """Return it, with everything shown that is committed."""
+    def of(cls, recorder: Recorder, unread: UnreadEvents | None) -> RunRecorders:
+        """Return it, with everything shown that is committed, where there is a reader."""
         claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
-        return cls(recorder if show is None else EventTap(recorder, show), claiming)
+        return cls(recorder if unread is None else EventTap(recorder, unread), claiming)

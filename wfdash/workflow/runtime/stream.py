@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
 from checkpoints.records import Checkpoint, EventDraft
 from wfdash.contract import Outcome
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.runtime.call import PreparedRun, Show
+from wfdash.workflow.runtime.call import PreparedRun
+from wfdash.workflow.runtime.recorders import UnreadEvents
 
 
-class RunStream(AsyncIterator[EventDraft]):
+class RunStream(AsyncIterable[EventDraft]):
     """Yields events in order, each only after it was committed. ``checkpoint`` is the one current at that event.
 
-    The run starts with the first ``async for`` and is stopped by ``aclose`` (or ``async with``): what was committed
-    stays and can be resumed. Streamed text comes as events of kind ``stream``, which are not stored.
+    The run starts with the first event that is asked for, and ends with the loop: however ``async for`` is left
+    (``break``, an exception, a timeout, a cancellation), the run is stopped. ``async with`` also waits until it has
+    stopped. What was committed stays and can be resumed. A reader that is slow holds the run back: no step and no call
+    begins while something is unread. Streamed text comes as events of kind ``stream``, which are not stored; so much of
+    it that a million characters are unread is ``cut``.
+
+    It is iterated once: ``InvalidCall`` for a second iterator, and after ``aclose``.
     """
 
-    def __init__(self, prepare: Callable[[Show], Awaitable[PreparedRun]]) -> None:
+    def __init__(self, prepare: Callable[[UnreadEvents], Awaitable[PreparedRun]]) -> None:
         self.checkpoint: Checkpoint | None = None
         self._prepare = prepare
-        self._queue: asyncio.Queue[tuple[EventDraft, Checkpoint | None] | None] = asyncio.Queue()
+        self._unread = UnreadEvents()
         self._task: asyncio.Task[Outcome] | None = None
         self._outcome: Outcome | None = None
+        self._iterated = self._closed = self._reading = False
 
     @property
     def outcome(self) -> Outcome:
@@ -33,37 +40,92 @@ class RunStream(AsyncIterator[EventDraft]):
             raise InvalidCall("the run is not over: iterate to the end before reading .outcome")
         return self._outcome
 
-    async def __anext__(self) -> EventDraft:
-        """Return the next event."""
+    def __aiter__(self) -> AsyncIterator[EventDraft]:
+        """Return its one iterator. The run is stopped when that is thrown away."""
+        if self._iterated:
+            raise InvalidCall("a stream has one iterator: call run_stream again, with the run's checkpoint or id")
+        if self._closed:
+            raise InvalidCall("the stream is closed: call run_stream again, with the run's checkpoint or id")
+        self._iterated = True
+        return StreamedEvents(self)
+
+    async def read(self) -> EventDraft | None:
+        """Return the next event; None at the end. A reader that is cancelled stops the run."""
+        if self._reading:
+            raise InvalidCall("another task is reading this stream")
         if self._task is None:
+            if self._closed:
+                return None
             self._task = asyncio.create_task(self._go())
-        item = await self._queue.get()
-        if item is None:
-            self._queue.put_nowait(None)
-            self._outcome = await self._task
-            self.checkpoint = self._outcome.checkpoint
-            raise StopAsyncIteration
-        event, self.checkpoint = item[0], item[1] or self.checkpoint
-        return event
+            self._task.add_done_callback(self._unread.end)
+        self._reading = True
+        try:
+            found = await self._unread.get()
+        except asyncio.CancelledError:
+            await self._stop(self._task)
+            raise
+        finally:
+            self._reading = False
+        if found is not None and not self._closed:
+            self.checkpoint = found[1] or self.checkpoint
+            return found[0]
+        if not self._closed:
+            self._take_outcome(await self._task)
+        return None
 
     async def _go(self) -> Outcome:
-        try:
-            ready = await self._prepare(lambda event, checkpoint: self._queue.put_nowait((event, checkpoint)))
-            return await ready.go()
-        finally:
-            self._queue.put_nowait(None)
+        ready = await self._prepare(self._unread)
+        return await ready.go()
+
+    def abandon(self) -> None:
+        """Stop the run soon: no one reads on. From any thread, and without an event loop."""
+        self._closed = True
+        if self._task is not None and not self._task.done():
+            with suppress(RuntimeError):  # Its event loop is closed.
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     async def aclose(self) -> None:
-        """Stop driving the run."""
+        """Stop driving the run; returns once it has stopped. Raises what its end raised."""
+        self._closed = True
         if self._task is not None and not self._task.done():
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._stop(self._task)
+            if not self._task.cancelled():
+                self._take_outcome(self._task.result())
+
+    async def _stop(self, task: asyncio.Task[Outcome]) -> None:
+        self._closed = True
+        task.cancel()
+        await asyncio.wait({task})
+
+    def _take_outcome(self, outcome: Outcome) -> None:
+        self._outcome, self.checkpoint = outcome, outcome.checkpoint
 
     async def __aenter__(self) -> RunStream:
-        """Use it in ``async with`` to be sure that it stops."""
+        """Use it in ``async with`` to be sure that it has stopped."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Stop driving the run."""
         await self.aclose()
+
+
+class StreamedEvents(AsyncIterator[EventDraft]):
+    """The iterator of a stream. Nothing of the run refers to it: when its loop is left, it is gone."""
+
+    def __init__(self, stream: RunStream) -> None:
+        self._stream = stream
+
+    async def __anext__(self) -> EventDraft:
+        """Return the next event."""
+        event = await self._stream.read()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def aclose(self) -> None:
+        """Stop driving the run."""
+        await self._stream.aclose()
+
+    def __del__(self) -> None:
+        """Stop the run if its reader has left."""
+        self._stream.abandon()
