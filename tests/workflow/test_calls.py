@@ -15,7 +15,7 @@ from checkpoints.errors import ClaimLost
 from checkpoints.records import Answer, Phase, Reason
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
 from wfdash.workflow import Context, Retry, Waiting, Workflow
-from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.errors import InvalidCall, ReplayMismatch
 from wfdash.workflow.runtime.step import threads
 
 
@@ -511,3 +511,62 @@ async def test_a_claim_lost_in_the_moment_of_an_answer_ends_the_drive():
 
     with pytest.raises(ClaimLost):
         await asyncio.wait_for(wf.run(None, storage=recorder), 5)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+@pytest.mark.parametrize("what", ["ask", "receive"])
+async def test_a_call_that_waits_for_people_is_refused_so_no_run_works_while_it_waits(what: str, handled: bool):
+    wf = Workflow("inside")
+
+    @wf.step(start=True)
+    async def go(n: int, ctx: Context) -> str:
+        async def waits() -> str:
+            try:
+                return str(await getattr(ctx, what)("fine?"))
+            except Exception:
+                if not handled:
+                    raise
+                return "handled"
+
+        return await ctx.call(waits)
+
+    said = f"InvalidCall: ctx.{what} inside of the call 'waits': a recorded call cannot wait for people"
+    assert failed(await wf.run(1)).startswith(said)
+
+
+async def test_what_is_asked_beside_a_call_waits_as_ever_and_so_does_a_run_inside_of_one():
+    inner, wf = Workflow("inner"), Workflow("beside")
+
+    @inner.step(start=True)
+    async def ask(n: int, ctx: Context) -> str:
+        return str(await ctx.ask("inside?"))
+
+    async def run_inner() -> str:
+        return type(await inner.run(1)).__name__
+
+    @wf.step(start=True)
+    async def go(n: int, ctx: Context) -> list[str]:
+        said, got = await asyncio.gather(ctx.ask("fine?"), ctx.call(run_inner))
+        return [str(said), got]
+
+    assert finished(await answered(wf, await wf.run(1), "yes")) == ["yes", "Waiting"]
+
+
+async def test_code_that_handles_a_mismatch_with_its_record_does_nothing_more():
+    calls: list[str] = []
+    wf = Workflow("drifting")
+
+    async def pay() -> None:
+        calls.append("pay")
+
+    @wf.step(start=True)
+    async def go(n: int, ctx: Context) -> str:
+        try:
+            await ctx.call(pay, name="pay" if not calls else "other")
+        except ReplayMismatch:
+            await ctx.call(pay)
+        return str(await ctx.ask("fine?"))
+
+    waiting = await wf.run(1)
+    assert failed(await answered(wf, waiting, "yes")).startswith("ReplayMismatch: step 'go', number 1: recorded call")
+    assert calls == ["pay"]

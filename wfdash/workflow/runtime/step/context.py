@@ -25,7 +25,7 @@ from wfdash.workflow.authoring.retry import Retry
 from wfdash.workflow.errors import CallStopped, InvalidCall, WrongType
 from wfdash.workflow.reducer.state_view import StateView
 from wfdash.workflow.reducer.ticks import CallDone
-from wfdash.workflow.runtime.step.invoke import chosen, name_of, retrying
+from wfdash.workflow.runtime.step.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
 from wfdash.workflow.runtime.step.repeated_calls import await_decision
 from wfdash.workflow.runtime.step.reports import StepReports
@@ -148,6 +148,7 @@ class Context(StepReports):
         ``evidence`` where nothing is proposed. If one is not, people are asked again, or it is a ``ReplayMismatch``
         where later operations rest on it. What the answer must be, the actions and the tool's name always count.
         """
+        RecordedCall.refuse(self._ops, "ctx.ask")
         asking = prepare(card, answer)
         until = due if isinstance(due, datetime) else None
         said = policy_of(policy, {"by": by, "not_by": not_by, "due": None if until else due})
@@ -182,6 +183,7 @@ class Context(StepReports):
         ``kind``: a type, or a JSON Schema as a dict; any JSON value by default. ``due``: when the run fails if none
         has come. ``name``: what it is called in the record, where that must stay the same.
         """
+        RecordedCall.refuse(self._ops, "ctx.receive")
         terms = policy_of(None, fails_after(due, self._ops.host.now()))
         entry: JournalEntry = {"k": "ask", "name": name or f"signal {signal}"}
         asked = self._asked(waiting_for(signal, kind), entry, terms, prefix=key_prefix(signal))
@@ -247,10 +249,14 @@ class Context(StepReports):
             entry |= {"once": True, "schema": codec.schema(), "args": kept["args"], "at": kept["at"]}
         fresh = len(self._ops.replay.entries)
         index, called = self._ops.issue(entry), chosen(entry["name"], function)
-        made = self._call(index, index == fresh, entry, codec, lambda: self._invoke(called, args, kwargs), retry)
+        made = self._call(
+            index, index == fresh, entry, codec, lambda: self._invoke(entry["name"], called, args, kwargs), retry
+        )
         return self._ops.expect(index, "call", made)
 
-    async def _invoke(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _invoke(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         ops = self._ops
         ops.count_wait(1)
         try:
@@ -259,7 +265,8 @@ class Context(StepReports):
             ops.count_wait(-1)
         ops.count_work(1)
         try:
-            return await invoke_function(function, args, kwargs)
+            with RecordedCall(ops, name).underway():
+                return await invoke_function(function, args, kwargs)
         finally:
             ops.count_work(-1)
 

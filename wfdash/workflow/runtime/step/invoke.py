@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from wfdash.workflow.authoring.retry import Retry
+from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.step.threads import in_thread
 
 Replace: TypeAlias = Callable[[str, Callable[..., Any]], Callable[..., Any]]
@@ -43,6 +44,44 @@ async def invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
         return await function(*args, **kwargs)
     value = await in_thread(lambda: function(*args, **kwargs), name_of(function))
     return await value if inspect.isawaitable(value) else value
+
+
+class RecordedCall:
+    """A recorded call while it is made: it can wait for no one, as its run could not be put aside."""
+
+    def __init__(self, step: object, name: str) -> None:
+        self._step, self._name = step, name
+        self.refused: InvalidCall | None = None
+        """Why it fails, even if the function handles the error."""
+
+    @contextlib.contextmanager
+    def underway(self) -> Iterator[None]:
+        """Mark what is done inside of it."""
+        token = _made_now.set(self)
+        try:
+            yield
+        except Exception as error:
+            if self.refused is not None and error is not self.refused:
+                raise self.refused from error
+            raise
+        finally:
+            _made_now.reset(token)
+        if self.refused is not None:
+            raise self.refused
+
+    @staticmethod
+    def refuse(step: object, what: str) -> None:
+        """Raise ``InvalidCall`` if a recorded call of this step is being made, inside of which it would wait."""
+        call = _made_now.get()
+        if call is not None and call._step is step:
+            call.refused = InvalidCall(
+                f"{what} inside of the call {call._name!r}: a recorded call cannot wait for people. Ask before it or"
+                f" after it; a tool of an agent that asks is named by run_agent(..., replayed=[{call._name!r}])"
+            )
+            raise call.refused
+
+
+_made_now: ContextVar[RecordedCall | None] = ContextVar("wfdash_recorded_call", default=None)
 
 
 async def retrying(

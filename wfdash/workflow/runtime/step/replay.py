@@ -37,6 +37,8 @@ class Replay:
             if not CLOSED & entry.keys():
                 self._open.setdefault(task_name_of(entry), []).append(index)
         self._overlapped = {task_name_of(entry) for entry in journal if "o" in entry}
+        self._mismatch: ReplayMismatch | None = None
+        """What the code did otherwise than recorded. It does nothing more, even if it handles this error."""
 
     def follow(self, main: asyncio.Task[Any] | None) -> None:
         """Say which is the step's main task; None: it has ended."""
@@ -47,6 +49,8 @@ class Replay:
 
         ``prints``: fingerprints of a question. Of several that were open at once, the one that has them comes first.
         """
+        if self._mismatch is not None:
+            raise self._mismatch
         task_name = self._task_names.current((kind, name))
         left = self._left.get(task_name)
         if not left:
@@ -75,7 +79,7 @@ class Replay:
     def _strict(self, left: list[int], kind: str, name: str) -> int:
         if not self._is_entry(left[-1], kind, name):
             was = self.entries[left[-1]]
-            raise ReplayMismatch(
+            raise self._refusal(
                 f"step {self.step!r}, number {left[-1] + 1}: recorded {was['k']} {was['name']!r},"
                 f" the code now does {kind} {name!r}"
             )
@@ -101,12 +105,12 @@ class Replay:
         if "answer" not in was:
             return
         if self.recorded > was["answer"].get("n", -1):
-            raise ReplayMismatch(
+            raise self._refusal(
                 f"{said} than the one that was answered ({', '.join(parts)} differ), and the step continued from that"
                 " answer: run the code that asked it, or restore a checkpoint from before it"
             )
         if was.get("again", 0) >= MOST_AGAIN:
-            raise ReplayMismatch(
+            raise self._refusal(
                 f"{said} each time it ran ({', '.join(parts)} differ): get what changes through ctx.call, or leave it"
                 " out of what must be the same with ctx.ask(..., same=...)"
             )
@@ -135,7 +139,13 @@ class Replay:
 
     def check_end(self) -> None:
         """Raise ``ReplayMismatch`` if the function returned without doing all that was recorded."""
+        if self._mismatch is not None:
+            raise self._mismatch
         left = [index for indexes in self._left.values() for index in indexes]
         if left:
             entry = self.entries[min(left)]
             raise ReplayMismatch(f"step {self.step!r} returned without its recorded {entry['k']} {entry['name']!r}")
+
+    def _refusal(self, text: str) -> ReplayMismatch:
+        self._mismatch = ReplayMismatch(text)
+        return self._mismatch
