@@ -71,6 +71,7 @@ def support(script: Script, calls: list[Any]) -> Workflow:
     return wf
 
 
+CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
 LOOK, REFUND, SAID = [use("look_up", "a", order=7)], [use("refund", "b", order=7, name="ana")], [say("All done.")]
 
 
@@ -104,7 +105,11 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
 @pytest.mark.parametrize(
     ("answer", "called", "result"),
     [
-        ({"action": "edit", "arguments": {"order": 8, "name": "ben"}}, [("refund", 8, "ben")], "refunded 8 to ben"),
+        (
+            {"action": "edit", "arguments": {"order": 8, "name": "ben"}},
+            [("refund", 8, "ben")],
+            f"{CHANGED}\n\nrefunded 8 to ben",
+        ),
         ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
         ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
     ],

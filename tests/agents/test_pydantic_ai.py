@@ -9,8 +9,8 @@ import pytest
 
 pydantic_ai = pytest.importorskip("pydantic_ai")
 
-from pydantic import SecretStr  # noqa: E402
-from pydantic_ai import Agent, ModelRetry  # noqa: E402
+from pydantic import SecretStr, TypeAdapter  # noqa: E402
+from pydantic_ai import Agent, ApprovalRequired, ModelRetry, RunContext  # noqa: E402
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart  # noqa: E402
 from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 
@@ -24,6 +24,8 @@ from wfdash.questions.transcript import pack_transcript  # noqa: E402
 from wfdash.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
 
+APPROVE = {"action": "approve"}
+
 
 class Script:
     """A model that says these things in turn, and counts how often it was asked."""
@@ -36,6 +38,16 @@ class Script:
         done = sum(isinstance(message, ModelResponse) for message in messages)
         self.asked += 1
         return ModelResponse(parts=self.turns[done])
+
+
+def serving(agent: Agent[Any, Any], **options: Any) -> Workflow:
+    wf = Workflow("support")
+
+    @wf.step(start=True, people=True)
+    async def answer(question: str, ctx: Context) -> Any:
+        return (await run_agent(ctx, agent, question, **options)).output
+
+    return wf
 
 
 def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workflow:
@@ -70,6 +82,7 @@ def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workf
     return wf
 
 
+CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
 LOOK = [ToolCallPart("look_up", {"order": 7}, tool_call_id="a")]
 REFUND = [ToolCallPart("refund", {"order": 7, "name": "ana"}, tool_call_id="b")]
 SAID = [TextPart("All done.")]
@@ -102,7 +115,11 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
 @pytest.mark.parametrize(
     ("answer", "called", "result"),
     [
-        ({"action": "edit", "arguments": {"order": 8, "name": "ben"}}, [("refund", 8, "ben")], "refunded 8 to ben"),
+        (
+            {"action": "edit", "arguments": {"order": 8, "name": "ben"}},
+            [("refund", 8, "ben")],
+            f"{CHANGED}\n\nrefunded 8 to ben",
+        ),
         ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
         ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
     ],
@@ -258,3 +275,112 @@ async def test_a_tool_that_asks_for_a_retry_has_failed_in_the_conversation():
         ("tool", True, "a"),
         ("assistant", False, ""),
     ]
+
+
+async def test_the_conversation_of_a_run_that_waits_has_the_results_of_the_tools_beside():
+    waiting = await start(support(Script([*LOOK, *REFUND], SAID), []), MemoryStorage())
+    shown = NativeEngine().show(waiting.checkpoint).transcript
+    assert [(message.call, message.text) for message in shown if message.role == "tool"] == [("a", '{"paid":40}')]
+    done = await start(support(Script([*LOOK, *REFUND], SAID), [], approval=False), MemoryStorage())
+    after = NativeEngine().show(done.checkpoint).transcript
+    assert [message.call for message in after if message.role == "tool"] == ["a", "b"]
+
+
+async def test_what_a_tool_says_about_a_call_is_on_its_card():
+    agent = Agent(FunctionModel(Script(REFUND, SAID)))
+
+    @agent.tool
+    def refund(ctx: RunContext[None], order: int, name: str) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"reason": "over the limit", "risk": "high"})
+        return "refunded"
+
+    storage = MemoryStorage()
+    waiting = await start(serving(agent), storage)
+    about, _ = waiting.request.card["evidence"]
+    assert (about["title"], about["value"]) == ("About this call", {"reason": "over the limit", "risk": "high"})
+    done = await serving(agent).run(answers={waiting.request.key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+
+
+async def test_a_model_is_told_of_a_change_beside_a_value_and_not_at_all_where_that_is_switched_off():
+    note = 'A person changed this call before it was made, to these arguments: {"order": 8}'
+    for tell, told in [(True, {"note": note, "result": {"order": 8}}), (False, {"order": 8})]:
+        script, storage = Script([ToolCallPart("give", {"order": 7}, tool_call_id="a")], SAID), MemoryStorage()
+        agent = Agent(FunctionModel(script))
+
+        @agent.tool_plain(requires_approval=True)
+        def give(order: int) -> dict[str, int]:
+            return {"order": order}
+
+        wf = serving(agent, tell_changes=tell)
+        waiting = await start(wf, storage)
+        answer = {"action": "edit", "arguments": {"order": 8}}
+        await wf.run(answers={waiting.request.key: answer}, storage=storage, run_id="r")
+        (result,) = tool_results(script)
+        assert result == told
+
+
+async def test_a_tool_whose_result_is_refused_by_a_type_is_not_called_again():
+    calls: list[str] = []
+    script = Script([ToolCallPart("check", {}, tool_call_id="a")], REFUND, SAID)
+    agent = Agent(FunctionModel(script))
+
+    @agent.tool_plain
+    def check() -> str:
+        calls.append("check")
+        TypeAdapter(int).validate_python("seven")
+        return "never"
+
+    @agent.tool_plain(requires_approval=True)
+    def refund(order: int, name: str) -> str:
+        return "refunded"
+
+    wf, storage = serving(agent), MemoryStorage()
+    waiting = await start(wf, storage)
+    done = await wf.run(answers={waiting.request.key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert calls == ["check"]
+
+
+def delegating(ledger: list[str], **options: Any) -> Workflow:
+    """An agent whose tool runs another agent, which needs an approval."""
+    clerk = Agent(FunctionModel(Script(REFUND, [TextPart("paid")])))
+    boss = Agent(FunctionModel(Script([ToolCallPart("delegate", {}, tool_call_id="d")], SAID)), deps_type=Context)
+
+    @clerk.tool_plain(requires_approval=True)
+    def refund(order: int, name: str) -> str:
+        ledger.append("refund")
+        return "refunded"
+
+    @boss.tool
+    async def delegate(ctx: RunContext[Context]) -> str:
+        ledger.append("delegate")
+        return str((await run_agent(ctx.deps, clerk, "Pay it")).output)
+
+    wf = Workflow("delegating")
+
+    @wf.step(start=True, people=True)
+    async def answer(question: str, ctx: Context) -> Any:
+        return (await run_agent(ctx, boss, question, deps=ctx, **options)).output
+
+    return wf
+
+
+async def test_a_tool_that_runs_an_agent_which_asks_is_refused_in_words_or_replayed_as_a_step():
+    ledger: list[str] = []
+    refused = await start(delegating(ledger), MemoryStorage())
+    assert refused.error.type == "InvalidCall"
+    assert "run_agent(..., replayed=['delegate'])" in refused.error.message
+    ledger.clear()
+    wf, storage = delegating(ledger, replayed=["delegate"]), MemoryStorage()
+    waiting = await start(wf, storage)
+    assert isinstance(waiting, Waiting), waiting
+    done = await wf.run(answers={waiting.request.key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert ledger == ["delegate", "delegate", "refund"]
+
+
+async def test_a_tool_is_either_made_once_or_replayed():
+    both = await start(delegating([], once=["delegate"], replayed=["delegate"]), MemoryStorage())
+    assert "once= and replayed= both name delegate" in both.error.message

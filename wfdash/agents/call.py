@@ -13,7 +13,9 @@ from wfdash.workflow import Context
 
 @dataclass(frozen=True, kw_only=True)
 class AgentCall:
-    """``history``: messages as JSON; ``once``: tools that must not be called twice; ``options``: the library's own."""
+    """``history``: messages as JSON; ``once``: tools that must not be called twice; ``replayed``: those whose code runs
+    again as that of a step; ``options``: the library's own.
+    """
 
     ctx: Context
     agent: Any
@@ -21,4 +23,5 @@ class AgentCall:
     history: Sequence[Json]
     approvals: Approvals
     once: Collection[str]
+    replayed: Collection[str]
     options: Mapping[str, Any]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
@@ -75,6 +76,7 @@ class RecordedRun(AbstractCapability[Any]):
 
     def __init__(self, call: AgentCall) -> None:
         self._call = call
+        self._results: dict[str, ToolReturnPart] = {}
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """Return a model whose turns are recorded."""
@@ -82,7 +84,7 @@ class RecordedRun(AbstractCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
         """Return tools whose calls are recorded."""
-        return RecordedTools(toolset, self._call)
+        return RecordedTools(toolset, self._call, self._results)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -90,13 +92,25 @@ class RecordedRun(AbstractCapability[Any]):
         """Ask people about every call that needs approval, and about those that are answered outside."""
         tools = {} if ctx.tool_manager is None else {one.name: one for one in ctx.tool_manager.tool_defs}
         outside = {part.tool_call_id for part in requests.calls}
-        wanted = [_wanted(part, tools, part.tool_call_id in outside) for part in (*requests.approvals, *requests.calls)]
-        decisions = await self._call.approvals.ask(wanted, transcript(ctx.messages, tools.values()))
+        wanted = [
+            _wanted(part, tools, part.tool_call_id in outside, requests.metadata.get(part.tool_call_id))
+            for part in (*requests.approvals, *requests.calls)
+        ]
+        # What was called beside is not in the messages before all calls of the turn have ended.
+        said = transcript([*ctx.messages, ModelRequest(parts=self._beside(ctx.messages))], tools.values())
+        self._call.ctx.transcript(said)
+        decisions = await self._call.approvals.ask(wanted, said)
         return requests.build_results(
             approvals={part.tool_call_id: _verdict(decisions[part.tool_call_id]) for part in requests.approvals},
             calls={call: decisions[call].response or "" for call in outside},
             answered_by={call: decision.by for call, decision in decisions.items() if decision.by},
         )
+
+    def _beside(self, messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
+        """Return the results of the last turn's calls that have been made."""
+        calls = messages[-1].parts if messages and isinstance(messages[-1], ModelResponse) else ()
+        ids = [part.tool_call_id for part in calls if isinstance(part, ToolCallPart)]
+        return [self._results[id_] for id_ in ids if id_ in self._results]
 
 
 @dataclass
@@ -104,21 +118,28 @@ class RecordedTools(WrapperToolset[Any]):
     """Tools whose calls are recorded by the tool's name. One that a person answered in its place is not called."""
 
     call: AgentCall
+    results: dict[str, ToolReturnPart] = field(default_factory=dict)
+    """Call -> its result."""
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Return what the tool returned when it was called first."""
-        responses = self.call.approvals.responses
-        if ctx.tool_call_id is not None and ctx.tool_call_id in responses:
-            return responses[ctx.tool_call_id]
+        decided, call = self.call.approvals, ctx.tool_call_id or ""
+        if call in decided.responses:
+            return decided.responses.pop(call)
 
         async def use() -> Json:
             return await _outcome(self.wrapped.call_tool(name, tool_args, ctx, tool))
 
-        schema = tool.tool_def.parameters_json_schema
-        once = name in self.call.once
-        return _returned(await call_tool(self.call.ctx, name, tool_args, use, once=once, parameters=schema))
+        if name in self.call.replayed:
+            return _noted(decided.note(call), await self.wrapped.call_tool(name, tool_args, ctx, tool))
+        schema, once = tool.tool_def.parameters_json_schema, name in self.call.once
+        found = await call_tool(self.call.ctx, name, tool_args, use, once=once, parameters=schema)
+        result = _noted(decided.note(call), _returned(found))
+        content = result.return_value if isinstance(result, ToolReturn) else result
+        self.results[call] = ToolReturnPart(tool_name=name, content=content, tool_call_id=call)
+        return result
 
 
 class RecordedTurns(WrapperModel):
@@ -177,6 +198,8 @@ async def _outcome(call: Awaitable[Any]) -> Json:
         return {"retry": error.message}
     except ToolFailed as error:
         return {"failed": error.message}
+    except ValidationError as error:  # Could not be raised again: the library tells the model as well.
+        return {"retry": str(error)}
     except ApprovalRequired as error:
         return {"deferred": "approval", "metadata": to_jsonable_python(error.metadata)}
     except CallDeferred as error:
@@ -197,7 +220,18 @@ def _returned(found: Any) -> Any:
     return TOOL_RETURN.validate_python(found["parts"]) if "parts" in found else found["value"]
 
 
-def _wanted(part: ToolCallPart, tools: Mapping[str, ToolDefinition], outside: bool) -> Wanted:
+def _noted(note: str | None, result: Any) -> Any:
+    """Return a result with a sentence before it: in its text, or beside its value."""
+    if note is None:
+        return result
+    if isinstance(result, ToolReturn):
+        return replace(result, return_value=_noted(note, result.return_value))
+    return f"{note}\n\n{result}" if isinstance(result, str) else {"note": note, "result": result}
+
+
+def _wanted(
+    part: ToolCallPart, tools: Mapping[str, ToolDefinition], outside: bool, metadata: Mapping[str, Any] | None
+) -> Wanted:
     known = tools.get(part.tool_name)
     return Wanted(
         call=part.tool_call_id,
@@ -205,6 +239,7 @@ def _wanted(part: ToolCallPart, tools: Mapping[str, ToolDefinition], outside: bo
         arguments=part.args_as_dict(),
         parameters=None if known is None else known.parameters_json_schema,
         description=(known.description or "") if known is not None else "",
+        metadata=to_jsonable_python(metadata) if metadata else None,
         allow=("respond",) if outside else ALL,
     )
 

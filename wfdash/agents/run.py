@@ -36,6 +36,8 @@ async def run_agent(
     policies: Mapping[str, Policy] | None = None,
     policy: Policy | None = None,
     once: Collection[str] = (),
+    replayed: Collection[str] = (),
+    tell_changes: bool = True,
     **options: Any,
 ) -> AgentReply[Any]:
     """Run an agent of pydantic-ai or of the OpenAI Agents SDK in a step, durably; returns its ``AgentReply``.
@@ -46,16 +48,22 @@ async def run_agent(
 
     ``history``: that of an earlier reply, to continue a conversation. ``policies``: tool -> who decides about its
     calls; ``policy``: about those of all other tools. ``once``: tools that must not be called twice: if it is unknown
-    whether a call happened, a person is asked. ``options``: go to the library's own ``run``.
-    ``InvalidCall``: the agent is of no library that is supported, or of a version that is too old.
+    whether a call happened, a person is asked. ``replayed``: tools that ask people themselves, or run another agent
+    that does: they are not recorded, their code runs again as that of a step. ``tell_changes``: whether the model
+    hears, before the result, that a person changed its call. ``options``: go to the library's own ``run``.
+    ``InvalidCall``: the agent is of no library that is supported, or of a version that is too old; or a tool of it
+    cannot be recorded.
     """
+    if both := set(once) & set(replayed):
+        raise InvalidCall(f"run_agent: once= and replayed= both name {', '.join(sorted(both))}: a tool is either")
     call = AgentCall(
         ctx=ctx,
         agent=agent,
         prompt=prompt,
         history=history,
-        approvals=Approvals(ctx, dict(policies or {}), policy),
+        approvals=Approvals(ctx, dict(policies or {}), policy, tell_changes),
         once=frozenset(once),
+        replayed=frozenset(replayed),
         options=options,
     )
     driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
