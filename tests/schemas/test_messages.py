@@ -27,7 +27,7 @@ DOG = {"properties": {"kind": {"const": "dog"}, "good": {"type": "boolean"}}, "r
         ({"format": "date"}, "x", "", "Must be a date such as 2026-11-21"),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "b", "Required with a"),
         ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "", "The name 'ab': must have at most 1 characters"),
-        ({"properties": {"a": False}}, {"a": 1}, "", "Must be empty"),
+        ({"properties": {"a": False}}, {"a": 1}, "a", "Must be empty"),
         ({"not": {"const": 1}}, 1, "", "This value is not allowed"),
         ({"oneOf": [{}, {}]}, 1, "", "Matches several alternatives"),
         ({"anyOf": [CAT, DOG]}, {"kind": "dog", "good": "no"}, "good", "Must be yes or no"),

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NoReturn
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.records import Json
 from wfdash.domain import line_comments
 from wfdash.questions.evidence import Evidence
 from wfdash.schemas.messages import ONLY_WITH
+from wfdash.schemas.meta_schema import flaw_of
+from wfdash.schemas.work import MOST_NODES, TooMuchWork, has_more_nodes, refuse_heavy
 from wfdash.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall
 
 Style = Literal["primary", "danger", "quiet"]
+MOST_PIECES = 100
+"""Pieces of evidence of a card."""
 MAX_CARD = 8_000_000
 """Characters of a card as JSON, its images and files included."""
 
@@ -37,8 +39,10 @@ class Card(BaseModel):
     """The value to decide on, of any type."""
     current: Any = None
     """The current value: the card then shows the difference."""
-    evidence: list[Evidence] = Field(default_factory=list)
-    """``Text``, ``Markdown``, ``Code``, ``Table``, ``JsonValue``, ``Image``, ``Pdf``, ``File``, ``Link``, ``Diff``."""
+    evidence: list[Evidence] = Field(default_factory=list, max_length=MOST_PIECES)
+    """At most 100: ``Text``, ``Markdown``, ``Code``, ``Table``, ``JsonValue``, ``Transcript``, ``Image``, ``Pdf``,
+    ``File``, ``Link``, ``Diff``.
+    """
     consequence: dict[str, str] | str | None = None
     """Action -> what happens."""
     risk: Literal["low", "medium", "high"] | None = None
@@ -209,6 +213,10 @@ def checked(asking: Asking) -> Asking:
     unknown = sorted(set(consequence) - set(names)) if names and isinstance(consequence, dict) else []
     if unknown:
         raise InvalidCall(f"{subject!r}: consequence of {', '.join(unknown)}, but its actions are {', '.join(names)}")
+    if has_more_nodes(asking.card, MOST_NODES):
+        raise InvalidCall(
+            f"{subject!r}: the card holds more than {MOST_NODES:,} values: show a part, or give them as a File"
+        )
     size = len(json.dumps(asking.card))
     if size > MAX_CARD:
         raise InvalidCall(
@@ -226,10 +234,11 @@ def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:
 
 def _check_schema(schema: dict[str, Json]) -> None:
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        where = ".".join(map(str, error.absolute_path)) or "the schema"
-        raise InvalidCall(f"answer= is no JSON Schema: {where}: {error.message}") from error
+        refuse_heavy(schema)
+    except TooMuchWork as error:
+        raise InvalidCall(f"answer= is a JSON Schema that takes too long to check: {error}") from error
+    if flaw := flaw_of(schema):
+        raise InvalidCall(f"answer= is no JSON Schema: {flaw}")
 
 
 def _is_nothing(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d*)(,?)(\d*)\}|.", re.DOTALL)
 _NOT_AHEAD = re.compile(r"\^\(\?!(?P<no>\^[^()]*\$)\)(?P<yes>[^()]*)", re.DOTALL)
 
 
@@ -29,6 +30,8 @@ class Matcher:
     """The pattern a text must contain, and the one it must not."""
 
     yes: SchemaValidator
+    states: int
+    """About how many states it has: at worst the engine is in each of them at each character."""
     no: SchemaValidator | None = None
 
     def finds(self, text: str) -> bool:
@@ -42,8 +45,8 @@ def matcher_of(pattern: str) -> Matcher:
     parts = _NOT_AHEAD.fullmatch(pattern)
     try:
         if parts is None:
-            return Matcher(yes=_compiled(pattern))
-        return Matcher(yes=_compiled(f"^{parts['yes']}"), no=_compiled(parts["no"]))
+            return Matcher(yes=_compiled(pattern), states=states_of(pattern))
+        return Matcher(yes=_compiled(f"^{parts['yes']}"), no=_compiled(parts["no"]), states=states_of(pattern))
     except SchemaError as error:
         why = str(error).rstrip().rpartition("error: ")[2] or "not a regular expression"
         raise UnsupportedPattern(f"The pattern {pattern!r} cannot be checked: {why[:200]}") from error
@@ -53,9 +56,26 @@ def _compiled(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
 
 
+def states_of(pattern: str) -> int:
+    """Return about how many states a pattern has. ``{n,m}`` repeats what it follows; a class takes up to four bytes."""
+    totals, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if text == "(":
+            totals.append(0)
+        elif text.startswith("{") and text.endswith("}") and len(text) > 1:
+            times = max((int(one[:6]) for one in (token[1], token[3]) if one), default=1)
+            totals[-1] += last * max(0, times - 1)
+            last *= max(1, times)
+        else:
+            last = (totals.pop() if text == ")" and len(totals) > 1 else 0) + (4 if len(text) > 1 else 1)
+            totals[-1] += last
+    return sum(totals)
+
+
 def refuse_unsupported(schema: Any) -> None:
     """Raise ``UnsupportedPattern`` for the first pattern anywhere in a JSON Schema that cannot be checked."""
-    for pattern in _patterns(schema):
+    for pattern in patterns_of(schema):
         matcher_of(pattern)
 
 
@@ -73,7 +93,8 @@ def refuse_mixture(schema: Any) -> None:
         raise UnsupportedPattern("unevaluatedProperties cannot be checked beside patternProperties")
 
 
-def _patterns(schema: Any) -> Iterator[str]:
+def patterns_of(schema: Any) -> Iterator[str]:
+    """Yield all patterns of a JSON Schema."""
     for node in _nodes(schema):
         if isinstance(node.get("pattern"), str):
             yield node["pattern"]

@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator
-from jsonschema.validators import extend, validator_for
-from referencing.jsonschema import EMPTY_REGISTRY
+from jsonschema.validators import validator_for
+from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.limits import is_holdable
 from wfdash.schemas import media, regex
 from wfdash.schemas.formats import make_checker
 from wfdash.schemas.messages import Problem, explain, misplaced
+from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, counting, has_more_nodes, names_parts, spend
 
 __all__ = ["MAX_DEPTH", "Problem", "answer_problems", "depth_of", "flaws_of", "problems_of"]
 
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
+MOST_FOUND = 1_000
+"""Problems after which the check ends: there are more than can be shown."""
 SHARED = frozenset({"reason"})
 """Fields that may come with any action: they say why, and do not change what is done."""
 
@@ -28,7 +32,7 @@ MAX_KEPT = 32_000
 """Bytes of a schema whose validator is kept for the next check."""
 
 _DRAFTS: dict[Any, Any] = {
-    draft: extend(draft, {**media.CHECKS, **regex.CHECKS})  # type: ignore[no-untyped-call]
+    draft: counting(draft, {**media.CHECKS, **regex.CHECKS})
     for draft in (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
 }
 _FORMATS = make_checker()
@@ -45,12 +49,22 @@ def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any
         return flaws
     try:
         # A list first: evaluating a broken schema may fail half-way.
-        found = [problem for error in _validator(schema, root).iter_errors(value) for problem in explain(error)]
+        with bounded_work():
+            found = list(islice(_problems(_validator(schema, root), value), MOST_FOUND))
+    except TooMuchWork as error:
+        return [{"loc": [], "msg": str(error)}]
     except Exception as error:  # A schema is untrusted input: whatever it breaks, the schema is wrong.
         words = str(error).strip().splitlines() or [type(error).__name__]
         return [{"loc": [], "msg": f"The schema of this value is invalid: {words[0][:200]}"}]
     unique = {(tuple(map(str, problem["loc"])), problem["msg"]): problem for problem in found}
     return sorted(unique.values(), key=lambda problem: [str(part) for part in problem["loc"]])[:MAX_PROBLEMS]
+
+
+def _problems(validator: Any, value: Any) -> Iterator[Problem]:
+    for error in validator.iter_errors(value):
+        for problem in explain(error):
+            spend(1 + len(problem["msg"]) // 200)
+            yield problem
 
 
 def answer_problems(card: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[Problem]:
@@ -81,6 +95,7 @@ def _validator(schema: Mapping[str, Any], root: Mapping[str, Any] | None) -> Any
         text = dumps(whole)
     except ValueError:  # No JSON: whether that is a flaw is for the validator to say.
         text = b""
+    spend(len(text) // 1000)
     made = _kept(text) if 0 < len(text) <= MAX_KEPT else _made(dict(whole))
     return made if root is None else made.evolve(schema=dict(schema))
 
@@ -95,14 +110,22 @@ def _made(whole: dict[str, Any]) -> Any:
     draft = _DRAFTS.get(validator_for(whole, default=Draft202012Validator), _DRAFTS[Draft202012Validator])
     regex.refuse_mixture(whole)
     # An own registry, because the default one fetches the target of a ``$ref`` from the network.
-    return draft(whole, format_checker=_FORMATS, registry=EMPTY_REGISTRY)
+    registry = EMPTY_REGISTRY
+    if names_parts(whole):  # Known from the start: else the whole schema is searched for each reference by name.
+        resource = specification_with(draft.META_SCHEMA["$schema"]).create_resource(whole)
+        registry = registry.with_resource(resource.id() or "", resource).crawl()
+    return draft(whole, format_checker=_FORMATS, registry=registry)
 
 
 def flaws_of(value: Any) -> list[Problem]:
-    """Return what no schema allows: more than ``MAX_DEPTH`` levels, and values that cannot be stored everywhere."""
+    """Return what no schema allows: more than ``MAX_DEPTH`` levels or ``MOST_NODES`` values, and values that cannot
+    be stored everywhere.
+    """
+    if has_more_nodes(value, MOST_NODES):
+        return [{"loc": [], "msg": f"Must not hold more than {MOST_NODES:,} values: send large data as text or a link"}]
     if depth_of(value) > MAX_DEPTH:
         return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
-    return list(_odd_parts(value, []))
+    return list(islice(_odd_parts(value, []), MOST_FOUND))
 
 
 def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:

@@ -26,13 +26,14 @@ from wfdash.actions.requests.collaboration import append_and_notify, refuse_unle
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import Invalid, NoLongerOpen
 from wfdash.notifications.write import notify
-from wfdash.questions.card import MAX_CARD
+from wfdash.questions.card import MAX_CARD, MOST_PIECES
 from wfdash.questions.evidence import Evidence
 from wfdash.schemas.validate import flaws_of
+from wfdash.schemas.work import MOST_NODES, has_more_nodes
 
 MOST_TEXT = 20_000
 """Characters that may be added to the description at once."""
-MOST_PIECES = 20
+MOST_ADDED = 20
 """Pieces of evidence that may be added at once."""
 MOST_KEPT = 64_000_000
 """Characters of earlier versions of a request's card that are stored."""
@@ -83,8 +84,8 @@ def _checked_evidence(body: str, given: list[dict[str, Json]]) -> list[dict[str,
         raise Invalid([{"loc": ["body"], "msg": "Enter the information to add"}])
     if len(body) > MOST_TEXT:
         raise Invalid([{"loc": ["body"], "msg": f"Keep it below {MOST_TEXT:,} characters"}])
-    if len(given) > MOST_PIECES:
-        raise Invalid([{"loc": ["evidence"], "msg": f"Add at most {MOST_PIECES} items at once"}])
+    if len(given) > MOST_ADDED:
+        raise Invalid([{"loc": ["evidence"], "msg": f"Add at most {MOST_ADDED} items at once"}])
     if flaws := flaws_of({"body": body, "evidence": given}):
         raise Invalid(flaws)
     try:
@@ -105,6 +106,12 @@ def _amended(card: dict[str, Any], by: str, body: str, parts: list[dict[str, Any
 
 
 def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
+    if len(card.get("evidence") or ()) > MOST_PIECES:
+        words = f"The card would have more than {MOST_PIECES} items of evidence. Add the information as a comment"
+        raise Invalid([{"loc": ["evidence"], "msg": words}])
+    if has_more_nodes(card, MOST_NODES):
+        words = f"The card would hold more than {MOST_NODES:,} values. Link to large content instead"
+        raise Invalid([{"loc": ["evidence"], "msg": words}])
     size = len(json.dumps(card))
     if size > MAX_CARD:
         most = f"{MAX_CARD / 1e6:.0f} MB"

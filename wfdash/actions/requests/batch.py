@@ -13,6 +13,7 @@ from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.domain import line_comments
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.questions.policy import alone_because
+from wfdash.schemas.work import bounded_work
 
 MOST = 500
 
@@ -52,10 +53,11 @@ def answer_batch(
         raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
     if line_comments.comments_in(value):
         raise Invalid([{"loc": [line_comments.FIELD], "msg": "Comment on lines of one request, not of several"}])
-    return [
-        _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)
-        for one, seen in wanted.items()
-    ]
+    with bounded_work():
+        return [
+            _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)
+            for one, seen in wanted.items()
+        ]
 
 
 def undo_batch(viewer: Viewer, requests: Iterable[str], *, key: str | None = None) -> tuple[int, int]:

@@ -22,6 +22,8 @@ from wfdash.schemas.media import limit_of, too_large, wanted_types
 MAX_RADIOS = 4
 MOST_OPEN = 5  # initial rows of a list that needs some
 MAX_RADIO_TEXT = 40
+MOST_FIELDS = 3_000
+"""Fields that are drawn, rows and branches included; the rest is JSON text. Ten options count as a field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +56,18 @@ class Drawer:
         self.schemas = schemas
         self.notes = notes
         self.errors = errors
+        self._left = MOST_FIELDS
 
     def draw(self, schema: Any, place: FieldSlot, value: Any) -> Field:
         """Return the field of this node for a value or ``MISSING``."""
         spec = self.schemas.spec(schema, place.depth, place.required)
         if value is MISSING and "default" in spec.schema and place.name not in self.notes.cleared:
             value = spec.schema["default"]
+        self._left -= 1 + len(spec.branches) + len(spec.options) // 10
+        if self._left < 0 and spec.kind != "const":
+            return self._as_json(spec, place, value, "Shown as JSON because the form has too many fields.")
         if f"{place.name}$" in self.notes.texts or not _shows(spec, value):
-            return self._as_json(spec, place, value)
+            return self._as_json(spec, place, value, "Shown as JSON because it does not match its field.")
         return _DRAWERS.get(spec.kind, Drawer._scalar)(self, spec, place, value)
 
     def _field(self, kind: str, spec: Spec, place: FieldSlot, **rest: Any) -> Field:
@@ -76,12 +82,12 @@ class Drawer:
             **{"errors": tuple(self.errors.get(place.loc, ())), **rest},
         )
 
-    def _as_json(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
+    def _as_json(self, spec: Spec, place: FieldSlot, value: Any, why: str) -> Field:
         """Return a value that its own control cannot show, as text: nothing is lost, and it can be fixed."""
-        text = self.notes.texts.get(f"{place.name}$") or json_text.write(value)
+        text = self.notes.texts.get(f"{place.name}$") or ("" if value is MISSING else json_text.write(value))
         kind, attributes = control(Spec(kind="json", schema={}), text)
         field = self._field(kind, spec, place, text=text, attributes=attributes)
-        hint = " ".join(part for part in (field.help, "Shown as JSON because it does not match its field.") if part)
+        hint = " ".join(part for part in (field.help, why) if part)
         return replace(field, name=f"{place.name}$", help=hint)
 
     def _file(self, spec: Spec, place: FieldSlot, value: Any) -> Field:

@@ -23,6 +23,7 @@ from wfdash.pages.ui.forms.scalars import MISSING
 from wfdash.pages.ui.forms.spec import Schema, Schemas
 from wfdash.schemas.media import LARGEST
 from wfdash.schemas.validate import problems_of
+from wfdash.schemas.work import bounded_work
 
 Problem = Mapping[str, Any]
 
@@ -73,7 +74,10 @@ class FormView:
         )
         if press == (rows.MODE, f"{self.prefix}json"):
             return replace(bound, text=json_text.write(bound.value), notes=ReadNotes())
-        return bound if bound.changed_rows else replace(bound, problems=tuple(bound.check()))
+        if bound.changed_rows:
+            return bound
+        with bounded_work():
+            return replace(bound, problems=tuple(bound.check()))
 
     def _bind_text(self, text: str, press: tuple[str, str] | None) -> BoundForm:
         """Return the form bound to its JSON text; an invalid text is kept, whichever button was pressed."""
@@ -155,7 +159,8 @@ class FormView:
 
     def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
         drawer = Drawer(self.schemas, self.notes, errors)
-        return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial)
+        with bounded_work():
+            return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,7 +57,12 @@ class _Scan:
     TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)', re.DOTALL)
 
     def __init__(self, text: str) -> None:
-        self.tokens = [(match[1], text.count("\n", 0, match.start(1)) + 1) for match in self.TOKEN.finditer(text)]
+        self.tokens: list[tuple[str, int]] = []
+        line, counted = 1, 0
+        for match in self.TOKEN.finditer(text):
+            line += text.count("\n", counted, match.start(1))
+            counted = match.start(1)
+            self.tokens.append((match[1], line))
         self.at = 0
 
     def values(self, loc: Loc) -> Iterator[tuple[Loc, int]]:
@@ -98,8 +104,7 @@ def _number(text: str) -> float:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise Unreadable(f"The name {twice!r} is used twice: remove one")
     return made
 

@@ -18,6 +18,8 @@ from wfdash.pages.ui.forms.spec import Schema, Schemas, Spec
 from wfdash.schemas import media
 
 MAX_ROWS = 1000
+MOST_READ = 30_000
+"""Places of a schema that are looked at: more than a form has fields, and options that are not shown."""
 
 Post = Mapping[str, Sequence[str]]
 Files = Mapping[str, bytes]
@@ -47,12 +49,17 @@ class FormReader:
         self.post = post
         self.files = files or {}
         self.notes = ReadNotes()
+        self._left = MOST_READ
 
     def value(self, schema: Any, name: str, loc: Loc, required: bool, depth: int = 0) -> Any:
         """Return the value at this place, or ``MISSING``."""
         as_json = self._last_value(f"{name}$")
         if as_json is not None:
             return self._json(as_json, f"{name}$", loc)
+        self._left -= 1
+        if self._left < 0:
+            self.notes.errors[()] = "This has more fields than a form can hold: write the value as JSON"
+            return MISSING
         spec = self.schemas.spec(schema, depth, required)
         if spec.kind == "const":
             return spec.schema["const"]

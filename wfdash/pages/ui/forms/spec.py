@@ -75,6 +75,9 @@ class Schemas:
 
     def __init__(self, root: Schema) -> None:
         self.root = root
+        self._specs: dict[tuple[int, bool], tuple[Schema, Spec]] = {}
+        self._merges: dict[int, tuple[Schema, dict[str, Any]]] = {}
+        # By the node's id, with the node, so that no other one can have its id.
 
     def spec(self, schema: Any, depth: int = 0, required: bool = True) -> Spec:
         """Return the specification of this node. Never raises: anything unknown is JSON text.
@@ -83,10 +86,14 @@ class Schemas:
         """
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return Spec(kind="json", schema={})
+        known = self._specs.get((id(schema), required))
+        if known is not None:
+            return known[1]
         node = self._merged(schema, depth)
         made = self._spec_of(node, depth)
         if not required and made.kind in {"group", "tuple", "const"} and "default" not in node:
-            return Spec(kind="union", schema=node, branches=(node,))
+            made = Spec(kind="union", schema=node, branches=(node,))
+        self._specs[id(schema), required] = schema, made
         return made
 
     def resolve(self, schema: Any) -> Schema:
@@ -117,7 +124,11 @@ class Schemas:
         return node if isinstance(node, Mapping) else {}
 
     def _merged(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return the node with its ``allOf`` merged, and its conditional fields."""
+        """Return the node with its ``allOf`` merged, and its conditional fields: one dictionary per node."""
+        known = self._merges.get(id(schema))
+        if known is not None:
+            return known[1]
+        self._merges[id(schema)] = schema, {}
         node = dict(self.resolve(schema))
         for part in _schemas(node.pop("allOf", ())):
             other = self._merged(part, depth + 1) if depth < MAX_DEPTH else {}
@@ -125,6 +136,7 @@ class Schemas:
         fields = dict(self._conditional(node))
         if fields and (node.get("type") == "object" or "properties" in node):
             node["properties"] = {**fields, **kinds.mapping(node.get("properties"))}
+        self._merges[id(schema)] = schema, node
         return node
 
     def _conditional(self, node: Schema) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,294 @@
+"""What a schema and a value may cost. Processor time is measured, so that a busy machine fails nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import pytest
+from django.http import QueryDict
+from pydantic import BaseModel, Field, create_model
+
+from wfdash.pages.ui.forms.form import FormView, walk
+from wfdash.questions.card import AnswerType, Card
+from wfdash.questions.cards import Approval, Form, make_request, prepare
+from wfdash.questions.evidence import JsonValue, Text
+from wfdash.questions.policy import Policy
+from wfdash.schemas.meta_schema import flaw_of
+from wfdash.schemas.regex import states_of
+from wfdash.schemas.validate import flaws_of, problems_of
+from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, refuse_heavy
+from wfdash.values.errors import InvalidCall
+
+MOST_SECONDS = 0.5
+NOW = datetime(2026, 11, 24, tzinfo=UTC)
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def bomb(levels: int, word: str, *, below: bool = False) -> dict[str, Any]:
+    """Return a schema that leads to its last part on 2^levels paths: for one value, or for one ever further inside."""
+
+    def to(level: int) -> dict[str, Any]:
+        reference = {"$ref": f"#/$defs/a{level}"}
+        return {"properties": {"x": reference}, "required": ["x"]} if below else reference
+
+    parts = {f"a{level}": {word: [to(level + 1)] * 2} for level in range(levels)}
+    return {"$defs": {**parts, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
+
+
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+def cpu_of(call: Callable[[], Any]) -> float:
+    """Return the processor seconds of a call; of a second one if the first took long, beside other work."""
+    for _ in range(2):
+        began = time.process_time()
+        call()
+        took = time.process_time() - began
+        if took < MOST_SECONDS:
+            break
+    return took
+
+
+WIDE = {f"k{number}": number for number in range(49_000)}
+ROWS = [{"a": number} for number in range(24_000)]
+LONG = "x" * 8_000_000
+BITS = "".join(random.Random(1).choice("01") for _ in range(100_000))
+NAMES = [f"r{number}" for number in range(9_000)]
+TABLE: dict[str, tuple[Any, Any]] = {
+    "all of all": (bomb(40, "allOf"), "a"),
+    "any of any": (bomb(40, "anyOf"), 1),
+    "one of one": (bomb(40, "oneOf"), 1),
+    "any of fields": (bomb(31, "anyOf", below=True), nested(30)),
+    "itself": ({"$ref": "#"}, 1),
+    "itself by name": ({"$anchor": "a", "allOf": [{"$ref": "#a"}] * 2}, 1),
+    "itself dynamically": ({"$dynamicAnchor": "a", "allOf": [{"$dynamicRef": "#a"}] * 2}, 1),
+    "errors with a large object": ({"allOf": [{"type": "string"}] * 4_000}, WIDE),
+    "errors with a long text": ({"allOf": [{"type": "integer"}, {"minLength": 9**9}] * 2_000}, LONG),
+    "nothing fits": ({"anyOf": [False] * 4_000}, {"t": LONG}),
+    "contains nothing": ({"allOf": [{"contains": False}] * 4_000}, [LONG]),
+    "many options": ({"items": {"enum": list(range(100_000))}}, ["x"] * 40_000),
+    "large options": ({"items": {"enum": [{"a": number} for number in range(5_000)]}}, ROWS),
+    "a large constant": ({"allOf": [{"const": WIDE}] * 10}, {**WIDE}),
+    "unique objects": ({"uniqueItems": True}, ROWS),
+    "unique many times": ({"allOf": [{"uniqueItems": True}] * 1_000}, ROWS),
+    "unevaluated items": ({"prefixItems": [{}], "unevaluatedItems": False}, [*range(49_000)]),
+    "unevaluated fields": ({"unevaluatedProperties": False, "allOf": [{"properties": {"a": True}}] * 400}, WIDE),
+    "names by patterns": ({"patternProperties": {f"^k{number}": {} for number in range(1_000)}}, WIDE),
+    "names many times": ({"allOf": [{"propertyNames": {"pattern": "^k"}}] * 1_000}, WIDE),
+    "additional many times": ({"allOf": [{"additionalProperties": True}] * 4_000}, WIDE),
+    "dependent schemas": ({"dependentSchemas": dict.fromkeys(NAMES, False)}, {**dict.fromkeys(NAMES), "t": LONG}),
+    "dependent names": ({"items": {"dependentRequired": {"a": NAMES}}}, ROWS),
+    "required names": ({"items": {"required": NAMES}}, ROWS),
+    "known names": ({"items": {"properties": {key: {} for key in NAMES}}}, ROWS),
+    "all items": ({"allOf": [{"items": True}] * 4_000}, [1] * 49_000),
+    "a pattern of many states": ({"pattern": "[01]*1[01]{3000}2"}, BITS),
+    "a pattern of words": ({"pattern": r"(\w+\s*){100}x$"}, "a" * 1_000_000),
+    "many patterns": ({"allOf": [{"pattern": f"[ab]{{{number}}}c"} for number in range(2_000, 2_400)]}, "ab" * 500),
+    "JSON in a text": ({"allOf": [{"format": "json-string"}] * 100}, "[" + "[]," * 1_000_000 + "[]]"),
+    "a pattern in a text": ({"format": "regex"}, "[a-z]" * 1_000_000),
+    "addresses": ({"allOf": [{"format": "email"}] * 100}, "a@" + "b." * 1_000_000),
+    "files": ({"allOf": [{"contentEncoding": "base64", "contentMediaType": "application/json"}] * 99}, "aaaa" * 10**6),
+    "another schema inside": ({"allOf": [{"$schema": DRAFT, "pattern": "(a+)+$"}]}, "a" * 40 + "b"),
+    "an older one inside": (
+        {"items": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(a+)+$"}},
+        ["a" * 40 + "b"],
+    ),
+    "references by name": (
+        {
+            "$defs": {name: {"$anchor": name} for name in NAMES[:2_000]},
+            "allOf": [{"$ref": f"#{name}"} for name in NAMES[:2_000]],
+        },
+        1,
+    ),
+    "a long reference": ({"allOf": [{"$ref": "#/" + "a/" * 400_000}] * 100}, 1),
+    "another server": ({"$ref": "http://127.0.0.1:9/x"}, 1),
+    "a wrong value in each place": ({"items": {"type": "string"}}, [*range(49_000)]),
+    "a missing value in each place": ({"required": [f"r{number}" for number in range(19_000)]}, {}),
+    "no numbers": ({}, [float("inf")] * 49_000),
+    "a million values": ({}, [[]] * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("attack", TABLE)
+def test_no_schema_and_no_value_cost_more_than_half_a_second(attack: str) -> None:
+    schema, value = TABLE[attack]
+    assert cpu_of(lambda: problems_of(schema, value)) < MOST_SECONDS
+
+
+def _is_refused(schema: Any) -> bool:
+    try:
+        AnswerType(schema)
+        make_request("k", "s", prepare(Form(subject="x"), schema), Policy(), due=None, now=NOW)
+    except InvalidCall:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("attack", TABLE)
+def test_no_schema_of_an_answer_costs_more_than_half_a_second(attack: str) -> None:
+    schema, _ = TABLE[attack]
+    assert cpu_of(lambda: _is_refused(schema)) < MOST_SECONDS
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("levels", [14, 40])
+def test_a_schema_of_which_too_much_applies_to_one_value_is_refused_where_it_is_asked(word: str, levels: int) -> None:
+    with pytest.raises(InvalidCall, match="answer= is a JSON Schema that takes too long to check"):
+        prepare(Approval(subject="x", edit=bomb(levels, word)), None)
+    with pytest.raises(InvalidCall, match="too long to check"):
+        prepare(Form(subject="x"), {"properties": {"deep": bomb(levels, word)}, **bomb(levels, word)})
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {}]}}}, "without an end"),
+        ({"$anchor": "a", "not": {"$ref": "#a"}}, "without an end"),
+        ({"enum": list(range(20_000))}, "more than 20,000 values"),
+        ({"pattern": "(a{1000}){60}"}, "repeat less"),
+        (
+            {"$defs": {f"a{n}": {"$ref": f"#/$defs/a{n - 1}"} for n in range(1, 99)}, "$ref": "#/$defs/a98"},
+            "more than 64",
+        ),
+    ],
+)
+def test_the_refusal_says_what_is_too_much(schema: Any, words: str) -> None:
+    with pytest.raises(TooMuchWork, match=words):
+        refuse_heavy(schema)
+
+
+class Money(BaseModel):
+    amount: Annotated[float, Field(ge=0)]
+    currency: Literal["EUR", "USD", "GBP"] = "EUR"
+
+
+class Person(BaseModel):
+    """Recursive through fields and items."""
+
+    name: Annotated[str, Field(pattern=r"^[\w .'-]{1,80}$")]
+    address: Annotated[str, Field(pattern=r"^[a-z]{1,63}(\.[a-z]{1,63}){1,10}$")] | None = None
+    manager: Person | None = None
+    reports: list[Person] = []
+
+
+class Card1(BaseModel):
+    kind: Literal["a"] = "a"
+    owner: Person
+    paid: list[Money] = []
+
+
+class Card2(BaseModel):
+    kind: Literal["b"] = "b"
+    inner: dict[str, Card1 | Card2] = {}
+    either: Card1 | Money | str | int | None = None
+
+
+class Large(BaseModel):
+    cards: list[Annotated[Card1 | Card2, Field(discriminator="kind")]]
+    people: dict[str, Person]
+
+
+def wide_model(fields: int, models: int) -> Any:
+    """Return a model of many models with many fields each, as exports of whole databases are."""
+
+    def one(number: int) -> Any:
+        parts: Any = {f"field_{place}": (str | None, None) for place in range(fields)}
+        return create_model(f"Part{number}", **parts, money=(Money, ...), person=(Person | None, None))
+
+    return create_model("Wide", **{f"part_{number}": (one(number) | None, None) for number in range(models)})
+
+
+@pytest.mark.parametrize("kind", [Large, wide_model(20, 15)])
+def test_large_models_are_asked_and_answered_as_types_and_as_their_schemas(kind: Any) -> None:
+    schema = kind.model_json_schema()
+    refuse_heavy(schema)
+    assert flaw_of(schema) == ""
+    for answer in (kind, schema):
+        asking = prepare(Form(subject="x"), answer)
+        assert make_request("k", "s", asking, Policy(), due=None, now=NOW).answer_schema == asking.schema
+
+
+def test_a_large_answer_to_a_large_model_is_valid() -> None:
+    def person(depth: int) -> dict[str, Any]:
+        inner = [person(depth - 1)] * 2 if depth else []
+        return {"name": "Ana B.", "address": "mail.example.org", "manager": None, "reports": inner}
+
+    cards = [{"kind": "a", "owner": person(0), "paid": [{"amount": 1.5}] * 3}] * 500
+    value = {"cards": cards, "people": {"ana": person(6)}}
+    Large.model_validate(value)
+    assert problems_of(Large.model_json_schema(), value) == []
+
+
+def test_all_checks_of_a_block_together_have_the_steps_of_one() -> None:
+    schema, value = TABLE["any of fields"]
+    with bounded_work():
+        assert "too long" in problems_of(schema, value)[0]["msg"]
+        assert "too long" in problems_of({"type": "string"}, "x")[0]["msg"]
+    assert problems_of({"type": "string"}, "x") == []
+
+
+def test_a_message_of_very_many_values_is_refused_and_long_text_is_not() -> None:
+    assert flaws_of([0] * (MOST_NODES - 1)) == []
+    assert "50,000 values" in flaws_of([0] * MOST_NODES)[0]["msg"]
+    assert flaws_of({"text": LONG}) == []
+
+
+def test_a_card_holds_at_most_100_pieces_and_50000_values() -> None:
+    with pytest.raises(ValueError, match="at most 100"):
+        Card(subject="x", evidence=[Text(value="x")] * 101)
+    with pytest.raises(InvalidCall, match="more than 50,000 values: show a part"):
+        prepare(Approval(subject="x", evidence=[JsonValue(value=list(range(MOST_NODES)))]), None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states"), [("abc", 3), ("a{3}", 3), ("(ab){2,5}c", 16), (r"\d{4}-\d\d", 25), ("[a-z{3}]{2}", 8)]
+)
+def test_the_states_of_a_pattern_are_counted_with_its_repetitions(pattern: str, states: int) -> None:
+    assert states_of(pattern) == states
+
+
+def test_a_part_with_a_schema_of_its_own_has_the_checks_of_the_whole() -> None:
+    inner = {"$schema": DRAFT, "pattern": r"(?=a)b"}
+    assert "cannot be checked" in problems_of({"properties": {"x": inner}}, {"x": "b"})[0]["msg"]
+
+
+def test_unique_items_are_compared_as_json_schema_says() -> None:
+    unique = {"uniqueItems": True}
+    for value in ([1, True], [0, False], [[1], [True]], [{"a": 1}, {"a": "1"}], [1, "1"], [None, False]):
+        assert problems_of(unique, value) == []
+    for value in ([1, 1.0], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], [[], []], ["x", "x"]):
+        assert problems_of(unique, value)[0]["msg"] == "Must not contain duplicates"
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_form_of_a_schema_that_grows_with_each_level_is_drawn_up_to_a_limit(below: bool) -> None:
+    schema = bomb(22, "allOf", below=below)
+    if below:
+        parts = {
+            f"b{n}": {"properties": {k: {"$ref": f"#/$defs/b{n + 1}"} for k in "xy"}, "required": ["x", "y"]}
+            for n in range(23)
+        }
+        schema = {"$defs": {**parts, "b23": {"type": "string"}}, "$ref": "#/$defs/b0"}
+    drawn = FormView.from_schema(schema, initial=nested(20)).root
+    assert sum(1 for _ in walk(drawn, every=True)) < 10_000
+    assert cpu_of(lambda: FormView.from_schema(schema, initial=nested(20)).root) < MOST_SECONDS
+
+
+def test_a_field_beyond_the_limit_of_a_form_is_sent_back_as_it_was() -> None:
+    part = {"type": "object", "properties": {f"field_{place}": {"type": "string"} for place in range(60)}}
+    schema = {"type": "object", "properties": {f"part_{number}": part for number in range(60)}}
+    value = {"part_59": {"field_3": "kept"}}
+    form = FormView.from_schema(schema, initial=value)
+    last = next(found for found in walk(form.root) if found.loc == ("part_59",))
+    assert last.name.endswith("$")
+    post = QueryDict(mutable=True)
+    post[last.name] = last.text
+    assert form.bind(post).value == value
