@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from checkpoints.models import AuditEntry, HumanRequest, Reply, Shown
+from checkpoints.models import AuditEntry, HumanRequest, Notice, Reply, Shown
 from tests.actions.requests.conftest import CARD, told
 from wfdash import actions
 from wfdash.actions.requests import amend
@@ -40,6 +40,18 @@ def test_votes_on_the_former_card_count_no_longer(person, ask, olga) -> None:
     actions.amend_request(olga, request.id, body="More.")
     assert Reply.objects.get().undone is not None
     assert told("ana") == ["opened"]
+
+
+def test_adding_information_answers_the_question_for_it(person, ask, olga) -> None:
+    ana, request = person("ana", "reviewer"), ask(card=CARD)
+    actions.ask_back(ana, request.id, "Until when?")
+    actions.amend_request(olga, request.id, body="It is in June.")
+    assert HumanRequest.objects.get().asked is None
+    assert told("ana") == ["replied"]
+    actions.ask_back(ana, request.id, "And who pays?")
+    actions.amend_request(olga, request.id, evidence=[{"kind": "text", "title": "Offer", "value": "900 net"}])
+    texts = {note.payload["text"] for note in Notice.objects.filter(kind="replied")}
+    assert texts == {"It is in June.", "Offer"}
 
 
 def test_amending_is_for_the_requester_while_it_is_open_and_says_something(person, ask, olga) -> None:

@@ -23,6 +23,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.common import find_request, lock_request
 from wfdash.actions.idempotency import idempotent
 from wfdash.actions.requests.collaboration import append_and_notify, refuse_unless_informed, refuse_unless_open
+from wfdash.actions.requests.comments import end_ask
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import Invalid, NoLongerOpen
 from wfdash.notifications.write import notify
@@ -52,8 +53,8 @@ def amend_request(
     request.
 
     The previous card is kept, so that people who have it open are shown the difference. Votes on the previous card no
-    longer count; those voters are notified. ``Invalid`` for evidence that a step could not show either, and where the
-    card would grow beyond its limit.
+    longer count; those voters are notified, and those who had asked for information. ``Invalid`` for evidence that a
+    step could not show either, and where the card would grow beyond its limit.
     """
     body, given = body.strip(), [dict(part) for part in evidence]
     parts = _checked_evidence(body, given)
@@ -72,6 +73,8 @@ def amend_request(
         void = _void_votes(request)
         append_and_notify(viewer, request, EventKind.REQUEST_AMENDED, void=[user.get_username() for user in void])
         notify("opened", request, void, facts={"by": viewer.name, "text": "Changed after you decided."})
+        if request.asked is not None:
+            end_ask(viewer, request, body or ", ".join(str(part.get("title") or "") for part in parts), but=void)
         after = fingerprint(request.card, request.answer_schema)
         facts = {"body": body, "evidence": [_audited_piece(part) for part in parts], "before": before, "after": after}
         entries.record_request(viewer, "amend", request, facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from django.utils import timezone
 
@@ -79,12 +80,17 @@ def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None 
             raise WrongState("No information was requested. Comment instead")
         comment = _add_comment(viewer, request, "reply", text)
         call.record(comment=comment.id)
-        HumanRequest.objects.filter(pk=request.pk).update(asked=None)
         append_and_notify(viewer, request, EventKind.REQUEST_REPLIED, comment=comment.id)
-        asked = Comment.objects.filter(request=request, kind="ask").select_related("by")
-        askers = {line.by for line in asked if line.by is not None}
-        notify("replied", request, askers, facts={"by": viewer.name, "text": comment.text[:300]})
+        end_ask(viewer, request, comment.text)
     return comment
+
+
+def end_ask(viewer: Viewer, request: HumanRequest, text: str, *, but: Iterable[User] = ()) -> None:
+    """Record that a request waits for no one's word any more, and notify those who asked, apart from ``but``."""
+    HumanRequest.objects.filter(pk=request.pk).update(asked=None)
+    asked = Comment.objects.filter(request=request, kind="ask").select_related("by")
+    askers = {line.by for line in asked if line.by is not None} - set(but)
+    notify("replied", request, askers, facts={"by": viewer.name, "text": text[:300]})
 
 
 def asked_of(request: HumanRequest) -> list[User]:
