@@ -74,7 +74,7 @@ ACTIONS = {
         style="primary",
         statuses=frozenset({"paused"}),
         icon="play",
-        done="The run continues from its latest checkpoint.",
+        done="Resumed from its latest checkpoint.",
     ),
     "pause": RunAction(
         name="pause",
