@@ -48,6 +48,9 @@ def test_of_those_who_answer_one_wins_and_the_others_are_told_and_lose_no_word(
     act(cem, "reject", {"Reason": "Not with me"}, open_fold=True)
     expect(cem.get_by_role("alert").first).to_contain_text("Already answered by ana")
     expect(cem.get_by_role("main")).to_contain_text("Not with me")
+    check_accessibility(cem)
+    cem.get_by_role("button", name="Comment with this text").click()
+    expect(cem.locator("#say")).to_have_value("Not with me")
     wait_for_phase(server, run, "completed")
     assert [reply[:2] for reply in look(server, run)["replies"]] == [["ana", "approve"]]
 

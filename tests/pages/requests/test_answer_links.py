@@ -108,6 +108,10 @@ def test_a_changed_request_is_not_answered_through_an_old_link(request_, client:
     request_.card = {**request_.card, "subject": "Pay 9000?"}
     request_.save(update_fields=["card"])
     assert "changed since the link was sent" in text_of(client.get(url))
+    refused = client.post(url, {"_action": "reject", "reject:reason": "Too much for one fair"})
+    assert (refused.status_code, text_of(refused).count("changed since")) == (409, 1)
+    assert "check the difference" not in text_of(refused)
+    assert "Too much for one fair" in text_of(refused)
     assert client.post(url, {"_action": "approve"}).status_code == 409
     assert not Answer.objects.exists()
 

@@ -43,7 +43,8 @@ def test_a_request_that_changed_in_the_meantime_is_shown_with_the_difference_and
     assert "Changed since you opened it" in page
     assert "What changed" in page
     assert "It was agreed by phone." in page
-    assert page.count("my careful words") == 2
+    assert '<p class="text-block">my careful words</p>' in page
+    assert "my careful words</textarea>" in page
     assert f'value="{seen_of(question)}" form="answer-form"' in page
     again = as_("ana").post(f"/requests/{question.pk}/", {**REJECTED, "_seen": seen_of(question)})
     assert again.status_code == 302
@@ -82,7 +83,7 @@ def test_while_it_may_be_taken_back_the_other_hears_who_was_first(question, as_)
     as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"})
     answer = as_("ben").post(f"/requests/{question.pk}/", REJECTED)
     assert answer.status_code == 409
-    assert "Already answered by ana" in text(answer)
+    assert "Already answered by <strong>ana</strong>" in text(answer)
     assert "my careful words" in text(answer)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -8,10 +9,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints.models import Answer, Event, HumanRequest, Reply
+from checkpoints.models import Answer, Comment, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
+from wfdash import queries
 from wfdash.actions.account.tokens import create_token
+from wfdash.pages.requests.panel import typed_texts
 
 MOST_STATEMENTS = {"at once": 11, "undoable": 9}
 """Of an answer that one person notices: from the session to the audit, transactions not counted."""
@@ -98,9 +101,37 @@ def test_the_second_answer_hears_who_was_first(question, as_):
     page = answer.content.decode()
     assert answer.status_code == 409
     assert "ben answered" in page
-    assert "approve" in page
-    assert "my careful words" in page
+    assert flat("Already answered by <strong>ben</strong>: approved") in flat(page)
+    assert "UTC)" not in page
+    assert '<p class="text-block">my careful words</p>' in page
+    assert 'data-copy="my careful words"' in page
+    assert "&quot;reason&quot;" not in page
     assert Answer.objects.count() == 1
+    again = as_("ana").post(f"/requests/{question.pk}/talk/", {"kind": "write", "text": "my careful words"})
+    assert (again.status_code, ">my careful words</textarea>" in again.content.decode()) == (200, True)
+    assert not Comment.objects.exists()
+
+
+def test_what_was_typed_comes_back_as_text_without_its_secrets(question):
+    schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True, "format": "password"}}}
+    found = replace(queries.request(people.viewer("ana"), question.pk), answer_schema=schema)
+    spot = {"file": "cart.py", "line": 3, "side": "new", "text": "Why?"}
+    value = {"action": "edit", "pin": "1234", "unit_price": 80, "note": "", "line_comments": [spot]}
+    assert typed_texts(found, value) == [("Unit price", "80"), ("Line comments", "cart.py:3: Why?")]
+    assert typed_texts(found, "Yes") == [("Answer", "Yes")]
+    assert typed_texts(found, None) == []
+
+
+@pytest.mark.parametrize(
+    ("hold", "phase", "said"), [(1, "waiting", "not on hold"), (0, "paused", "once it is resumed")]
+)
+def test_an_answer_does_not_say_that_a_run_continues_which_does_not(hold, phase, said, question, as_, settings):
+    settings.WFDASH_HOLD = bool(hold)
+    question.run.phase = phase
+    question.run.save(update_fields=["phase"])
+    page = as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"}, follow=True).content.decode()
+    assert said in page
+    assert "The run continues.<" not in page
 
 
 def test_an_unknown_action_is_refused(question, as_):

@@ -33,6 +33,7 @@ from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
+from wfdash.notifications.letters import PAST
 from wfdash.questions.policy import Policy
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem
@@ -328,8 +329,9 @@ def _already_answered(request: HumanRequest) -> Exception:
         first = Reply.objects.select_related("by").filter(request=request, settles__isnull=False).first()
     if first is None:
         return _closed(request) if request.closed else NoLongerOpen("Someone else is answering this now")
+    verdict = PAST.get(first.verdict, first.verdict).lower()
     return _refusal_of(
-        first, f"Already answered by {entries.name_of(first.by)} ({first.verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
+        first, f"Already answered by {entries.name_of(first.by)} ({verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
     )
 
 

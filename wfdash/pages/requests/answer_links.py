@@ -15,10 +15,10 @@ from checkpoints.models.user_model import User
 from wfdash import queries
 from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, needs_sign_in, read_link, undo_by_link
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.pages.requests.panel import typed_texts
 from wfdash.pages.site.decorators import key_of
 from wfdash.pages.ui import card
 from wfdash.rendering import render, render_to_string
-from wfdash.schemas.secrets import secret_names, without
 
 PAGE = "requests/answer_link/page.html"
 
@@ -63,8 +63,12 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422)
     except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:
         context = _context(request, read_link(token), token)
-        typed = without(reading.value, secret_names(found.answer_schema))
-        return render(request, PAGE, context | {"conflict": str(error), "typed": typed}, status=409)
+        # The page itself says that the request changed, and when someone else answered.
+        first = str(error.facts["by"]) if isinstance(error, AlreadyAnswered) else link.viewer.name
+        conflict = str(error) if first == link.viewer.name else f"Already answered by {first}"
+        conflict = "" if isinstance(error, Changed) else conflict
+        typed = typed_texts(found, reading.value)
+        return render(request, PAGE, context | {"refused": True, "conflict": conflict, "typed": typed}, status=409)
     return redirect("wfdash:answer-link", token)
 
 

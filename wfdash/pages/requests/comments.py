@@ -22,9 +22,14 @@ KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "d
 
 @page("POST")
 def talk(request: HttpRequest, request_id: str) -> HttpResponse:
-    """Add a comment; ``kind`` is comment, ask (a question back) or reply (to it). The text is kept if it is refused."""
+    """Add a comment; ``kind`` is comment, ask (a question back) or reply (to it). The text is kept if it is refused.
+
+    ``write`` adds none, but shows the request with the text in its field.
+    """
     viewer, place = viewer_of(request), address_params(request.GET)
     text = _unix_lines(request.POST.get("text", ""))
+    if request.POST.get("kind") == "write":
+        return _render_again(request, viewer, request_id, text, "", 200)
     say = COMMENT_ACTIONS.get(request.POST.get("kind", ""), actions.comment_on)
     try:
         comment = say(viewer, request_id, text, key=key_of(request))

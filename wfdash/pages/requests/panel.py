@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from math import ceil
@@ -15,10 +16,12 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog, queries
-from wfdash.domain.line_comments import comments_in
+from wfdash.domain.labels import label_of_field
+from wfdash.domain.line_comments import FIELD, comments_in, place_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.ui import card
+from wfdash.schemas.secrets import secret_names, without
 
 
 def panel(
@@ -120,6 +123,21 @@ def fields_of(post: QueryDict) -> dict[str, list[str]]:
     passing = ("_lines:", "_side:")
     kept = {name: values for name, values in post.lists() if name not in own and not name.startswith(passing)}
     return {name: [str(value) for value in values] for name, values in kept.items()}
+
+
+def typed_texts(found: queries.RequestView, value: Any) -> list[tuple[str, str]]:
+    """Return what an answer says, as label and text, without its secrets and the button that was pressed."""
+    shown = without(value, secret_names(found.answer_schema))
+    fields = shown if isinstance(shown, dict) else {"answer": shown}
+    texts = {name: _as_text(part) for name, part in fields.items() if name not in {"action", FIELD}}
+    texts[FIELD] = "\n".join(f"{place_of(comment)}: {comment['text']}" for comment in comments_in(shown))
+    return [(label_of_field(name, None), text) for name, text in texts.items() if text]
+
+
+def _as_text(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _said(found: queries.RequestView, here: queries.Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -16,7 +17,7 @@ from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.pages.requests.inbox import in_list
-from wfdash.pages.requests.panel import address_params, fields_of, live_context, offer_undo, panel
+from wfdash.pages.requests.panel import address_params, fields_of, live_context, offer_undo, panel, typed_texts
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.actions import actions_of
@@ -26,7 +27,6 @@ from wfdash.pages.ui.event_text import past
 from wfdash.pages.ui.fragments import respond
 from wfdash.rendering import render, render_to_string
 from wfdash.schemas.sample import sample
-from wfdash.schemas.secrets import secret_names, without
 
 __all__ = ["address_params", "panel", "request"]
 
@@ -120,9 +120,11 @@ def _conflict(
     """Render why the answer was refused and what changed, with what was typed."""
     now = queries.request(viewer, found.id)
     context = panel(now, address_params(request.GET), reading._replace(errors=[]), override="override" in request.GET)
+    typed = typed_texts(found, reading.value)
     context |= {
         "conflict": str(error),
-        "typed": without(reading.value, secret_names(found.answer_schema)),
+        "typed": typed,
+        "typed_text": "\n\n".join(text for _, text in typed),
         "error": type(error).__name__,
     }
     before, after = error.facts.get("before"), now.card
@@ -162,7 +164,14 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestVi
     words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
     labels = {choice.name: choice.label for choice in actions_of(found.answer_schema, found.card)}
     done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
-    messages.success(request, f"{done}: {found.subject}. The run continues.", extra_tags="toast")
+    messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}", extra_tags="toast")
+
+
+def _what_follows(found: queries.RequestView) -> str:
+    """Return what becomes of a run that has its answer."""
+    if settings.WFDASH_HOLD:
+        return "The run continues where this installation is not on hold."
+    return "The run continues once it is resumed." if found.run_phase == "paused" else "The run continues."
 
 
 def _next_page(
