@@ -120,6 +120,7 @@ $(TOOLS)/installed: | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing wfdash into $(VENV): a minute or two, the first time only"
 	$(PIP) -e ".[push,pydantic-ai]"
 	@touch $@
 

@@ -79,10 +79,12 @@ def test_files_of_one_name_in_two_folders_do_not_meet(settings, tmp_path: Path) 
     assert {entry.name for entry in catalog.entries()} == {"a", "b"}
 
 
-def test_an_unknown_name_is_not_found(serve) -> None:
-    serve()
+def test_an_unknown_name_is_not_found_and_what_was_meant_is_said(serve) -> None:
+    serve(mine=GOOD.format(name="onboarding", title="Mine"))
     with pytest.raises(NotFound, match="No workflow named 'nope'"):
         catalog.get("nope")
+    with pytest.raises(NotFound, match="Did you mean 'onboarding'"):
+        catalog.get("onbording")
 
 
 def test_the_shipped_examples_load(settings) -> None:

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -142,7 +143,9 @@ def get(name: str) -> Entry:
     try:
         return load().entries[name]
     except KeyError:
-        raise NotFound(f"No workflow named {name!r}. See Workflows for what is loaded") from None
+        close = get_close_matches(name, load().entries, 1)
+        meant = f". Did you mean {close[0]!r}?" if close else ". See Workflows for what is loaded"
+        raise NotFound(f"No workflow named {name!r}{meant}") from None
 
 
 def secrets_of(workflow: str) -> frozenset[str]:

@@ -429,7 +429,7 @@ def test_why_a_run_is_held_is_encrypted_like_every_error(encrypted, hold):
     assert isinstance(stored, StoredDocument)
     assert stored.clear == {}
     run.refresh_from_db()
-    assert "steps that are gone: review" in run.error["message"]
+    assert "removed: review" in run.error["message"]
 
 
 def test_the_board_of_a_migrated_run_is_the_same_with_encryption(encrypted, otto, wait, serve, start_worker):

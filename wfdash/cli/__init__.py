@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     signin.add_argument("user", help="user name")
     signin.add_argument("--base", default="", help="address of the dashboard (default: the last known one)")
     signin.set_defaults(run=_signin)
-    verify = verbs.add_parser("verify", help="verify the audit chain or exported packs")
+    verify = verbs.add_parser("verify", help="verify the audit log, or packs: parts of it that were exported")
     verify.add_argument(
         "packs", nargs="*", metavar="PACK.json", help="one exported pack, or an older and a newer one to compare"
     )
@@ -133,7 +133,7 @@ def _verify(options: argparse.Namespace) -> int:
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
     if missing and not (options.packs and keyed):
-        more = ", or check packs --without-key" if options.packs else ""
+        more = ", or check exported packs with --without-key" if options.packs else ""
         return _print_error(missing + more)
     if not missing:
         return _proven(options)

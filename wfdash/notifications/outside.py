@@ -98,7 +98,7 @@ def _parts(url: str, inside: Collection[str]) -> SplitResult:
         raise Undeliverable(f"{url!r} is not a web address") from None
     local = parts.scheme == "http" and (settings.WFDASH_HOOKS_LOCAL or parts.hostname in inside)
     if parts.scheme != "https" and not local:
-        raise Undeliverable("The address must begin with https://")
+        raise Undeliverable("The address must begin with https://; WFDASH_HOOKS_LOCAL=1 allows this machine's own")
     if not parts.hostname or parts.username is not None or parts.password is not None or port == 0:
         raise Undeliverable("The address needs a host, and no user name or password")
     if not url.isascii() or any(char.isspace() or not char.isprintable() for char in url):

@@ -23,7 +23,7 @@ from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
-from wfdash.domain.hooks.mapping import mapped, template_problems
+from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.signing import signed_headers
 from wfdash.workflow import Workflow
@@ -77,6 +77,11 @@ def test_a_delivery_starts_a_run_as_the_owner_with_the_mapped_message(otto: View
     assert run.created_by == otto.user
     assert Event.objects.get(run=run).data["by"] == "otto"
     assert IncomingDelivery.objects.get().run == run.pk
+
+
+def test_a_field_with_a_default_may_be_missing_from_a_delivery() -> None:
+    schema = {"properties": {"order": {"type": "string"}, "since": {"default": None}}, "required": ["order"]}
+    assert mapped(suggested(schema), {"order": "A-7"}) == ({"order": "A-7", "since": None}, [])
 
 
 def test_the_same_delivery_starts_one_run(otto: Viewer) -> None:

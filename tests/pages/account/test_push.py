@@ -59,7 +59,8 @@ def test_a_browser_is_subscribed_shown_tried_and_removed(sign_in: SignIn, subscr
 
 def test_a_refusal_says_why(sign_in: SignIn, subscription: dict[str, str]) -> None:
     answer = sign_in("ana").post("/settings/push/", subscription | {"endpoint": "http://10.0.0.1/"})
-    assert (answer.status_code, answer.json()) == (422, {"error": "The address must begin with https://"})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("The address must begin with https://")
 
 
 def test_no_one_sees_or_removes_the_browsers_of_another_person(sign_in: SignIn, subscription: dict[str, str]) -> None:

@@ -84,6 +84,10 @@ def foreign(wf: Workflow) -> None:
     wf.step(after=step, name="b")(give_int)
 
 
+def plain_function(wf: Workflow) -> None:
+    wf.step(after=give_int, name="b")(give_int)  # type: ignore[arg-type]
+
+
 def unread_types(wf: Workflow) -> None:
     def b(n: NoSuchType) -> int:  # noqa: F821
         return n
@@ -95,7 +99,7 @@ def unread_types(wf: Workflow) -> None:
     ("spoil", "words"),
     [
         (unknown, "'b' comes after 'nowhere', which is no step"),
-        (unreachable, "'b' can never be reached"),
+        (unreachable, "'b' can never be reached from a start step: give it after=..."),
         (wrong_type, "nothing can pass from 'a' to 'b': one returns int, the other takes str"),
         (wrong_items, "nothing can pass from 'a' to 'c'"),
         (no_list, "'b' maps over 'a', which returns int"),
@@ -108,6 +112,7 @@ def unread_types(wf: Workflow) -> None:
         (too_many, "'b' waits for 3 of 2"),
         (many_parameters, "'b' must take"),
         (foreign, "'a' of another workflow"),
+        (plain_function, "'b' comes after give_int, which is no step: decorate it with @bad.step"),
         (unread_types, "'b': its annotations cannot be read"),
     ],
 )

@@ -190,7 +190,8 @@ def _no_name(name: str) -> list[Problem]:
 
 def _no_groups(groups: Sequence[str]) -> list[Problem]:
     unknown = [group for group in groups if find_group(group) is None]
-    return [{"loc": ["groups"], "msg": f"Group {unknown[0][:80]} not found"}] if unknown else []
+    how = "Add the group first, on the page Groups or by 'wfdash group add'"
+    return [{"loc": ["groups"], "msg": f"Group {unknown[0][:80]} not found. {how}"}] if unknown else []
 
 
 def _too_many(roles: Sequence[tuple[str, str]]) -> list[Problem]:

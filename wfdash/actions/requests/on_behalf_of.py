@@ -14,6 +14,8 @@ from wfdash.questions.policy import Policy
 
 WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"
+NAMED = 5
+"""Addressees that a refusal names."""
 SECOND = "A second person is required: you cannot answer this yourself"
 
 
@@ -46,7 +48,9 @@ def _refusal(viewer: Viewer, request: HumanRequest) -> str:
         return SECOND
     if request.assignee_id == viewer.user.pk:
         return "Addressed to others, and assignment does not let operators answer. Use override and give a reason"
-    return "Addressed to others, or a second person is required"
+    named = ", ".join(request.by[:NAMED]) + ("" if len(request.by) <= NAMED else " and others")
+    how = ". As an operator you can override and give a reason" if viewer.may("operate", request.workflow) else ""
+    return f"Addressed to {named or 'others'}{how}"
 
 
 def _right_to_override(viewer: Viewer, request: HumanRequest) -> Right:

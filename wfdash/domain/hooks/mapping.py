@@ -50,11 +50,16 @@ def pointer_problem(pointer: str) -> str:
 
 
 def suggested(schema: Any) -> Any:
-    """Return a template for a workflow's input: each field from one of the same name."""
+    """Return a template for a workflow's input: each field from one of the same name, or its default."""
     names = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(names, dict):
         return {"$": ""}
-    return {name: {"$": f"/{name.replace('~', '~0').replace('/', '~1')}"} for name in names}
+    found: dict[str, dict[str, Any]] = {}
+    for name, field in names.items():
+        found[name] = {"$": f"/{name.replace('~', '~0').replace('/', '~1')}"}
+        if isinstance(field, dict) and "default" in field:
+            found[name]["default"] = field["default"]
+    return found
 
 
 def _mapped(template: Any, delivery: Any, place: list[Any], problems: list[dict[str, Any]]) -> Any:

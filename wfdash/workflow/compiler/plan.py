@@ -214,6 +214,12 @@ def _resolve(plan: GraphPlan, level: Definition, prefix: str, target: str, sourc
         source = source.source
     name = source if isinstance(source, str) else getattr(source, "name", None)
     known: dict[str, Any] = {**level.steps, **level.subs}
+    if name is None and callable(source):
+        named = getattr(source, "__name__", "a function")
+        plan.problems.append(
+            f"step {target!r} comes after {named}, which is no step: decorate it with @{level.name}.step"
+        )
+        return None
     if name not in known:
         close_names = get_close_matches(str(name or source), [*level.steps, *level.subs], 1)
         close = f": did you mean {close_names[0]!r}?" if close_names else ""

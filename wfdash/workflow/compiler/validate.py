@@ -44,7 +44,9 @@ def _checked_paths(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[s
         if name not in found:
             found[name] = ()
             if not place.hidden:
-                plan.problems.append(f"step {shown(name)} can never be reached from a start step")
+                plan.problems.append(
+                    f"step {shown(name)} can never be reached from a start step: give it after=..., or start=True"
+                )
     return found
 
 

@@ -192,12 +192,12 @@ def _asker(checkpoint: Checkpoint, key: str) -> str | None:
 def _no_way(graph: Graph, checkpoint: Checkpoint, difference: GraphDiff | None, run: MigratingRun) -> Incompatible:
     gone = sorted(run.steps() - graph.nodes.keys())
     found = [f"; {difference.summary}"] if difference else []
-    found += [f"; steps that are gone: {', '.join(gone)}"] if gone else []
+    named = f"; steps that are gone: {', '.join(gone)}"
+    found += [named] if gone and not (difference and set(gone) <= set(difference.removed)) else []
     found += [f"; {words}" for words in changed_below(graph.levels, run.position.get("levels", {}))]
     return Incompatible(
-        f"workflow {graph.name!r} has changed since this checkpoint (graph {checkpoint.version}, now {graph.version})"
-        f"{''.join(found)}. Run the old code, or declare @workflow.migrate(from_version={checkpoint.version!r})"
-        " or the steps' old names (was=...)",
+        f"workflow {graph.name!r} has changed since this checkpoint{''.join(found)}. Run the old code, or declare the"
+        f" steps' old names (was=...), or @workflow.migrate(from_version={checkpoint.version!r}); now {graph.version}",
         removed=gone,
         was=checkpoint.version,
         now=graph.version,
