@@ -10,7 +10,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
-from django.db.models import Func, Index, Model, QuerySet, Subquery, TextField
+from django.db.models import Func, Index, IntegerField, Model, QuerySet, Subquery, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.models.fields import MomentField
@@ -47,6 +47,29 @@ class Headline(Func):
         text = f"left({card} ->> 'subject', {LONGEST})"
         # strpos, not LIKE: a percent sign would be taken for a parameter.
         return f"CASE WHEN strpos({card}::text, '\\u0000') = 0 THEN {text} END", (*params, *params)
+
+
+class StoredSize(Func):
+    """About how many bytes the values of columns take as they are stored, without reading them."""
+
+    output_field = IntegerField()
+
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Return the expression."""
+        return self._sum(compiler, "length")
+
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Return the expression: of what is stored compressed."""
+        return self._sum(compiler, "pg_column_size")
+
+    def _sum(self, compiler: SQLCompiler, function: str) -> tuple[str, tuple[Any, ...]]:
+        parts = [compiler.compile(one) for one in self.source_expressions]
+        text = " + ".join(f"coalesce({function}({sql}), 0)" for sql, _ in parts)
+        return f"({text})", tuple(one for _, params in parts for one in params)
 
 
 class CoveringIndex(Index):

@@ -97,6 +97,7 @@ def test_debug_pages_leave_the_statuses_of_errors_alone(as_, settings) -> None:
         ('{"workflow": "a",}', "line 1, column 18"),
         ("[" * 200_000, "nested too deeply"),
         (b"\xff", "UTF-8"),
+        ('{"message": [' + "[]," * 200_000 + "[]]}", "more than 200,000 values"),
     ],
 )
 def test_a_body_that_says_two_things_or_none_is_refused_with_the_reason(body: Any, said: str, as_) -> None:

@@ -20,7 +20,7 @@ from wfdash.questions.policy import Policy
 from wfdash.schemas.meta_schema import flaw_of
 from wfdash.schemas.regex import states_of
 from wfdash.schemas.validate import flaws_of, problems_of
-from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, refuse_heavy
+from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, has_more_values, refuse_heavy
 from wfdash.values.errors import InvalidCall
 
 MOST_SECONDS = 0.5
@@ -292,3 +292,22 @@ def test_a_field_beyond_the_limit_of_a_form_is_sent_back_as_it_was() -> None:
     post = QueryDict(mutable=True)
     post[last.name] = last.text
     assert form.bind(post).value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"[]," * 4_000_000 + b"[]]",
+        b'{"a":"' + b'\\"' * 6_000_000,
+        b'"' * 12_000_000,
+        b'{"a":"' + b",[{" * 4_000_000 + b'"}',
+    ],
+)
+def test_the_values_of_a_text_are_counted_without_reading_it(text: bytes) -> None:
+    assert cpu_of(lambda: has_more_values(text, MOST_NODES)) < MOST_SECONDS
+    assert has_more_values(text, MOST_NODES) == text.startswith(b"[[")
+
+
+def test_of_what_a_text_quotes_nothing_is_a_value() -> None:
+    assert not has_more_values(b'{"a,[{": "\\",,,", "b": [1, 2]}', 6)
+    assert has_more_values(b'{"a": [1, 2, 3, 4, 5]}', 5)

@@ -9,7 +9,11 @@ from typing import Any
 from django.http import HttpRequest
 from ninja.parser import Parser
 
+from wfdash.schemas.work import MOST_NODES, has_more_values
+
 LONGEST_NAME = 80
+MOST_VALUES = 4 * MOST_NODES
+"""Values of a body: it may hold several messages."""
 
 
 class BadBody(ValueError):
@@ -21,6 +25,8 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         """Return the body's value. ``BadBody``."""
+        if has_more_values(request.body, MOST_VALUES):
+            raise BadBody(f"The body holds more than {MOST_VALUES:,} values: send large data as text, or in parts")
         try:
             return json.loads(request.body, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_whole)
         except json.JSONDecodeError as error:

@@ -7,6 +7,7 @@ refuses nothing that an idle one takes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -34,6 +35,8 @@ MOST_STATES = 50_000
 LONGEST_REFERENCE = 1_000
 """Characters of a ``$ref``."""
 
+_QUOTED = re.compile(rb'"(?>[^"\\]+|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A text of JSON, also one without an end: each byte is looked at once."""
 _IN_PLACE = ("not", "if", "then", "else")
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_MAPS = ("dependentSchemas", "dependencies")
@@ -91,6 +94,26 @@ def has_more_nodes(value: Any, most: int) -> bool:
 def names_parts(schema: Mapping[str, Any]) -> bool:
     """Return whether a part of a schema has a name, by which ``$ref`` may call it."""
     return any(name for node in _nodes_of(schema) for name in _names_of(node))
+
+
+def count_nodes(value: Any) -> int:
+    """Return how many values a value holds, itself included."""
+    count, stack = 0, [value]
+    while stack:
+        current = stack.pop()
+        count += 1
+        if isinstance(current, (dict, list)):
+            stack.extend(current.values() if isinstance(current, dict) else current)
+    return count
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Return whether a JSON text holds more than about so many values, without reading it as JSON."""
+    return _marks_in(text) > most and _marks_in(_QUOTED.sub(b"", text)) > most
+
+
+def _marks_in(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def refuse_heavy(schema: Mapping[str, Any]) -> None:
@@ -265,7 +288,7 @@ def _counted(check: Any, cost: Callable[[Any, Any, Any], int]) -> Any:
 def _check_unique(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     """Check ``uniqueItems``, in a time linear in the value."""
     if wanted and isinstance(instance, list):
-        spend(_size_of(instance) // 2)
+        spend(count_nodes(instance) // 2)
         if len({_frozen(item) for item in instance}) < len(instance):
             yield ValidationError("has non-unique elements")
 
@@ -277,17 +300,6 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return "array", tuple(map(_frozen, value))
     return (type(value), value) if isinstance(value, bool) else value
-
-
-def _size_of(value: Any) -> int:
-    """Return how many values a value holds, itself included."""
-    count, stack = 0, [value]
-    while stack:
-        current = stack.pop()
-        count += 1
-        if isinstance(current, (dict, list)):
-            stack.extend(current.values() if isinstance(current, dict) else current)
-    return count
 
 
 def _length(value: Any) -> int:
@@ -309,12 +321,12 @@ def _matching(patterns: Any, value: Any) -> int:
 _FORMAT_LENGTHS = {"regex": 1, "json-string": 32, **dict.fromkeys(ENCODED, 1024)}
 """Format -> how many characters are checked in one step, where that is not 64."""
 _COSTS: dict[str, Callable[[Any, Any, Any], int]] = {
-    "enum": lambda wanted, _value, _schema: _size_of(wanted) // 16,
-    "const": lambda wanted, _value, _schema: _size_of(wanted) // 8,
+    "enum": lambda wanted, _value, _schema: count_nodes(wanted) // 16,
+    "const": lambda wanted, _value, _schema: count_nodes(wanted) // 8,
     "properties": lambda wanted, _value, _schema: _length(wanted) // 64,
     "required": lambda wanted, _value, _schema: _length(wanted) // 64,
-    "dependentRequired": lambda wanted, _value, _schema: _size_of(wanted) // 32,
-    "dependencies": lambda wanted, _value, _schema: _size_of(wanted) // 32,
+    "dependentRequired": lambda wanted, _value, _schema: count_nodes(wanted) // 32,
+    "dependencies": lambda wanted, _value, _schema: count_nodes(wanted) // 32,
     "dependentSchemas": lambda wanted, _value, _schema: _length(wanted) // 32,
     "items": lambda _wanted, value, _schema: _length(value) // 4,
     "additionalItems": lambda _wanted, value, _schema: _length(value) // 4,

@@ -8,7 +8,7 @@ from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
 from wfdash import actions, queries
 from wfdash.errors import Invalid
-from wfdash.queries.requests.batch import compare, flatten, paired
+from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired
 
 APPROVE = {"action": "approve"}
 
@@ -162,3 +162,27 @@ def test_no_evidence_hides_another(titles: list[list[str]], columns: set[str]) -
     cards = paired([titled(*named) for named in titles])
     assert {path[1] for card in cards for path in card} == columns
     assert [len(card) for card in cards] == [len(named) for named in titles]
+
+
+def test_a_card_of_very_many_facts_is_compared_by_larger_parts(run) -> None:
+    wide = {f"k{number}": number for number in range(40_000)}
+    cards = [{"subject": "a", "proposal": {"amount": 1, "lines": wide}}, {"subject": "b", "proposal": {"amount": 2}}]
+    first, *_ = (people.ask(run, card={**card, "actions": people.ACTIONS}) for card in cards)
+    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    assert found.columns == (("subject",), ("proposal", "amount"), ("proposal", "lines"))
+    assert found.rows[0].values["proposal", "lines"] == wide
+    broad = [{"proposal": wide}, {"proposal": {**wide, "k0": 7}}]
+    assert compare(flattened(broad))[0] == (("proposal",),)
+    titled = {"evidence": [{"title": f"t{number}", "value": number} for number in range(400)]}
+    assert compare(flattened([titled, {}]))[0] == (("evidence",),)
+
+
+@pytest.mark.parametrize("size", [30_000, 900_000])
+def test_cards_that_are_too_large_for_one_table_follow_later(run, size: int) -> None:
+    inner = "x" * size * 2 if size > MOST_VALUES else [0] * size
+    asked = [people.ask(run, card={"subject": f"n{n}", "proposal": inner, "actions": people.ACTIONS}) for n in range(6)]
+    last = queries.similar_requests(people.viewer("ana"), asked[-1].pk)
+    shown = [row.id for row in last.rows]
+    assert 2 <= len(shown) < 6
+    assert shown[-1] == asked[-1].pk
+    assert last.left == 6 - len(shown)

@@ -27,6 +27,7 @@ from wfdash.domain.hooks.mapping import MISSING, mapped, value_at
 from wfdash.domain.hooks.signatures import Received, Unsigned, check_signature
 from wfdash.errors import BadSignature, Invalid, KeyReused, NotFound, WfdashError, status_for
 from wfdash.schemas.validate import flaws_of
+from wfdash.schemas.work import MOST_NODES, has_more_values
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +113,8 @@ def _perform(viewer: Viewer, hook: IncomingHook, delivery: Json, message: Json, 
 
 
 def _parsed(body: bytes) -> Json:
+    if has_more_values(body, MOST_NODES):
+        raise Invalid([{"loc": [], "msg": f"The body holds more than {MOST_NODES:,} values"}])
     try:
         parsed: Json = json.loads(body)
     except (ValueError, RecursionError):

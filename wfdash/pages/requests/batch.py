@@ -30,6 +30,8 @@ BODY = ("body",)
 ONCE = (LEAD, BODY, ("undo",))
 """Shown outside of the table where they are the same for all."""
 LONG = 160
+LONG_SHARED = 4_000
+"""Characters of a value that all requests of the table have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +161,11 @@ def _context(
         "rows": _batch_rows(found, columns, ticked),
         "heads": [(heading(path, columns)) for path in columns],
         "body": found.same.get(BODY, ""),
-        "same": [(heading(path, found.same), cell(value)) for path, value in found.same.items() if path not in ONCE],
+        "same": [
+            (heading(path, found.same), _short_cell(value, LONG_SHARED))
+            for path, value in found.same.items()
+            if path not in ONCE
+        ],
         "spot": place,
         "url": url,
         "free": sum(not row.refusal for row in found.rows),
@@ -186,9 +192,9 @@ def _batch_rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], 
     ]
 
 
-def _short_cell(value: Any) -> str:
+def _short_cell(value: Any, most: int = LONG) -> str:
     text = cell(value)
-    return text if len(text) <= LONG else f"{text[:LONG]}…"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:

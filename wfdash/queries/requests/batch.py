@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile, zip_longest
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Case, Q, QuerySet, When
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.models import HumanRequest
+from checkpoints.models.expressions import StoredSize
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
@@ -25,8 +26,14 @@ from wfdash.queries.requests.request import RequestView, request
 from wfdash.queries.requests.tabs import tab_filter
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.questions.policy import alone_because
+from wfdash.schemas.work import count_nodes
 
 MOST = 200
+MOST_BYTES = 4_000_000
+"""Stored bytes of the cards and forms in one table."""
+MOST_VALUES = 100_000
+"""Values that the cards in one table hold."""
+MOST_COLUMNS = 200
 DEEPEST = 3
 """Levels of a value that become columns; anything deeper stays one value."""
 LINKING = frozenset({"a", "an", "by", "for", "from", "in", "of", "on", "the", "to", "with"})
@@ -70,19 +77,42 @@ def similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", text: s
     mine = audience.may_answer(viewer) & audience.not_voted_by(viewer)
     within = tab_filter(viewer, tab if tab != "answered" else "mine")
     ids = HumanRequest.objects.filter(gate, within, mine, filter_requests(viewer, text)).order_by("created", "id")
-    found = HumanRequest.objects.filter(pk__in=list(ids.values_list("pk", flat=True)[: MOST + 1]))
-    form = dumps(like.answer_schema)
-    rows = [row for row in found.order_by("created", "id") if _is_similar(row, form)]
-    cards = paired([flatten(row.card) for row in rows[:MOST]])
-    flat = {row.id: card for row, card in zip(rows, cards, strict=False)}
-    columns, same = compare(list(flat.values()))
+    sizes = ids.annotate(size=StoredSize("card", "answer_schema")).values_list("pk", "size")[:MOST]
+    found = HumanRequest.objects.filter(pk__in=_fitting(request_id, list(sizes)))
+    first = Case(When(pk=request_id, then=0), default=1)
+    rows = _readable(found.order_by(first, "created", "id"), dumps(like.answer_schema))
+    cards = flattened([row.card for row in rows])
+    columns, same = compare(cards)
     return SimilarRequests(
         like=like,
-        rows=tuple(_similar(row, flat[row.id], columns) for row in rows[:MOST]),
+        rows=tuple(_similar(row, card, columns) for row, card in zip(rows, cards, strict=True)),
         columns=columns,
         same=same,
-        left=max(0, ids.count() - min(len(rows), MOST)),
+        left=max(0, ids.count() - len(rows)),
     )
+
+
+def _fitting(like: str, sizes: list[tuple[str, int]]) -> list[str]:
+    """Return the requests whose cards fit into one table, the one they are similar to before all others."""
+    room, chosen = MOST_BYTES, []
+    for pk, size in sorted(sizes, key=lambda row: row[0] != like):
+        if pk == like or size <= room:
+            chosen.append(pk)
+            room -= size
+    return chosen
+
+
+def _readable(found: QuerySet[HumanRequest], form: bytes) -> list[HumanRequest]:
+    """Return the requests that can be read and have that form, until their cards hold too much for one table."""
+    rows: list[HumanRequest] = []
+    room = MOST_VALUES
+    for row in found.iterator(chunk_size=8):
+        if _is_similar(row, form):
+            rows.append(row)
+            room -= count_nodes(row.card)
+        if room < 0:
+            break
+    return sorted(rows, key=lambda row: (row.created, row.id))
 
 
 def _is_similar(row: HumanRequest, form: bytes) -> bool:
@@ -90,17 +120,32 @@ def _is_similar(row: HumanRequest, form: bytes) -> bool:
     return UNREADABLE not in document(row, "card") and dumps(document(row, "answer_schema")) == form
 
 
-def flatten(card: Mapping[str, Any]) -> dict[Path, Json]:
-    """Return a card's facts by path: mappings become columns, a list stays one value."""
+def flattened(cards: Sequence[Mapping[str, Any]]) -> list[dict[Path, Json]]:
+    """Return the facts of cards by path: mappings become columns, a list stays one value.
+
+    Where that would be more than ``MOST_COLUMNS``, all cards are taken apart less deep: what differs stays in sight.
+    """
+    for deepest in range(DEEPEST, 0, -1):
+        flat = paired([flatten(card, deepest) for card in cards])
+        if len({path for card in flat for path in card}) <= MOST_COLUMNS:
+            return flat
+    return [{(name,): card[name] for name in COMPARED if card.get(name) is not None} for card in cards]
+
+
+def flatten(card: Mapping[str, Any], deepest: int = DEEPEST) -> dict[Path, Json]:
+    """Return a card's facts by path; not all of them once there are more than may be columns."""
     found: dict[Path, Json] = {}
     for name in COMPARED:
         value = card.get(name)
         if value is None:
             continue
         if name == "evidence" and isinstance(value, list):
-            found |= _evidence(value)
+            for number, item in enumerate(value[: MOST_COLUMNS + 1]):
+                if isinstance(item, Mapping):
+                    title = str(item.get("title") or f"evidence {number + 1}")
+                    _spread(found, ("evidence", title), item.get("value"), deepest)
         else:
-            found |= _spread((name,), value)
+            _spread(found, (name,), value, deepest)
     return found
 
 
@@ -143,22 +188,15 @@ def compare(cards: list[dict[Path, Json]]) -> tuple[tuple[Path, ...], dict[Path,
     return columns, {path: cards[0][path] for path in paths if len(texts[path]) == 1}
 
 
-def _evidence(items: Iterable[Any]) -> dict[Path, Json]:
-    found: dict[Path, Json] = {}
-    for number, item in enumerate(items):
-        if isinstance(item, Mapping):
-            title = str(item.get("title") or f"evidence {number + 1}")
-            found |= _spread(("evidence", title), item.get("value"))
-    return found
-
-
-def _spread(path: Path, value: Json) -> dict[Path, Json]:
-    if isinstance(value, Mapping) and value and len(path) < DEEPEST:
-        found: dict[Path, Json] = {}
-        for name, item in value.items():
-            found |= _spread((*path, str(name)), item)
-        return found
-    return {path: value}
+def _spread(found: dict[Path, Json], path: Path, value: Json, deepest: int) -> None:
+    """Add a value, or the parts of it."""
+    if not (isinstance(value, Mapping) and value and len(path) < deepest):
+        found[path] = value
+        return
+    for name, item in value.items():
+        if len(found) > MOST_COLUMNS:
+            return
+        _spread(found, (*path, str(name)), item, deepest)
 
 
 def _sorted_json(value: Json) -> str:

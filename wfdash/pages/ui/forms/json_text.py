@@ -11,6 +11,7 @@ from typing import Any
 
 from wfdash.domain.invisible import escaped
 from wfdash.pages.ui.forms.fields import Loc
+from wfdash.schemas.work import MOST_NODES, has_more_values
 
 
 class Unreadable(ValueError):
@@ -19,6 +20,8 @@ class Unreadable(ValueError):
 
 def read(text: str) -> Any:
     """Return the value of a JSON text. Raises ``Unreadable`` with line and column."""
+    if has_more_values(text.encode(errors="replace"), MOST_NODES):
+        raise Unreadable(f"Must not hold more than {MOST_NODES:,} values")
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_object)
     except Unreadable:
