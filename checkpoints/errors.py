@@ -9,7 +9,7 @@ CheckpointsError
 ├── Incompatible      written by another workflow version, engine or format
 ├── Unsupported       this storage cannot do that
 ├── InvalidConfig     a setting contradicts itself
-└── InvalidValue      an id or a name that not every storage can store (also a ``ValueError``)
+└── InvalidValue      an id, a name or a value that cannot be stored, or does not fit (also a ``ValueError``)
 """
 
 from __future__ import annotations
@@ -65,4 +65,4 @@ class InvalidConfig(CheckpointsError):
 
 
 class InvalidValue(CheckpointsError, ValueError):
-    """An id or a name is too long, or holds what cannot be stored: see the message for the field and its limit."""
+    """An id, a name or a value is too long, cannot be stored, or does not fit: see the message for the field."""

@@ -8,7 +8,7 @@ from enum import IntEnum
 from operator import itemgetter
 
 from checkpoints.content.canonical_json import dumps, loads
-from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible
+from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible, InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
 from checkpoints.limits import NAME
@@ -123,6 +123,34 @@ def already_answered(known: Answer, run: RunId | None = None) -> AlreadyAnswered
     text = f"request {known.key} was answered{who}{when}: {shortened(known.value)}"
     facts = {"key": known.key, "by": known.by, "at": known.at, "value": known.value}
     return AlreadyAnswered(text, run=run, **facts)
+
+
+def refuse_decided(run: RunId, key: RequestKey, *, decided: bool) -> None:
+    """Raise ``Conflict`` for a request whose reply can still be undone, and takes effect after that."""
+    if decided:
+        text = f"request {key} has been decided and its answer takes effect shortly: wait for it"
+        raise Conflict(text, run=run, key=key)
+
+
+def refuse_unfit(run: RunId, given: Answer, schema: Mapping[str, Json]) -> None:
+    """Raise ``InvalidValue`` for an answer that does not fit its request's JSON Schema: the run could not take it."""
+    dumps(given.value)
+    if not schema:
+        return
+    # Imported here: it takes longer than the rest of a storage, which may accept no answer at all.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import validator_for
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    check = validator_for(schema, default=Draft202012Validator)(schema, registry=EMPTY_REGISTRY)
+    try:
+        found = best_match(check.iter_errors(given.value))
+    except Exception as error:
+        raise InvalidValue(f"answer to {given.key}: its schema is invalid: {error}", run=run, key=given.key) from error
+    if found is not None:
+        where = f" at {found.json_path}" if found.path else ""
+        raise InvalidValue(f"answer to {given.key}{where}: {found.message[:200]}", run=run, key=given.key)
 
 
 def shortened(value: Json, limit: int = 200) -> str:

@@ -22,8 +22,8 @@ from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
 from checkpoints.errors import Unsupported
-from checkpoints.ids import RunId, WorkflowId
-from checkpoints.records import Phase, RunInfo
+from checkpoints.ids import RequestKey, RunId, WorkflowId
+from checkpoints.records import Json, Phase, RunInfo
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.sqlite import executor
@@ -181,6 +181,16 @@ class DatabaseStorage(SqlStorage):
         failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
         code = getattr(error, "sqlstate", None)
         return (failed and code not in CORRUPT) or (isinstance(error, database.Error) and code in OF_ANOTHER)
+
+    async def answer(self, run: RunId, key: RequestKey, value: Json, *, by: str | None = None) -> None:
+        """Accept a program's answer to its own run, as ``SqlStorage.answer`` does.
+
+        ``Unsupported`` with ``by``, and for a run that the dashboard's workers have: people answer in the dashboard or
+        by its API, with their own right.
+        """
+        if by is not None:
+            raise Unsupported("by= names a person: they answer in the dashboard, or by its API, with their own right")
+        await super().answer(run, key, value)
 
     async def list_runs(
         self,

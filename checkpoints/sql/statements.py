@@ -186,6 +186,10 @@ class Statements:
         self.pending = say(
             f"SELECT id, {decided} FROM checkpoints_humanrequest WHERE run_id=? AND key=? AND closed IS NULL"
         )
+        self.asked = say(
+            f"SELECT q.id, {decided}, q.step, q.card, q.answer_schema, r.for_workers FROM checkpoints_humanrequest q"
+            " JOIN checkpoints_run r ON r.id=q.run_id WHERE q.run_id=? AND q.key=? AND q.closed IS NULL"
+        )
         by = "?" if users is None else users.named
         verdict, mark = ("", "") if users is None else (", verdict", ",?")
         self.answer = say(

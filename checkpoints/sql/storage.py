@@ -27,6 +27,7 @@ from checkpoints.records import (
     Claim,
     Commit,
     Event,
+    Json,
     RunFacts,
 )
 from checkpoints.retention import Needs
@@ -194,6 +195,15 @@ class SqlStorage(ABC):
     async def read_past_answers(self, run: RunId) -> Mapping[RequestKey, Answer]:
         """See ``RemembersAnswers.read_past_answers``."""
         return await self._read(lambda s: s.past_answers(findable(run)))
+
+    async def answer(self, run: RunId, key: RequestKey, value: Json, *, by: str | None = None) -> None:
+        """Accept an answer to a pending request and make the run ready.
+
+        ``NotFound``; ``AlreadyAnswered``; ``Conflict`` while a reply takes effect; ``InvalidValue`` for a value that
+        does not fit the request's schema. Nothing is written then.
+        """
+        given = Answer(key=findable(key), value=value, by=by)
+        await self._write(lambda s: s.accept_answer(findable(run), given))
 
     # Claims
 

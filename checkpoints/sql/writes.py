@@ -17,7 +17,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from checkpoints import rules
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.encoder import Encoded
-from checkpoints.errors import ClaimLost, Conflict, NotFound
+from checkpoints.errors import ClaimLost, Conflict, NotFound, Unsupported
+from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RunId, new_request_id
 from checkpoints.records import (
     ENDED,
@@ -190,12 +191,37 @@ class Scripts(ClaimScripts):
                 continue
             (rows,) = yield [(self.sql.pending, (commit.run, given.key))]
             for id_, decided in rows:
-                if decided:
-                    text = f"request {given.key} has been decided and its answer takes effect shortly: wait for it"
-                    raise Conflict(text, run=commit.run, key=given.key)
+                rules.refuse_decided(commit.run, given.key, decided=bool(decided))
                 yield from self.record_answer(id_, given)
                 found[given.key] = id_
         return found
+
+    def accept_answer(self, run: RunId, given: Answer) -> Script[None]:
+        """Record the answer of someone who does not drive the run, with its event, and wake the run that waits for it.
+
+        ``NotFound``, ``AlreadyAnswered``, ``Conflict``, ``InvalidValue``.
+        """
+        (moved,) = yield [(self.sql.move, (1, 0, 0, 1, run))]  # Locks the run.
+        (rows,) = yield [(self.sql.asked, (run, given.key))]
+        if not moved or not rows:
+            raise NotFound("the run has no pending request of that key", run=run, key=given.key)
+        id_, decided, step, card, schema, for_workers = rows[0]
+        known = (yield from self.answers(run)).get(given.key)
+        if known is not None:
+            raise rules.already_answered(known, run)
+        rules.refuse_decided(run, given.key, decided=bool(decided))
+        if for_workers and self.sql.names_verdict:
+            text = "the dashboard's workers have this run: people answer it there, with the right to do so"
+            raise Unsupported(text, run=run, key=given.key)
+        rules.refuse_unfit(run, given, self._document(schema, "request", id_, "answer_schema"))
+        facts = {"subject": rules.card_subject(self._document(card, "request", id_, "card"), step)}
+        facts |= {"key": given.key, "by": given.by, "verdict": rules.verdict_of(given.value), "request": id_}
+        event = stored_events([EventKind.REQUEST_ANSWERED.draft(step, **facts)])
+        yield from self.record_answer(id_, given)
+        yield [
+            insert_events(self.dialect, self.encryptor, run, event, (), moved[0][0]),
+            (self.sql.wake_if_answered, (run, run)),
+        ]
 
     def record_answer(self, request: str, given: Answer) -> Script[None]:
         """Insert the answer to a request that has none."""

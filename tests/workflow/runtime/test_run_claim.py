@@ -16,7 +16,7 @@ from typing_extensions import get_protocol_members
 
 from checkpoints.claims.holder import is_gone, process_name
 from checkpoints.claims.renewal import TTL
-from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, Unsupported
+from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, NotFound, Unsupported
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager, KnowsNeeds
@@ -25,8 +25,10 @@ from checkpoints.records import Answer, Claim, Commit, Phase, Reason
 from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, RemembersAnswers, Runs
 from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
+from tests.conformance.worlds import asking as parked_for_workers
 from tests.workflow.world import finished, handed_over
-from wfdash.workflow import Context, Finished, Question, Waiting, Workflow
+from wfdash.contract import InvalidInput
+from wfdash.workflow import Approval, Context, Finished, Question, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.recorders import tell_once
 
@@ -164,6 +166,72 @@ async def test_a_persons_answer_is_what_a_run_goes_on_with(world: AnyWorld) -> N
     key = await asked(world, run)
     await world.answer(run, key, "no")
     assert finished(await asking.run(storage=world.storage, run_id=run)) == "said no"
+
+
+approving = Workflow("approving")
+
+
+@approving.step(start=True)
+async def approve(ctx: Context) -> str:
+    return (await ctx.ask(Approval(subject="Pay?"))).action
+
+
+async def test_a_program_answers_its_own_run_with_what_fits_the_request(world: AnyWorld) -> None:
+    run, storage = new_run_id(), world.storage
+    waiting = await approving.run(None, storage=storage, run_id=run)
+    key = waiting.requests[0].key
+    for bad in ("nonsense", {}, {"action": "explode"}, {"action": "approve", "extra": 1}, None, float("nan")):
+        with pytest.raises(ValueError, match=f"answer to {key}|not a JSON value"):
+            await storage.answer(run, key, bad)
+    with pytest.raises(NotFound):
+        await storage.answer(run, RequestKey("other"), {"action": "approve"})
+    with pytest.raises(NotFound):
+        await storage.answer(new_run_id(), key, {"action": "approve"})
+    assert await storage.read_answers(run) == {}
+    before = len(await storage.read_events(run))
+    await storage.answer(run, key, {"action": "approve"})
+    with pytest.raises(AlreadyAnswered):
+        await storage.answer(run, key, {"action": "reject"})
+    (event,) = await storage.read_events(run, after=before)
+    assert (event.kind, event.data["verdict"], event.data["subject"]) == ("request.answered", "approve", "Pay?")
+    assert await world.phase(run) is Phase.READY
+    assert finished(await approving.run(storage=storage, run_id=run)) == "approve"
+
+
+async def test_of_many_answers_at_once_one_is_accepted(world: AnyWorld) -> None:
+    run = new_run_id()
+    key = await asked(world, run)
+    calls = [world.storage.answer(run, key, f"{n}") for n in range(6)]
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in found if one is not None] == [AlreadyAnswered] * 5
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_a_program_gives_no_answer_of_a_person_in_the_dashboard(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    world, run = make_world(kind, request, tmp_path), new_run_id()
+    async with world.storage as storage:
+        with pytest.raises(Unsupported, match="with their own right"):
+            await storage.answer(run, await asked(world, run), "no", by="rosa")
+        await storage.commit(parked_for_workers(run := new_run_id(), "k"))
+        with pytest.raises(Unsupported, match="people answer it there"):
+            await storage.answer(run, RequestKey("k"), "no")
+
+
+async def test_an_accepted_answer_that_does_not_fit_names_the_way_out(world: AnyWorld) -> None:
+    run = new_run_id()
+    waiting = await approving.run(None, storage=world.storage, run_id=run)
+    await world.storage.commit(Commit(run=run, answered=(Answer(key=waiting.requests[0].key, value="nonsense"),)))
+    with pytest.raises(InvalidInput, match="restore") as caught:
+        await approving.run(storage=world.storage, run_id=run)
+    assert repr(waiting.checkpoint.id) in str(caught.value)
+    await CheckpointManager(world.storage).restore(run, waiting.checkpoint.id)
+    again = await approving.run(storage=world.storage, run_id=run)
+    done = await approving.run(
+        answers={again.requests[0].key: {"action": "approve"}}, storage=world.storage, run_id=run
+    )
+    assert finished(done) == "approve"
 
 
 class Proxy:

@@ -55,12 +55,17 @@ def merge_answers(
 ) -> dict[RequestKey, Answer]:
     """Return the answers the run continues with: what was accepted, and what is given for the rest.
 
-    ``AlreadyAnswered`` if another value was accepted; ``InvalidInput`` if an accepted one does not fit its request.
+    ``AlreadyAnswered`` if another value was accepted; ``InvalidInput`` if an accepted one does not fit its request,
+    with the way to ask again.
     """
     pending = {request.key: request for request in checkpoint.requests}
     for key, answer in given.items():
         rules.is_first_answer(checkpoint.run, answer, accepted.get(key))
-    taken = {key: _answer(graph, pending[key], answer, True) for key, answer in accepted.items() if key in pending}
+    try:
+        taken = {key: _answer(graph, pending[key], answer, True) for key, answer in accepted.items() if key in pending}
+    except InvalidInput as error:
+        way = f"accepted before; await CheckpointManager(storage).restore(run, {checkpoint.id!r}) asks again"
+        raise InvalidInput([{**one, "msg": f"{one['msg']} ({way})"} for one in error.errors]) from error
     return {**given, **taken}
 
 
