@@ -7,6 +7,7 @@ CheckpointsError
 ├── ClaimLost         this worker may not write for the run any more
 ├── Damaged           stored bytes do not match what was written
 ├── Incompatible      written by another workflow version, engine or format
+├── StorageFailed     the database is away, full, read-only or damaged; the driver's error is its cause
 ├── Unsupported       this storage cannot do that
 ├── InvalidConfig     a setting contradicts itself
 └── InvalidValue      an id, a name or a value that cannot be stored, or does not fit (also a ``ValueError``)
@@ -54,6 +55,24 @@ class Damaged(CheckpointsError):
 
 class Incompatible(CheckpointsError):
     """The checkpoint belongs to another workflow version, engine or format: migrate it or run the old code."""
+
+
+class StorageFailed(CheckpointsError):
+    """The database could not do it: see the message, which is its driver's, and try again once that has ended.
+
+    A write may have been done all the same if its connection broke. ``facts``: place.
+    """
+
+
+DRIVERS = frozenset({"sqlite3", "psycopg", "psycopg_pool", "django"})
+"""Packages whose errors mean that a storage failed."""
+
+
+def raise_if_driver_failed(error: BaseException, place: str) -> None:
+    """Raise ``StorageFailed`` from an error of a database's driver; return for any other."""
+    if any(kind.__module__.partition(".")[0] in DRIVERS for kind in type(error).__mro__):
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise StorageFailed(f"{place}: {said}", place=place) from error
 
 
 class Unsupported(CheckpointsError):

@@ -42,6 +42,7 @@ class FileStorage(StandaloneStorage):
         super().__init__(encryptor_of(encryption_keys))
         self._durability = parse_durability(durability, name="durability")
         self.path = Path(path)
+        self._place = str(path)
         if str(path) in ("", ":memory:"):
             raise InvalidConfig(f"path={str(path)!r}: give a file, or use MemoryStorage")
 

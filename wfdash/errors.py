@@ -159,6 +159,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     ground.Incompatible: _kind(409, "incompatible", "Checkpoint of another graph"),
     ground.Unsupported: _kind(501, "unsupported", "Not supported by this storage"),
     # The database is unavailable, full or read-only.
+    ground.StorageFailed: UNAVAILABLE,
     OperationalError: UNAVAILABLE,
     InterfaceError: UNAVAILABLE,
     InternalError: UNAVAILABLE,

@@ -18,6 +18,7 @@ test framework; with pytest (and pytest-asyncio) a storage of one's own is teste
 is for storages that offer more, and needs worlds that can do more (see ``worlds``):
 
 * ``DAMAGE``: corrupt content is detected.
+* ``FAILURES``: a database that is away or broken is reported by one class of error.
 * ``CHUNKS``: content that runs share is kept once, and as long as any of them needs it.
 * ``JOURNAL``, ``CLAIMS``: the ports of those names.
 * ``RUNS``: which runs there are, and removing one (``Runs``); whose a checkpoint is (``FindsRuns``).
@@ -28,25 +29,27 @@ from __future__ import annotations
 
 from checkpoints.conformance.batches import BATCHES
 from checkpoints.conformance.claims import CLAIMS as ONE_BY_ONE
-from checkpoints.conformance.corruption import CHUNKS, DAMAGE
+from checkpoints.conformance.corruption import CHUNKS, DAMAGE, FAILURES
 from checkpoints.conformance.drivers import WORKER
 from checkpoints.conformance.facts import FACTS
 from checkpoints.conformance.journal import JOURNAL as KEEPING
 from checkpoints.conformance.limits import JOURNAL_LIMITS, LIMITS
 from checkpoints.conformance.runs import RUNS
 from checkpoints.conformance.storage import STORAGE as STORING
-from checkpoints.conformance.worlds import ChunkWorld, DamageWorld, JournalWorld, StorageWorld, World
+from checkpoints.conformance.worlds import ChunkWorld, DamageWorld, FailingWorld, JournalWorld, StorageWorld, World
 
 __all__ = [
     "CHUNKS",
     "CLAIMS",
     "DAMAGE",
+    "FAILURES",
     "JOURNAL",
     "RUNS",
     "STORAGE",
     "WORKER",
     "ChunkWorld",
     "DamageWorld",
+    "FailingWorld",
     "JournalWorld",
     "StorageWorld",
     "World",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from checkpoints.conformance.samples import BIG, checkpoint, checks_in, refused
-from checkpoints.conformance.worlds import ChunkWorld, DamageWorld
-from checkpoints.errors import Damaged
+from checkpoints.conformance.worlds import ChunkWorld, DamageWorld, FailingWorld
+from checkpoints.errors import Damaged, StorageFailed
 from checkpoints.ids import new_run_id
 
 
@@ -47,6 +47,22 @@ async def a_damaged_checkpoint_cannot_be_forked(world: DamageWorld) -> None:
 
 
 DAMAGE = checks_in(globals())
+
+
+async def a_database_that_fails_is_one_class_of_error(world: FailingWorld) -> None:
+    run, storage = new_run_id(), world.storage
+    saved = checkpoint(run)
+    await storage.save(saved)
+    async with world.failing():
+        for call in (storage.get_latest(run), storage.load(run, saved.id), storage.save(checkpoint(run, 2))):
+            with refused(StorageFailed) as caught:
+                await call
+            assert caught[0].__cause__ is not None, "the driver's error is lost"
+    assert (await storage.load(run, saved.id)).body == saved.body
+    assert await storage.save(checkpoint(run, 2))
+
+
+FAILURES = tuple(check for check in checks_in(globals()) if check not in DAMAGE)
 
 
 async def a_changed_or_lost_chunk_is_damage(world: ChunkWorld) -> None:
@@ -112,4 +128,4 @@ async def pruning_keeps_everything_while_something_cannot_be_followed(world: Chu
     assert await world.chunks(run) == before
 
 
-CHUNKS = tuple(check for check in checks_in(globals()) if check not in DAMAGE)
+CHUNKS = tuple(check for check in checks_in(globals()) if check not in (*DAMAGE, *FAILURES))

@@ -6,6 +6,7 @@ the storage. For the base checks ``World(storage)`` will do.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from checkpoints.ids import CheckpointId, RunId
@@ -54,6 +55,13 @@ class DamageWorld(StorageWorld, Protocol):
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
         """Change one byte of its stored content."""
+
+
+class FailingWorld(StorageWorld, Protocol):
+    """What ``FAILURES`` needs."""
+
+    def failing(self) -> AbstractAsyncContextManager[None]:
+        """Return a context manager within which the database can neither read nor write checkpoints."""
 
 
 class ChunkWorld(StorageWorld, Protocol):

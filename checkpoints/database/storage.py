@@ -21,7 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
-from checkpoints.errors import Unsupported
+from checkpoints.errors import StorageFailed, Unsupported, raise_if_driver_failed
 from checkpoints.ids import RequestKey, RunId, WorkflowId
 from checkpoints.records import Json, Phase, RunInfo
 from checkpoints.sql.durability import Durability, parse_durability
@@ -165,6 +165,7 @@ class DatabaseStorage(SqlStorage):
         """``using`` names one of Django's databases, else it is wfdash's; it is opened at first use."""
         super().__init__(encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", "")))
         self._using = using or alias()
+        self._place = f"database {self._using!r}"
 
     def close(self) -> None:
         """End threads (SQLite); for callers without a loop."""
@@ -173,8 +174,8 @@ class DatabaseStorage(SqlStorage):
             database.close()
 
     def is_outage(self, error: Exception) -> bool:
-        """Return whether an error, a driver's or Django's, means that the database was away or could not write."""
-        if isinstance(error, Error) and isinstance(error.__cause__, Exception):
+        """Return whether an error (a storage's, a driver's or Django's) means that the database was away or full."""
+        while isinstance(error, StorageFailed | Error) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         connection: Any = connections[self._using]
         database = connection.Database
@@ -212,7 +213,11 @@ class DatabaseStorage(SqlStorage):
         return await self.forget_run(run, await self._in_thread(lambda: runs.remove_run(self._using, run, force=force)))
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        return await asyncio.to_thread(self._in_one_transaction, act)
+        try:
+            return await asyncio.to_thread(self._in_one_transaction, act)
+        except Error as error:
+            raise_if_driver_failed(error, self._place)
+            raise
 
     def _in_one_transaction(self, act: Callable[[], T]) -> T:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -14,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.storage import open_database, unsupported
-from checkpoints.errors import Conflict
+from checkpoints.errors import Conflict, raise_if_driver_failed
 from checkpoints.langgraph.pruning import ThreadPruning
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
@@ -58,7 +59,8 @@ class Access:
     async def read(self, verb: Verb[T]) -> T:
         """Return the result of a script that only reads."""
         self._note_caller()
-        return await self._opened().read(lambda: verb(self._scripts))
+        with self._reporting():
+            return await self._opened().read(lambda: verb(self._scripts))
 
     async def write(self, verb: Verb[T], writer: str) -> T:
         """Return the result of a script, run in a transaction that others may share. ``Conflict`` inside of one.
@@ -66,8 +68,9 @@ class Access:
         ``writer``: see ``Database.write``.
         """
         self._refuse_transaction()
-        database = self._opened()
-        return await database.write(lambda: verb(self._scripts), sync=False, shared=True, writer=writer)
+        with self._reporting():
+            database = self._opened()
+            return await database.write(lambda: verb(self._scripts), sync=False, shared=True, writer=writer)
 
     async def aclose(self) -> None:
         """End threads and connections. They are opened again when they are needed."""
@@ -82,12 +85,14 @@ class Access:
     def read_blocking(self, verb: Verb[T]) -> T:
         """Return the result of a script that only reads."""
         self._note_caller()
-        return self._opened_blocking().read(lambda: verb(self._scripts))
+        with self._reporting():
+            return self._opened_blocking().read(lambda: verb(self._scripts))
 
     def write_blocking(self, verb: Verb[T]) -> T:
         """Return the result of a script, run in a transaction of its own. ``Conflict`` inside of one."""
         self._refuse_transaction()
-        return self._opened_blocking().write(lambda: verb(self._scripts))
+        with self._reporting():
+            return self._opened_blocking().write(lambda: verb(self._scripts))
 
     def close(self) -> None:
         """End threads and connections, without an event loop: those of a loop that still runs are its own to close."""
@@ -97,6 +102,15 @@ class Access:
                 database.close()
                 self._database = None
         self._close_blocking()
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Return a context manager that raises ``StorageFailed`` for an error of the driver."""
+        try:
+            yield
+        except Exception as error:
+            raise_if_driver_failed(error, f"database {self.using!r}")
+            raise
 
     def _close_blocking(self) -> None:
         with self._lock:

@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.content.encoder_cache import EncoderCache
 from checkpoints.content.encryption import Encryptor, encryptor_of
-from checkpoints.errors import CheckpointsError, Damaged, NotFound
+from checkpoints.errors import CheckpointsError, Damaged, NotFound, raise_if_driver_failed
 from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
@@ -45,11 +45,15 @@ NO_LIMIT = 2**62
 
 
 class SqlStorage(ABC):
-    """``CheckpointStorage``, ``Journal`` and ``Claims`` over a database that is opened at first use."""
+    """``CheckpointStorage``, ``Journal`` and ``Claims`` over a database that is opened at first use.
+
+    Every method raises ``StorageFailed`` for an error of the database's driver.
+    """
 
     def __init__(self, encryptor: Encryptor | None = None) -> None:
         """``encryptor`` encrypts what is stored; without one content is stored in plain text."""
         self.encryptor = encryptor or encryptor_of("")
+        self._place = type(self).__name__  # For errors.
         self._lock = Lock()
         self._database: Database | None = None
         self._clock: tuple[float, datetime] | None = None
@@ -178,8 +182,9 @@ class SqlStorage(ABC):
             except BaseGone:
                 given = prepared(commit, claim, None)
                 seq = await self._commit(given, sync)
-        except BaseException:
+        except BaseException as error:
             self._encoder_cache.forget(commit.run)
+            raise_if_driver_failed(error, self._place)
             raise
         self._encoder_cache.update(commit, given.encoded)
         return seq
@@ -321,12 +326,20 @@ class SqlStorage(ABC):
     async def _write(
         self, verb: Callable[[Scripts], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
     ) -> T:
-        database = self._database or self._opened()
-        return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared, writer=writer)
+        try:
+            database = self._database or self._opened()
+            return await database.write(lambda: verb(database.scripts), sync=sync, shared=shared, writer=writer)
+        except Exception as error:
+            raise_if_driver_failed(error, self._place)
+            raise
 
     async def _read(self, verb: Callable[[Scripts], Script[T]]) -> T:
-        database = self._database or self._opened()
-        return await database.read(lambda: verb(database.scripts))
+        try:
+            database = self._database or self._opened()
+            return await database.read(lambda: verb(database.scripts))
+        except Exception as error:
+            raise_if_driver_failed(error, self._place)
+            raise
 
     def _opened(self) -> Database:
         with self._lock:

@@ -214,7 +214,7 @@ class Scripts(ClaimScripts):
             text = "the dashboard's workers have this run: people answer it there, with the right to do so"
             raise Unsupported(text, run=run, key=given.key)
         rules.refuse_unfit(run, given, self._document(schema, "request", id_, "answer_schema"))
-        facts = {"subject": rules.card_subject(self._document(card, "request", id_, "card"), step)}
+        facts: dict[str, Any] = {"subject": rules.card_subject(self._document(card, "request", id_, "card"), step)}
         facts |= {"key": given.key, "by": given.by, "verdict": rules.verdict_of(given.value), "request": id_}
         event = stored_events([EventKind.REQUEST_ANSWERED.draft(step, **facts)])
         yield from self.record_answer(id_, given)

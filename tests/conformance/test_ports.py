@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, JOURNAL, RUNS, STORAGE, WORKER
+from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, FAILURES, JOURNAL, RUNS, STORAGE, WORKER
 
 
 def name_of(check: Any) -> str:
@@ -19,6 +19,11 @@ async def test_storage(check: Any, world: Any) -> None:
 
 @pytest.mark.parametrize("check", DAMAGE, ids=name_of)
 async def test_damage(check: Any, world: Any) -> None:
+    await check(world)
+
+
+@pytest.mark.parametrize("check", FAILURES, ids=name_of)
+async def test_failures(check: Any, world: Any) -> None:
     await check(world)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+AWAY = "ALTER TABLE checkpoints_checkpoint RENAME TO checkpoints_away"
+BACK = "ALTER TABLE checkpoints_away RENAME TO checkpoints_checkpoint"
 FIRST_CHUNK = "SELECT min(rowid) FROM checkpoints_chunk WHERE family=?"
 
 
@@ -84,6 +87,15 @@ class FileWorld:
         """Change one character of the stored content."""
         sql = "UPDATE checkpoints_checkpoint SET body=replace(body, 'body', 'bogy') WHERE run_id=? AND id=?"
         self._do(sql, run, checkpoint)
+
+    @asynccontextmanager
+    async def failing(self) -> AsyncIterator[None]:
+        """Have the table of checkpoints out of reach."""
+        self._do(AWAY)
+        try:
+            yield
+        finally:
+            self._do(BACK)
 
     async def damage_chunk(self, run: RunId) -> None:
         """Change the bytes of one of the run's chunks."""
@@ -169,6 +181,15 @@ class DatabaseWorld:
         """Change one character of the stored content."""
         rows = models.Checkpoint.objects.using(self.alias).filter(run_id=run, id=checkpoint)
         await self._do(lambda: rows.update(body=rows.get().body.replace("body", "bogy")))
+
+    @asynccontextmanager
+    async def failing(self) -> AsyncIterator[None]:
+        """Have the table of checkpoints out of reach."""
+        await self._do(lambda: connections[self.alias].cursor().execute(AWAY))
+        try:
+            yield
+        finally:
+            await self._do(lambda: connections[self.alias].cursor().execute(BACK))
 
     async def damage_chunk(self, run: RunId) -> None:
         """Change the bytes of one of the run's chunks."""

@@ -185,7 +185,11 @@ def error_of(record: logging.LogRecord) -> BaseException | None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether an error, Django's or a driver's, means that the database is away, full or read-only."""
+    """Return whether an error, a storage's, Django's or a driver's, means that the database is away, full or
+    read-only.
+    """
+    if type(error).__name__ == "StorageFailed" and error.__cause__ is not None:
+        error = error.__cause__
     own = type(error).__module__.partition(".")[0] in {"django", "psycopg", "psycopg_pool", "sqlite3"}
     kinds = {one.__name__ for one in type(error).__mro__}
     if not own or kinds.isdisjoint({"OperationalError", "InterfaceError", "InternalError"}):

@@ -18,10 +18,8 @@ PATIENCE = 0.5
 
 async def contend(run: str, notes: str, ttl: float) -> None:
     """Claim and commit forever. Every commit leaves its epoch in an event: the table itself tells who wrote when."""
-    import psycopg
-
     from checkpoints.database.storage import DatabaseStorage
-    from checkpoints.errors import ClaimLost
+    from checkpoints.errors import ClaimLost, StorageFailed
     from checkpoints.ids import RunId
 
     storage, me, run_id = DatabaseStorage(), os.getpid(), RunId(run)
@@ -33,7 +31,7 @@ async def contend(run: str, notes: str, ttl: float) -> None:
             while claim is not None:
                 n += 1
                 await storage.commit(commit_of(run_id, n, claim.epoch), claim=claim)
-        except (ClaimLost, psycopg.Error):
+        except (ClaimLost, StorageFailed):
             if claim is not None:
                 write_line(notes, pid=me, lost=claim.epoch)
         await asyncio.sleep(0.005)

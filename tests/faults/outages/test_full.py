@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpoints.errors import StorageFailed
 from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, WorkflowId, new_checkpoint_id, new_run_id
@@ -32,7 +33,7 @@ async def fill(storage: FileStorage, run: RunId) -> int:
     for n in range(1, 10_000):
         try:
             await storage.commit(step(run, n))
-        except sqlite3.OperationalError as error:
+        except StorageFailed as error:
             if "full" not in str(error):
                 raise
             return n - 1

@@ -14,6 +14,7 @@ from django.db import connections, transaction
 
 from checkpoints import models
 from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.errors import StorageFailed
 from checkpoints.events import EventKind
 from checkpoints.ids import new_run_id
 from checkpoints.records import Commit
@@ -271,7 +272,7 @@ async def test_a_full_disk_fails_the_commit_whole_and_passes(storage: DatabaseSt
     free_bytes = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
     free = await storage._write(lambda scripts: ask(free_bytes))
     large = {"state": {"text": "".join(str(new_run_id()) for _ in range(20_000 + free // 36))}}
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StorageFailed, match="full"):
         await storage.commit(
             Commit(run=run, checkpoint=checkpoint(run, body=large), events=(EventKind.CUSTOM.draft(),))
         )
