@@ -1,8 +1,13 @@
-"""The answer to a question whose author does not say what it takes: any JSON, but a text first. Pure."""
+"""The answer to a question whose author does not say what it takes: yes or no, a text, or any JSON. Pure.
+
+What such an answer means is known to the asking program alone, and to many of them any text is a yes. So a text that
+reads like yes or no is not taken for one: people are asked whether they mean the text itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkpoints.records import Json
@@ -10,17 +15,52 @@ from checkpoints.records import Json
 MOST_OPTIONS = 20
 LONGEST_OPTION = 80
 """Characters of an option: a longer text is something to read."""
+ANYTHING: dict[str, Json] = {"title": "JSON"}
+YES = ("yes", "approve", "approved", "accept", "accepted", "confirm", "confirmed")
+NO = ("no", "not", "nope", "never", "reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused")
+YES_ALONE = ("y", "true", "ok", "okay", "sure", "agree", "agreed", "allow", "allowed", "go", "proceed", "continue")
+NO_ALONE = ("n", "false", "disagree", "cancel", "stop", "abort", "ignore", "don't", "do not")
+_AS_NO = rf"\W*(?:(?:{'|'.join(NO)})(?![\w'’-]).*|(?:{'|'.join(NO_ALONE)})\W*)"
+_AS_YES = rf"\W*(?:(?:{'|'.join(YES)})(?![\w'’-]).*|(?:{'|'.join(YES_ALONE)})\W*)"
+DOUBTFUL = rf"^(?:{_AS_NO}|{_AS_YES})$"
+"""Of texts that read like yes or no; the same for Python and JavaScript, with their flags ``is``."""
 
 
 def open_answer(options: Sequence[Json] = ()) -> dict[str, Json]:
     """Return the schema of an answer that may be anything. ``options``: those to choose from, beside anything else."""
     kinds: list[Json] = [
-        {"type": "string", "title": "Text", "format": "textarea"},
         {"type": "boolean", "enum": [True, False], "title": "Yes or no"},
-        {"title": "JSON"},
+        {"type": "string", "title": "Text", "format": "textarea"},
+        ANYTHING,
     ]
     chosen: list[Json] = [{"enum": list(options), "title": "Choice"}] if options else []
     return {"title": "Answer", "anyOf": [*chosen, *kinds]}
+
+
+def is_open(branches: Any) -> bool:
+    """Return whether one of a schema's alternatives is any JSON, so that nothing says what an answer means."""
+    return isinstance(branches, Sequence) and ANYTHING in branches
+
+
+def doubt_of(schema: Mapping[str, Any], value: Json) -> str:
+    """Return why a text is not taken as the answer to such a question before it is confirmed; empty if it is.
+
+    What the question itself offers is taken.
+    """
+    branches = schema.get("anyOf")
+    if not isinstance(value, str) or not is_open(branches) or any(value in one.get("enum", ()) for one in branches):
+        return ""
+    flags = re.IGNORECASE | re.DOTALL
+    if re.fullmatch(_AS_NO, value, flags):
+        word, instead = "no", "No (false)"
+    elif re.fullmatch(_AS_YES, value, flags):
+        word, instead = "yes", "Yes (true)"
+    else:
+        return ""
+    return (
+        f"This text reads like a {word}, but the workflow may take any text for a yes: answer {instead} instead, "
+        "or confirm that the text itself is meant (as_text)"
+    )
 
 
 def options_in(value: Any) -> list[Json]:

@@ -99,6 +99,8 @@ class GiveAnswer(Body):
     """As an operator, decide instead of those it is addressed to; needs a reason."""
     on_behalf_of: str = ""
     """As an operator, record what this person decided; needs a reason."""
+    as_text: bool = False
+    """A text that reads like yes or no is meant as text, where the question does not say what it takes."""
 
 
 class AcceptedAnswer(ApiRecord):

@@ -130,16 +130,19 @@ class Bench:
         override: bool = False,
         on_behalf_of: str = "",
         undo: bool = False,
+        as_text: bool = False,
         **fields: Any,
     ) -> VoteCount:
         """Answer a request, or a run's only one, as this person: ``t.answer(run, "reject", by="ana", reason="no")``.
 
         ``value``: the name of an action with its fields beside it, or the answer itself. ``override``,
         ``on_behalf_of``: what operators may. ``undo``: as on a page, where it takes effect after the time to undo it.
+        ``as_text``: a text that reads like yes or no is meant as text, where the question does not say what it takes.
         """
         request = target.request if isinstance(target, BenchRun) else target
         sent = written_out(request.answer_schema, value, fields)
         options: dict[str, Any] = {"override": override, "on_behalf_of": on_behalf_of, "undo": undo}
+        options["as_text"] = as_text
 
         def act() -> VoteCount:
             reply = actions.answer_request(self._viewer(by), request.id, sent, via="bench", **options)

@@ -152,6 +152,19 @@ document.addEventListener("submit", (event) => {
   if (!sending) persist(form, submitter);
 });
 
+// A text that reads like yes or no, where any text may count as a yes, is sent only once that is confirmed.
+function doubt({ target }) {
+  const asked = target.form?.querySelector("[data-doubtful]");
+  if (!asked || target.closest("[data-doubtful]")) return;
+  const reads = new RegExp(asked.dataset.doubtful, "is");
+  const typed = [...target.form.querySelectorAll(".branch > .field > textarea")].filter((area) => area.checkVisibility());
+  asked.hidden = !typed.some((area) => reads.test(area.value.trim()));
+  if (asked.hidden) asked.querySelector("input").checked = false;
+}
+
+document.addEventListener("input", doubt);
+document.addEventListener("change", doubt);
+
 // The second click of a double click would fall on the next card, unread.
 document.addEventListener("click", (event) => {
   if (event.detail > 1 && event.target.closest?.("#answer-form button[name=_action]")) event.preventDefault();

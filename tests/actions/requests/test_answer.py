@@ -5,6 +5,7 @@ import pytest
 from checkpoints.models import Answer, Event, Run
 from wfdash import actions
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.questions.open_answers import open_answer
 
 pytestmark = pytest.mark.django_db
 
@@ -81,3 +82,20 @@ def test_the_person_who_answered_first_cannot_be_the_second_person(person, ask) 
 def test_an_unknown_request_is_not_found(person) -> None:
     with pytest.raises(NotFound):
         actions.answer_request(person("ana", "reviewer"), "nope", {})
+
+
+def test_a_text_that_reads_like_no_is_not_taken_silently_where_any_text_may_be_a_yes(person, ask) -> None:
+    ana, request = person("ana", "reviewer"), ask(card={"subject": "Transfer?"}, answer_schema=open_answer())
+    with pytest.raises(Invalid) as refused:
+        actions.answer_request(ana, request.id, "no")
+    assert "answer No (false) instead" in refused.value.errors[0]["msg"]
+    assert not Answer.objects.exists()
+    actions.answer_request(ana, request.id, "no", as_text=True)
+    assert Answer.objects.get().value == "no"
+
+
+def test_no_itself_and_other_texts_are_taken_at_once(person, ask) -> None:
+    ana = person("ana", "reviewer")
+    for value in (False, "Only half of it"):
+        request = ask(key=f"pay-{value}", card={"subject": "Transfer?"}, answer_schema=open_answer())
+        assert actions.answer_request(ana, request.id, value).value == value

@@ -201,9 +201,9 @@ async def test_a_value_of_a_class_that_is_not_known_fails_the_run_and_says_what_
     assert "register_checkpoint_type" in desk.error
 
 
-async def test_a_question_for_any_answer_takes_text_first():
+async def test_a_question_for_any_answer_offers_yes_or_no_first():
     desk = Desk(samples.open_question())
     await desk.start("go")
-    assert [one["title"] for one in desk.requests[0].answer_schema["anyOf"]] == ["Text", "Yes or no", "JSON"]
+    assert [one["title"] for one in desk.requests[0].answer_schema["anyOf"]] == ["Yes or no", "Text", "JSON"]
     await desk.answer("yes, it is")
     assert desk.output == "yes, it is"

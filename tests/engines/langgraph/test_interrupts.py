@@ -237,7 +237,7 @@ async def test_a_question_without_a_schema_takes_text_first_and_offers_what_its_
     ride = Ride(graph_of(("a", ask("Is A right?")), ("b", ask("Which?", options=["red", "blue"]))).compile())
     await ride.start({})
     kinds = [one["title"] for one in ride.requests["Is A right?"].answer_schema["anyOf"]]
-    assert kinds == ["Text", "Yes or no", "JSON"]
+    assert kinds == ["Yes or no", "Text", "JSON"]
     await ride.answer("yes, it is")
     assert ride.requests["Which?"].answer_schema["anyOf"][0] == {"enum": ["red", "blue"], "title": "Choice"}
     assert not ride.requests["Which?"].card.get("proposal"), "the form shows what is offered"

@@ -15,6 +15,7 @@ from tests.pages.markup import flat
 from wfdash import queries
 from wfdash.actions.account.tokens import create_token
 from wfdash.pages.requests.panel import typed_texts
+from wfdash.questions.open_answers import open_answer
 
 MOST_STATEMENTS = {"at once": 11, "undoable": 9}
 """Of an answer that one person notices: from the session to the audit, transactions not counted."""
@@ -245,3 +246,37 @@ def test_the_command_that_answers_is_for_those_who_may_answer(question, as_):
     assert "Answer from a program" in page
     assert "&quot;action&quot;: &quot;approve&quot;" in page
     assert "Answer from a program" not in as_("vera").get(address).content.decode()
+
+
+def test_an_answer_of_unknown_type_has_no_kind_and_a_no_that_is_a_text_is_asked_back(run, as_):
+    ana = as_("ana")
+    asked = people.ask(run, "Transfer 500?", card={"subject": "Transfer 500?"}, answer_schema=open_answer())
+    path, hidden = f"/requests/{asked.pk}/", re.compile(r'<label class="doubt" data-doubtful="[^"]+" hidden')
+    shown = flat(ana.get(path).content.decode())
+    kinds = re.findall(r'<input type="radio" name="value\?" value="(\d)" ?(checked)?', shown)
+    assert kinds == [("0", ""), ("1", ""), ("2", "")]
+    assert shown.index("Yes or no") < shown.index("<span>Text</span>")
+    assert hidden.search(shown)
+    assert ana.post(path, {}).status_code == 422
+    text = {"value?": "1", "value.1": "No"}
+    back = ana.post(path, text)
+    assert back.status_code == 422
+    assert "This text reads like a no" in flat(back.content.decode())
+    assert "name=\"_as_text\"" in flat(back.content.decode())
+    assert not hidden.search(flat(back.content.decode()))
+    assert not Reply.objects.exists()
+    assert ana.post(path, {**text, "_as_text": "1"}).status_code == 302
+    assert Answer.objects.get().value == "No"
+
+
+def test_a_program_says_that_it_means_the_text(run, everybody):
+    text = create_token(people.viewer("ana"), "ci", rights=["see", "answer"], workflows=["*"]).text
+    program = Client(headers={"Authorization": f"Bearer {text}"})
+    asked = people.ask(run, "Transfer 500?", card={"subject": "Transfer 500?"}, answer_schema=open_answer())
+    path = reverse("wfdash:api:answer_request", args=[asked.pk])
+    refused = program.post(path, {"value": "reject"}, content_type="application/json")
+    assert refused.status_code == 422
+    assert "as_text" in refused.content.decode()
+    taken = program.post(path, {"value": "reject", "as_text": True}, content_type="application/json")
+    assert taken.status_code == 200
+    assert Answer.objects.get().value == "reject"

@@ -34,6 +34,7 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.letters import PAST
+from wfdash.questions.open_answers import doubt_of
 from wfdash.questions.policy import Policy
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem
@@ -70,6 +71,7 @@ def answer_request(
     page: str = "",
     override: bool = False,
     on_behalf_of: str = "",
+    as_text: bool = False,
     key: str | None = None,
     found: HumanRequest | None = None,
 ) -> Reply:
@@ -78,7 +80,8 @@ def answer_request(
     ``seen``: the fingerprint of what was shown; if the request has changed, ``Changed`` contains the difference.
     ``undo``: it takes effect only after the time in which it can be undone. ``override``: an operator decides instead
     of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator records
-    what this person decided (a user name); it counts as theirs, and needs a reason too. ``found``: the request as this
+    what this person decided (a user name); it counts as theirs, and needs a reason too. ``as_text``: a text that reads
+    like yes or no is meant as text, where the question does not say what it takes. ``found``: the request as this
     viewer has just found it; it is looked up again once it is locked. ``Invalid`` (nothing changed,
     the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict), ``NoLongerOpen``, ``Changed``,
     ``NotAllowed``, ``NotFound``.
@@ -90,8 +93,10 @@ def answer_request(
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)
+    if not as_text and (doubt := doubt_of(found.answer_schema, value)):
+        judged = [*judged, {"loc": [], "msg": doubt}]
     try:
-        command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of]
+        command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of, *(["as text"] * as_text)]
         with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])

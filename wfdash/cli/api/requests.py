@@ -44,6 +44,7 @@ def _add_answer(answer: argparse.ArgumentParser) -> None:
     )
     answer.add_argument("--reason", default="", help="why")
     answer.add_argument("--override", action="store_true", help="as an operator, instead of those who are asked")
+    answer.add_argument("--as-text", action="store_true", help="a text that reads like yes or no is meant as text")
     answer.add_argument("--on-behalf-of", default="", metavar="NAME", help="as an operator, what this person decided")
 
 
@@ -93,7 +94,11 @@ def _answer(client: Client, options: argparse.Namespace, output: Output) -> None
         return prompt_answer(client, request)
     value = options.whole if options.whole is not None else value_of(request, options.value or "", fields)
     given = client.answer(
-        *(request.id, value), reason=options.reason, override=options.override, on_behalf_of=options.on_behalf_of
+        *(request.id, value),
+        reason=options.reason,
+        override=options.override,
+        on_behalf_of=options.on_behalf_of,
+        as_text=options.as_text,
     )
     left = "" if given.decided else f" ({given.votes} of {given.need} votes)"
     output.result(given, f"Answered{left}")

@@ -49,14 +49,17 @@ def answer(
     seen: str = "",
     override: bool = False,
     on_behalf_of: str = "",
+    as_text: bool = False,
     key: str | None = None,
 ) -> Script[AcceptedAnswer]:
     """Answer a request. The value has to match its ``answer_schema``: ``{"action": "approve"}`` for an approval.
 
-    ``seen``: what ``request`` returned as ``seen``, if the answer counts only for that. ``AlreadyAnswered`` says who
-    was first.
+    ``seen``: what ``request`` returned as ``seen``, if the answer counts only for that. ``as_text``: a text that reads
+    like yes or no is meant as text, where the question does not say what it takes. ``AlreadyAnswered`` says who was
+    first.
     """
-    body = {"value": value, "reason": reason, "seen": seen, "override": override, "on_behalf_of": on_behalf_of}
+    body: dict[str, Any] = {"value": value, "reason": reason, "seen": seen, "override": override}
+    body |= {"on_behalf_of": on_behalf_of, **({"as_text": True} if as_text else {})}
     return AcceptedAnswer.model_validate((yield from post(f"/requests/{part(request_id)}/answer", body, key=key)))
 
 

@@ -57,7 +57,13 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
     shown = render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
     try:
         answer_by_link(
-            token, reading.value, verdict=reading.action, page=shown, signed_in=signed_in, key=key_of(request)
+            token,
+            reading.value,
+            verdict=reading.action,
+            as_text=reading.as_text,
+            page=shown,
+            signed_in=signed_in,
+            key=key_of(request),
         )
     except Invalid as error:
         return render(request, PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422)

@@ -84,6 +84,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
             page=_rendered_card(found),
             override=override,
             on_behalf_of=request.POST.get("_for", "") if override else "",
+            as_text=reading.as_text,
             key=key_of(request),
             found=found.row,
         )

@@ -25,6 +25,7 @@ from wfdash.pages.ui.forms.spec import Schemas
 from wfdash.schemas.validate import problems_of
 
 ACTION = "_action"
+AS_TEXT = "_as_text"
 WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
 STYLES = {"approve": "primary", "reject": "danger"}
 
@@ -63,6 +64,8 @@ class PostedAnswer(NamedTuple):
     shared: BoundForm
     lines: tuple[tuple[str, str], ...] = ()
     """Comments on lines as they were typed: spot and text; one that was just begun is empty."""
+    as_text: bool = False
+    """It was confirmed that a text which reads like yes or no is meant as text."""
 
 
 def actions_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[ActionButton, ...]:
@@ -140,7 +143,8 @@ def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryD
     choices = {choice.name: choice for choice in actions_of(schema, card)}
     shared = FormView.from_schema(shared_schema(schema, [*choices.values()])).bind(post, files)
     if not choices:
-        return PostedAnswer(shared.value, list(map(dict, shared.errors)), "", shared.changed_rows, {}, shared)
+        errors, as_text = list(map(dict, shared.errors)), AS_TEXT in post
+        return PostedAnswer(shared.value, errors, "", shared.changed_rows, {}, shared, as_text=as_text)
     forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}
     chosen, lines = post.get(ACTION, ""), read_lines(schema, card, post)
     editing = shared.changed_rows or lines.begun

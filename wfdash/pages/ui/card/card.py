@@ -16,6 +16,7 @@ from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, p
 from wfdash.pages.ui.card.position import PathStep
 from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.forms.kinds import mapping
+from wfdash.questions.open_answers import DOUBTFUL, doubt_of, is_open
 
 MANY = 4
 MAX_LINE = 2000
@@ -86,6 +87,11 @@ class CardView:
     path: tuple[PathStep, ...] = ()
     again: CardChanges | None = None
     lines: LineNotes = field(default_factory=lambda: LineNotes(takes=False))
+    doubtful: str = ""
+    """The pattern of texts that have to be confirmed; empty if every text is taken."""
+    doubt: str = ""
+    """Why the text that was typed has to be."""
+    as_text: bool = False
 
     @property
     def has_upload(self) -> bool:
@@ -162,6 +168,9 @@ def build(
         path=path,
         again=asked_again(card, before),
         lines=lines,
+        doubtful=DOUBTFUL if is_open(schema.get("anyOf")) else "",
+        doubt=doubt_of(schema, reading.value) if reading else "",
+        as_text=bool(reading and reading.as_text),
     )
 
 

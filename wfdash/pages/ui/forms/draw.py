@@ -17,6 +17,7 @@ from wfdash.pages.ui.forms.json_text import Unreadable
 from wfdash.pages.ui.forms.read import ReadNotes
 from wfdash.pages.ui.forms.scalars import MISSING
 from wfdash.pages.ui.forms.spec import Schemas, Spec
+from wfdash.questions.open_answers import is_open
 from wfdash.schemas.media import limit_of, too_large, wanted_types
 
 MAX_RADIOS = 4
@@ -230,7 +231,8 @@ class Drawer:
         here = self._pick(spec, place, value)
         branches = [UnionBranch(sent="null", label="None", chosen=here == "null", field=None)] if spec.nullable else []
         if here == "" or (not spec.nullable and not place.required):
-            branches.insert(0, UnionBranch(sent="", label="Not given", chosen=here == "", field=None))
+            label = "Choose" if place.required else "Not given"
+            branches.insert(0, UnionBranch(sent="", label=label, chosen=here == "", field=None))
         branches += [self._branch(spec, place, value, i, here == str(i)) for i in range(len(spec.branches))]
         shown = any(branch.chosen and branch.field is not None for branch in branches)
         errors = () if shown else tuple(self.errors.get(place.loc, ()))
@@ -241,7 +243,7 @@ class Drawer:
         picked = self.notes.picks.get(place.name)
         if picked is not None:
             return picked
-        if value is MISSING and not spec.stays(place.required):
+        if value is MISSING and (not spec.stays(place.required) or _means_anything(spec)):
             return ""
         return match_branch(self.schemas, spec, value)
 
@@ -261,6 +263,12 @@ class Drawer:
             )
             field = self.draw(schema, spot, value if chosen else MISSING)
         return UnionBranch(sent=str(index), label=label, chosen=chosen, field=field)
+
+
+def _means_anything(spec: Spec) -> bool:
+    """Return whether nothing says what is wanted. Options that are offered do."""
+    kinds = {str(branch.get("type")) for branch in spec.branches if "enum" in branch}
+    return is_open(spec.branches) and kinds <= {"boolean"}
 
 
 def _shows(spec: Spec, value: Any) -> bool:

@@ -101,6 +101,11 @@ class Field:
         return len(self.branches) <= MAX_SEGMENTS and sum(len(b.label) for b in self.branches) <= MAX_SEGMENT_TEXT
 
     @property
+    def kinds(self) -> tuple[UnionBranch, ...]:
+        """Return the branches to pick from: where one has to be, none may be picked yet."""
+        return tuple(one for one in self.branches if one.sent or not self.required)
+
+    @property
     def described_by(self) -> str:
         """Return the ids of the texts that explain the control."""
         parts = [f"{self.id}-error"] if self.errors else []
