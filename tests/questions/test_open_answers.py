@@ -71,7 +71,8 @@ def test_nothing_is_no_answer(picked: str, options: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["no", "No.", " NO ", "n", "no, too expensive", "No\nReally", "reject", "Rejected!", "false", "don't", "“no”"]
+    "text",
+    ["no", "No.", " NO ", "n", "no, too expensive", "No\nReally", "reject", "Rejected!", "false", "don't", "“no”"],
 )
 def test_a_text_that_reads_like_no_is_doubted(text: str) -> None:
     assert "reads like a no" in doubt_of(open_answer(), text)

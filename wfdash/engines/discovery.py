@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from wfdash.contract import Engine
-from wfdash.engines.serving import Adopts, Served
-
-
-class NotServable(ValueError):
-    """An object was given to ``serve`` that no engine takes, or that takes no options: the message says which."""
+from wfdash.engines.serving import Adopts, NotServable, Served
 
 
 @dataclass(frozen=True, kw_only=True)

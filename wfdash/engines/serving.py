@@ -12,12 +12,25 @@ refunds = serve(graph, title="Refunds", policies={"pay_out": Policy(by="finance"
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import PydanticUserError, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+from checkpoints.records import Json, Request
 from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
+from wfdash.questions.card import AnswerType
 from wfdash.questions.policy import Policy
+from wfdash.values.codec import codec_for
+from wfdash.values.errors import WorkflowError
+
+
+class NotServable(ValueError):
+    """``serve`` was given an object that no engine takes, or options that do not fit it: the message says which."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +51,8 @@ class Served:
     """Step or tool -> the policy of its questions."""
     policy: Policy | None = None
     """The policy of all other questions."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """Step -> what its questions take where the object does not say it: a type, or a JSON Schema as a dict."""
     config: Mapping[str, Any] = field(default_factory=dict)
     context: Any = None
     input: Any = None
@@ -57,7 +72,7 @@ class Served:
     def options(self) -> tuple[str, ...]:
         """Return the names of what was said with ``serve``, as its parameters are called."""
         usual = Served(target=None)
-        names = ("name", "title", "doc", "policies", "policy", "config", "context", "input", "secrets")
+        names = ("name", "title", "doc", "policies", "policy", "answers", "config", "context", "input", "secrets")
         return tuple(name for name in (*names, "queue", "limit") if getattr(self, name) != getattr(usual, name))
 
     def make(self) -> Any:
@@ -68,6 +83,27 @@ class Served:
         """Return the policy of a question by the first of these names (tool, step) that has one."""
         found = next((self.policies[name] for name in names if name in self.policies), None)
         return self.policy if found is None else found.over(self.policy)
+
+    def answer_schema(self, step: str) -> dict[str, Json] | None:
+        """Return the schema of what a step's questions take; None if it was not said."""
+        if step not in self.answers:
+            return None
+        return {"title": "Answer", **AnswerType(self.answers[step]).schema()}
+
+    def check_steps(self, steps: Iterable[str]) -> None:
+        """Raise ``NotServable`` if answers are given of a step that there is not."""
+        known = list(steps)
+        for name in self.answers:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                close = f"did you mean {near[0]!r}?" if near else f"its steps are {', '.join(known)}"
+                raise NotServable(f"serve: answers[{name!r}] is of no step: {close}")
+
+    def check_answer(self, request: Request, value: Json) -> list[dict[str, Json]]:
+        """Return what the type that was given for a question's answer rejects in a value valid by its schema."""
+        kind = self.answers.get(request.step)
+        given = None if kind is None or isinstance(kind, dict) else self.answer_schema(request.step)
+        return problems_by_type(kind, value) if given is not None and given == request.answer_schema else []
 
     def as_variable(self, name: str) -> Served:
         """Return it with the name of its variable, unless it has one."""
@@ -83,6 +119,7 @@ def serve(
     policies: Mapping[str, Policy] | None = None,
     policy: Policy | None = None,
     by: str | Iterable[str] = (),
+    answers: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     context: Any = None,
     input: Any = None,  # noqa: A002
@@ -93,7 +130,8 @@ def serve(
     """Serve a graph or workflow of another library, or a function without parameters that makes one.
 
     ``name``: what runs are kept under (default: the variable's name); ``policies``: step or tool -> the policy of its
-    questions; ``policy``, ``by``: of all others; ``config`` and ``context``: what the library is called with;
+    questions; ``policy``, ``by``: of all others; ``answers``: step -> the type of the answer to its questions, or a
+    JSON Schema, where the library does not say it; ``config`` and ``context``: what the library is called with;
     ``input``: the type of the input, where the object does not say; ``secrets``: fields that pages hide; ``queue``:
     only workers that serve it take its runs; ``limit``: how many of its runs may execute at once.
     ``ValueError``: an argument of another kind, or two that say the same.
@@ -103,6 +141,11 @@ def serve(
         raise ValueError("serve: give by= or policy=, not both")
     if wrong := [key for key, one in (policies or {}).items() if not isinstance(one, Policy)]:
         raise ValueError(f"serve: policies[{wrong[0]!r}] must be a Policy")
+    for step, kind in (answers or {}).items():
+        try:
+            AnswerType(kind)
+        except (PydanticUserError, PydanticSchemaGenerationError, WorkflowError, TypeError) as error:
+            raise ValueError(f"serve: answers[{step!r}]: no form can be made from {kind!r}") from error
     for words, given in (("name", name), ("title", title), ("doc", doc)):
         if not isinstance(given, str):
             raise ValueError(f"serve: {words} must be text, not {type(given).__name__}")
@@ -114,6 +157,7 @@ def serve(
         title=title,
         doc=doc,
         policies=dict(policies or {}),
+        answers=dict(answers or {}),
         policy=policy if policy is not None or not any(asked) else Policy(by=asked),
         config=dict(config or {}),
         context=context,
@@ -122,6 +166,19 @@ def serve(
         queue=queue,
         limit=limit,
     )
+
+
+def problems_by_type(kind: Any, value: Json) -> list[dict[str, Json]]:
+    """Return what a type rejects in a value, by field."""
+    try:
+        codec_for(kind).adapter.validate_json(json.dumps(value))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return [{"loc": list(one["loc"]), "msg": one["msg"].removeprefix("Value error, ")} for one in found]
+    except Exception as error:  # The author's own check failed: so would the code that gets the answer.
+        words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
+        return [{"loc": [], "msg": words}]
+    return []
 
 
 @runtime_checkable

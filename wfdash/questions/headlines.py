@@ -1,13 +1,18 @@
-"""Which field of a value that a framework asks about is the question. Pure."""
+"""The headline of a question that a framework asks: the field of its value that says it, or what it is about. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from checkpoints.records import Json
+from wfdash.schemas.secrets import HIDDEN
 
 HEADLINES = ("question", "title", "subject", "message", "prompt", "instruction", "task", "query", "headline")
 """The fields of a value, best first, whose text may be the question."""
+KINDS = ("type", "action")
+"""Fields that say what kind of a question it is, not which."""
+SHORT = 60
+"""Characters of a value that a headline shows."""
 
 
 def headline_field(fields: Mapping[str, Json], fits: Callable[[Json], bool]) -> str:
@@ -19,3 +24,21 @@ def headline_field(fields: Mapping[str, Json], fits: Callable[[Json], bool]) -> 
     known = [name for name in HEADLINES if fits(fields.get(name))]
     asking = [name for name in known if name == HEADLINES[0] or str(fields[name]).rstrip().endswith(("?", "？"))]
     return next(iter([*asking, *known]), "")
+
+
+def headline_about(title: str, value: Json, secrets: Collection[str] = ()) -> str:
+    """Return a headline that tells the questions of one step apart: ``Human node: original text``.
+
+    That is its title and the first plain value of what it is about; ``secrets`` names fields that are left out.
+    """
+    fields = [part for name, part in value.items() if name not in {*KINDS, *secrets}] if isinstance(value, dict) else []
+    parts = value if isinstance(value, list) else fields or [value]
+    found = next((line for part in parts if (line := _one_line(part))), "")
+    return f"{title}: {found}" if found else f"{title} asks"
+
+
+def _one_line(value: Json) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == HIDDEN:
+        return ""
+    line = " ".join(str(value).split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"

@@ -47,7 +47,7 @@ def doubt_of(schema: Mapping[str, Any], value: Json) -> str:
 
     What the question itself offers is taken.
     """
-    branches = schema.get("anyOf")
+    branches: Any = schema.get("anyOf")
     if not isinstance(value, str) or not is_open(branches) or any(value in one.get("enum", ()) for one in branches):
         return ""
     flags = re.IGNORECASE | re.DOTALL

@@ -50,7 +50,7 @@ def truth_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
         if code is None or not node.context or code in seen:
             continue
         seen.add(code)
-        reader = _Reader(node.context, getattr(function, "__globals__", {}))
+        reader = _TruthReader(node.context, getattr(function, "__globals__", {}))
         reader.visit(parsed(code))
         for line, words in sorted(reader.found.items()):
             yield f"step {node.name!r} {words}", f"{code.co_filename}:{code.co_firstlineno + line - 1}"
@@ -115,7 +115,7 @@ def _is_handed_on(made: ast.expr, tree: ast.AST, above: Mapping[ast.AST, ast.AST
     return isinstance(outer, HANDED_ON)
 
 
-class _Reader(ast.NodeVisitor):
+class _TruthReader(ast.NodeVisitor):
     """Reads a function from top to bottom. What a name means is what was assigned to it last, above."""
 
     def __init__(self, context: str, known: Mapping[str, Any]) -> None:

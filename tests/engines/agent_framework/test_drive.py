@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pydantic import BaseModel
 
 pytest.importorskip("agent_framework")
 
@@ -15,6 +16,8 @@ from tests.engines.agent_framework.desk import Desk
 from tests.engines.agent_framework.samples import counting, nested_review, questionnaire, review_workflow
 from tests.workflow.world import PowerCut
 from wfdash.contract import Failed, Finished, Waiting
+from wfdash.engines.agent_framework import AgentFrameworkEngine
+from wfdash.engines.serving import NotServable, Served
 
 
 async def test_a_question_is_asked_and_its_answer_finishes_the_run():
@@ -207,3 +210,23 @@ async def test_a_question_for_any_answer_offers_yes_or_no_first():
     assert [one["title"] for one in desk.requests[0].answer_schema["anyOf"]] == ["Yes or no", "Text", "JSON"]
     await desk.answer("yes, it is")
     assert desk.output == "yes, it is"
+
+
+class Decided(BaseModel):
+    ok: bool
+
+
+async def test_a_question_for_any_answer_has_the_type_it_is_served_with():
+    desk = Desk(samples.open_question(), answers={"listener": Decided})
+    await desk.start("go")
+    (request,) = desk.requests
+    assert request.answer_schema["properties"]["ok"]["type"] == "boolean"
+    assert desk.engine.check_answer(desk.served, request, {"ok": "perhaps"}) != []
+    await desk.answer({"ok": True})
+    assert desk.output == {"ok": True}
+
+
+def test_an_answer_type_of_an_executor_that_there_is_not_is_refused():
+    served = Served(target=samples.open_question(), variable="sample", answers={"listner": bool})
+    with pytest.raises(NotServable, match="did you mean 'listener'"):
+        AgentFrameworkEngine().describe(served)

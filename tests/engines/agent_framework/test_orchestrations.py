@@ -59,6 +59,11 @@ async def test_a_plan_is_revised_and_then_approved_over_restarts():
 async def test_a_handoff_asks_for_the_next_message_until_it_is_left_empty():
     desk = Desk(orchestrations.handoff())
     await desk.start("hi")
+    (request,) = desk.requests
+    assert (request.card["subject"], request.card["body"]) == ("Front asks", "hello (hi)")
+    assert "proposal" not in request.card
+    assert "hello (hi)" not in str(request.card.get("evidence")), "what the card says already"
+    assert request.answer_schema["anyOf"][0] == {"type": "string", "format": "textarea"}
     await desk.answer("and now?")
     assert "hello (and now?)" in str(desk.requests[0].card)
     await desk.answer(None)

@@ -8,7 +8,7 @@ import operator
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 pytest.importorskip("langgraph")
 
@@ -20,6 +20,9 @@ from typing_extensions import TypedDict
 from checkpoints.records import Answer, Phase
 from tests.engines.langgraph.rides import Ride, asked, error, output
 from wfdash.contract import Waiting
+from wfdash.engines import serve
+from wfdash.engines.langgraph import LangGraphEngine
+from wfdash.engines.serving import NotServable
 
 
 class Log(TypedDict, total=False):
@@ -233,7 +236,7 @@ async def test_an_answer_with_a_schema_is_a_form_and_becomes_that_type():
     assert output(await ride.answer({"ok": True, "amount": 3}))["log"] == ["Verdict", 3]
 
 
-async def test_a_question_without_a_schema_takes_text_first_and_offers_what_its_value_does():
+async def test_a_question_without_a_schema_offers_yes_or_no_first_and_what_its_value_does():
     ride = Ride(graph_of(("a", ask("Is A right?")), ("b", ask("Which?", options=["red", "blue"]))).compile())
     await ride.start({})
     kinds = [one["title"] for one in ride.requests["Is A right?"].answer_schema["anyOf"]]
@@ -336,3 +339,68 @@ async def test_a_waiting_run_that_is_driven_without_an_answer_runs_nothing():
     before = len(ride.recorder.commits)
     assert isinstance(await ride.resume(), Waiting)
     assert [commit.events[0].kind for commit in ride.recorder.commits[before:]] == ["run.waiting"]
+
+
+class Edited(BaseModel):
+    text: str
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, text: str) -> str:
+        if text == "...":
+            raise ValueError("say what it is")
+        return text
+
+
+async def test_the_type_that_a_graph_is_served_with_is_the_form_of_its_questions():
+    def human_node(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt({"text_to_revise": "original text 1"})]}
+
+    graph = graph_of(("human_node", human_node), ("b", ask("Why?"))).compile()
+    ride = Ride(serve(graph, name="graph", answers={"human_node": Edited}))
+    assert asked(await ride.start({})) == ["Human node: original text 1"]
+    (request,) = ride.checkpoint.requests
+    assert request.answer_schema["properties"]["text"]["type"] == "string"
+    assert ride.engine.check_answer(ride.served, request, {"text": "fine"}) == []
+    (problem,) = ride.engine.check_answer(ride.served, request, {"text": "..."})
+    assert problem == {"loc": ["text"], "msg": "say what it is"}
+    await ride.answer({"text": "fine"})
+    (other,) = ride.checkpoint.requests
+    assert "anyOf" in other.answer_schema
+    assert output(await ride.answer(True))["log"] == [{"text": "fine"}, "Why? True"]
+
+
+async def test_a_question_that_was_open_before_its_type_was_given_keeps_its_form():
+    graph = graph_of(("a", ask("Is A right?"))).compile()
+    ride = Ride(graph)
+    await ride.start({})
+    before = ride.checkpoint.requests
+    ride.served = serve(graph, name="graph", answers={"a": bool})
+    assert ride.engine.check_answer(ride.served, before[0], "yes, it is") == []
+    await ride.resume()
+    assert ride.checkpoint.requests == before
+    assert output(await ride.answer("yes, it is"))["log"] == ["Is A right? yes, it is"]
+
+
+def test_an_answer_type_of_a_node_that_there_is_not_is_refused():
+    graph = graph_of(("human_node", ask("Is A right?"))).compile()
+    with pytest.raises(NotServable, match=r"answers\['human_nod'\] is of no step: did you mean 'human_node'\?"):
+        LangGraphEngine().describe(serve(graph, name="graph", answers={"human_nod": bool}))
+    with pytest.raises(ValueError, match=r"answers\['human_node'\]: no form can be made"):
+        serve(graph, answers={"human_node": object()})
+
+
+@pytest.mark.parametrize(
+    ("value", "headline"),
+    [
+        ({"text_to_revise": "original text 1"}, "Human node: original text 1"),
+        ({"type": "review_draft", "lines": ["x"], "amount": 3}, "Review draft: 3"),
+        (["first", "second"], "Human node: first"),
+        ({"password": "hunter2", "user": "ana"}, "Human node: ana"),
+        ({"flag": True, "nested": {"a": 1}}, "Human node asks"),
+        (None, "Human node asks"),
+    ],
+)
+async def test_a_headline_says_what_is_decided(value: Any, headline: str):
+    graph = graph_of(("human_node", lambda state: {"log": [interrupt(value)]})).compile()
+    assert asked(await Ride(graph, secrets=frozenset({"password"})).start({})) == [headline]

@@ -262,7 +262,7 @@ def test_an_answer_of_unknown_type_has_no_kind_and_a_no_that_is_a_text_is_asked_
     back = ana.post(path, text)
     assert back.status_code == 422
     assert "This text reads like a no" in flat(back.content.decode())
-    assert "name=\"_as_text\"" in flat(back.content.decode())
+    assert 'name="_as_text"' in flat(back.content.decode())
     assert not hidden.search(flat(back.content.decode()))
     assert not Reply.objects.exists()
     assert ana.post(path, {**text, "_as_text": "1"}).status_code == 302

@@ -96,14 +96,17 @@ def answer_by_link(
     key: str | None = None,
 ) -> Reply:
     """Answer through a link, use it up in the same transaction, and return the reply. ``signed_in``: the session's
-    user. ``as_text``: as ``answer_request`` takes it. ``key``: sent twice, the answer counts once and is returned again.
+    user. ``as_text``: see ``answer_request``. ``key``: sent twice, the answer counts once and is returned again.
 
     ``LinkUsed``, ``Changed``, ``NotAllowed`` (a sign-in is needed, or another user is signed in), and what
     ``answer_request`` raises; after any of them the link can still be used.
     """
     link = read_link(token)
     _refuse_stranger(link, signed_in, "answer")
-    with write(), idempotent(link.viewer, key, "answer by link", [link.nonce, value, verdict, *(["as text"] * as_text)]) as call:
+    with (
+        write(),
+        idempotent(link.viewer, key, "answer by link", [link.nonce, value, verdict, *(["as text"] * as_text)]) as call,
+    ):
         if call.previous_result is not None:
             return Reply.objects.select_related("by").get(pk=call.previous_result["reply"])
         _lock(link)

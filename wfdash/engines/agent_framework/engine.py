@@ -62,7 +62,8 @@ class AgentFrameworkEngine:
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
         """Return what the answer's own type rejects in a value that is valid by its schema."""
-        return people.check_answer(self._workflow(definition), request, value)
+        found = people.check_answer(self._workflow(definition), request, value)
+        return found or _as_served(definition).check_answer(request, value)
 
     def secret_names(self, definition: object) -> frozenset[str]:
         """Return the names of the fields that were called secret where it is served."""

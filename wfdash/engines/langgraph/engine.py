@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Shown
 from wfdash.engines.langgraph import detection
@@ -87,6 +87,10 @@ class LangGraphEngine:
         from wfdash.engines.langgraph.definition.carry import carry
 
         return carry(self._ready_of(definition), checkpoint, old, override=override)
+
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+        """Return what the type given with ``serve(answers=)`` rejects in a value that is valid by its schema."""
+        return definition.check_answer(request, value) if isinstance(definition, Served) else []
 
     def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
         """Return the name, file and first line of each node that is a Python function."""

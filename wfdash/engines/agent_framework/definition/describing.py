@@ -39,6 +39,7 @@ def describe(served: Served) -> Description:
     doc = served.doc or _doc(workflow)
     options_for(served, workflow)
     steps, edges = _function(workflow) if is_function(workflow) else _graph(workflow)
+    served.check_steps(step.name for step in steps)
     return Description(
         workflow=WorkflowId(name),
         title=served.title or label_of_name(name),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from checkpoints.records import Json, Request
 from wfdash.contract import Addressees
@@ -16,9 +15,8 @@ from wfdash.engines.agent_framework.definition.answer_types import schema_of
 from wfdash.engines.agent_framework.definition.definitions import agents_of, executors_of, nested, tools_of
 from wfdash.engines.agent_framework.definition.describing import asks_people
 from wfdash.engines.agent_framework.library import is_function
-from wfdash.engines.serving import Served
+from wfdash.engines.serving import Served, problems_by_type
 from wfdash.questions.policy import Policy, addressees_of
-from wfdash.values.codec import codec_for
 
 
 def addressees(served: Served, workflow: Any) -> list[Addressees]:
@@ -44,7 +42,7 @@ def check_answer(workflow: Any, request: Request, value: Json) -> list[dict[str,
     """
     for kind in _kinds(workflow):
         if schema_of(kind) == request.answer_schema:
-            return _problems(kind, value)
+            return problems_by_type(kind, value)
     return []
 
 
@@ -59,15 +57,3 @@ def _kinds(workflow: Any) -> Iterator[Any]:
 
 def _is_typed(value: Any) -> bool:
     return isinstance(value, type) and (issubclass(value, BaseModel) or is_dataclass(value))
-
-
-def _problems(kind: Any, value: Json) -> list[dict[str, Json]]:
-    try:
-        codec_for(kind).adapter.validate_json(json.dumps(value))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        return [{"loc": list(one["loc"]), "msg": one["msg"].removeprefix("Value error, ")} for one in found]
-    except Exception as error:  # The author's own check failed: so would the handler that gets the answer.
-        words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
-        return [{"loc": [], "msg": words}]
-    return []

@@ -11,6 +11,7 @@ from typing import Any, get_origin
 
 from checkpoints.limits import KEY
 from checkpoints.records import Json, Request
+from wfdash.domain.labels import label_of_step
 from wfdash.engines.agent_framework.definition.answer_types import chat_value, is_chat, schema_of
 from wfdash.engines.agent_framework.driving import tool_approvals
 from wfdash.engines.agent_framework.library import is_kind, is_of
@@ -19,8 +20,8 @@ from wfdash.engines.agent_framework.stored.transcripts import arguments_of
 from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking, Card
 from wfdash.questions.cards import Approval, Question, make_request, prepare
-from wfdash.questions.evidence import Evidence
-from wfdash.questions.headlines import headline_field
+from wfdash.questions.evidence import Evidence, Transcript
+from wfdash.questions.headlines import headline_about, headline_field
 from wfdash.questions.open_answers import open_answer
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
@@ -52,6 +53,10 @@ class Asked:
         return self.event.response_type
 
 
+UNTYPED: tuple[Any, ...] = (Any, object, dict, dict[str, Any])
+"""Types that say nothing of the answer. ``serve(answers=)`` may."""
+
+
 def key_of(request: str, *, taken: Container[str], n: int) -> str:
     """Return the key of a question: the id of its request, with a number where one of that id was just answered."""
     key = request if len(request) <= KEY - 20 else hashlib.sha256(request.encode()).hexdigest()
@@ -66,23 +71,25 @@ def ask(
     call = data.function_call if tool_approvals.is_approval(data) else data
     names = [call.name] if tool_approvals.is_call(call) else []
     policy = served.policy_of(*names, asked.step) or Policy()
-    asking = _asking(workflow, asked, state, evidence)
+    asking = _asking(served, workflow, asked, state, evidence)
     return make_request(asked.key, asked.step, asking, policy.resolved(asking.card.get("proposal")), due=None, now=now)
 
 
-def _asking(workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
+def _asking(served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
     if tool_approvals.is_approval(asked.data) or tool_approvals.is_call(asked.data):
         return tool_approvals.ask(workflow, asked.data, state, evidence)
     if is_kind(asked.response_type, *REVIEWS):
         return prepare(_review(asked, evidence), None)
-    return prepare(_question(asked, evidence), _answer_kind(asked))
+    given = served.answer_schema(asked.step)
+    untyped = asked.response_type in UNTYPED and given is not None
+    return prepare(_question(served, asked, evidence), given if untyped else _answer_kind(asked))
 
 
 def _answer_kind(asked: Asked) -> Any:
     """Return the type of the form. ``InvalidCall`` for one that no form can be made from."""
     kind = asked.response_type
     if not is_chat(kind):
-        if kind in (Any, object):
+        if kind in UNTYPED[:2]:
             return open_answer()
         if schema_of(kind) is None:
             name = getattr(kind, "__name__", str(kind))
@@ -91,8 +98,9 @@ def _answer_kind(asked: Asked) -> Any:
                 "pydantic model"
             )
         return kind
+    reply: dict[str, Json] = {"type": "string", "format": "textarea"}
     # An empty answer ends a conversation of which a list of messages is expected.
-    return (str | None) if get_origin(kind) is list else str
+    return {"title": "Reply", **({"anyOf": [reply, {"type": "null"}]} if get_origin(kind) is list else reply)}
 
 
 def _review(asked: Asked, evidence: list[Evidence]) -> Card:
@@ -121,7 +129,10 @@ def _review(asked: Asked, evidence: list[Evidence]) -> Card:
     )
 
 
-def _question(asked: Asked, evidence: list[Evidence]) -> Card:
+def _question(served: Served, asked: Asked, evidence: list[Evidence]) -> Card:
+    if is_of(asked.data, "HandoffAgentUserRequest"):
+        said = str(asked.data.agent_response.text or "").strip()
+        return Question(subject=f"{label_of_step(asked.step)} asks", body=said, evidence=_before(said, evidence))
     shown = display(asked.data)
     if isinstance(shown, str) and shown.strip():
         subject, body = headline(shown)
@@ -132,7 +143,7 @@ def _question(asked: Asked, evidence: list[Evidence]) -> Card:
     body = next((str(fields.pop(name)) for name in BODIES if _is_text(fields.get(name))), "")
     rest = fields if isinstance(shown, dict) else shown
     if not subject:
-        subject = _named(type(asked.data), asked.step)
+        subject = headline_about(_named(type(asked.data), asked.step), rest, served.secrets)
     first, more = headline(subject)
     return Question(
         subject=first, body="\n\n".join(one for one in (more, body) if one), proposal=rest, evidence=evidence
@@ -154,10 +165,19 @@ def _cut(text: str) -> str:
 
 
 def _named(kind: type, step: str) -> str:
-    if kind in (dict, list, tuple, str, type(None)):
-        return f"{step} asks"
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__.removesuffix("Request")).strip().lower()
-    return f"{words.capitalize()}?" if words else f"{step} asks"
+    """Return the words of a class of questions, or the step's title where its class says nothing."""
+    plain = kind.__module__ == "builtins"
+    words = "" if plain else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__.removesuffix("Request")).strip()
+    return words.capitalize() if words else label_of_step(step)
+
+
+def _before(said: str, evidence: list[Evidence]) -> list[Evidence]:
+    """Return the conversation without what the card says above it."""
+    last = evidence[-1] if evidence else None
+    if not isinstance(last, Transcript) or not last.messages or last.messages[-1].text.strip() != said:
+        return evidence
+    rest = last.messages[:-1]
+    return [*evidence[:-1], *([last.model_copy(update={"messages": rest})] if rest else [])]
 
 
 def read(asked: Asked, value: Json, state: Any) -> Any:
@@ -176,7 +196,7 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
         if value is None or not str(value).strip():
             return [] if get_origin(kind) is list else chat_value("", kind)
         return chat_value(str(value), kind)
-    return value if kind in (Any, object) else prepare(Question(subject="."), kind).read(value, None)
+    return value if kind in UNTYPED else prepare(Question(subject="."), kind).read(value, None)
 
 
 def _decision(call: Any, value: Json) -> ToolDecision:

@@ -17,11 +17,11 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize, label_of_step
-from wfdash.engines.discovery import NotServable
 from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
 from wfdash.engines.langgraph.definition.schemas import input_of, output_schema
 from wfdash.engines.langgraph.stored.thread import is_hidden
+from wfdash.engines.serving import NotServable
 from wfdash.schemas.secrets import secret_names
 from wfdash.values.type_names import type_name
 
@@ -48,6 +48,8 @@ def _describe(ready: Ready) -> Description:
         raise NotServable("The graph has no name: give compile(name=...) or serve(graph, name=...)")
     if not ready.steps:
         raise NotServable(f"{name}: the graph has no nodes")
+    if getattr(graph, "builder", None) is not None:  # Of a function not all tasks are known.
+        served.check_steps(ready.steps)
     edges = tuple(_edges(ready))
     return Description(
         workflow=WorkflowId(name),

@@ -11,9 +11,8 @@ from typing import Any
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
-from wfdash.engines.discovery import NotServable
 from wfdash.engines.langgraph.stored.thread import is_hidden
-from wfdash.engines.serving import Served
+from wfdash.engines.serving import NotServable, Served
 
 Graph = Pregel[Any, Any, Any, Any]
 

@@ -18,7 +18,7 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, prepare
 from wfdash.questions.evidence import Evidence
-from wfdash.questions.headlines import headline_field
+from wfdash.questions.headlines import KINDS, headline_field
 from wfdash.questions.open_answers import open_answer, options_in
 from wfdash.questions.tools import ToolCall, Verb
 
@@ -30,7 +30,6 @@ INBOX: dict[str, Verb] = {
     "allow_respond": "respond",
 }
 BODIES = ("description", "body", "message", "details", "instructions")
-UNWORDED = "Answer the graph"
 CHOICES = ("options", "choices")
 """The keys of an interrupt's value that offer answers: others may be given as well."""
 LONGEST = 200
@@ -58,8 +57,13 @@ class QuestionsAsked:
     """Whether each part has a key of its own."""
 
 
-def asked_by(value: Any, schema: Any, evidence: Sequence[Evidence] = ()) -> QuestionsAsked:
-    """Return the questions of an interrupt. ``schema``: the JSON Schema of the answer, None without one."""
+def asked_by(
+    value: Any, schema: Any, evidence: Sequence[Evidence], about: Callable[[Json, str], str]
+) -> QuestionsAsked:
+    """Return the questions of an interrupt. ``schema``: the JSON Schema of the answer, None without one.
+
+    ``about``: makes the headline of a value that has none, whose kind may be known.
+    """
     if isinstance(value, dict) and isinstance(value.get("action_requests"), list) and value["action_requests"]:
         return _batched(value, evidence)
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("name"), str):
@@ -67,7 +71,7 @@ def asked_by(value: Any, schema: Any, evidence: Sequence[Evidence] = ()) -> Ques
     several = value if isinstance(value, list) and value else [value]
     if all(_is_for_inbox(one) for one in several):
         return _for_inbox(several, evidence)
-    part = QuestionPart(asking=_free(value, schema, evidence), proposal=shown(value))
+    part = QuestionPart(asking=_free(value, schema, evidence, about), proposal=shown(value))
     return QuestionsAsked(parts=(part,), join=lambda answers: answers[0])
 
 
@@ -211,9 +215,9 @@ def _described(text: Any) -> str:
 # -- values of a graph's own
 
 
-def _free(value: Any, schema: Any, evidence: Sequence[Evidence]) -> Asking:
+def _free(value: Any, schema: Any, evidence: Sequence[Evidence], about: Callable[[Json, str], str]) -> Asking:
     """Return the question of any other value: a text is the question, of an object its well-known keys are."""
-    subject, body, rest = _worded(value)
+    subject, body, rest = _worded(value, about)
     wanted = schema if isinstance(schema, dict) else {}
     if not wanted:
         offered, rest = _offered(rest)
@@ -222,18 +226,20 @@ def _free(value: Any, schema: Any, evidence: Sequence[Evidence]) -> Asking:
     return prepare(Question(subject=subject, body=body, proposal=rest, evidence=list(evidence)), shape)
 
 
-def _worded(value: Any) -> tuple[str, str, Json]:
+def _worded(value: Any, about: Callable[[Json, str], str]) -> tuple[str, str, Json]:
     """Return the headline of a value, its text, and what else there is to see."""
     face = shown(value)
     if isinstance(face, str) and face.strip():
         line, _, more = face.strip().partition("\n")
-        return (line, more.strip(), None) if len(line) <= LONGEST else (UNWORDED, face, None)
+        return (line, more.strip(), None) if len(line) <= LONGEST else (about(face, ""), face, None)
     if not isinstance(face, dict):
-        return UNWORDED, "", face
+        return about(face, ""), "", face
     head = headline_field(face, _is_line)
     body = next((key for key in BODIES if key != head and isinstance(face.get(key), str)), "")
     rest = {key: part for key, part in face.items() if key not in (head, body)}
-    return face[head].strip() if head else _named(rest), face[body] if body else "", rest or None
+    kind = next((face[key] for key in KINDS if isinstance(face.get(key), str)), "").strip()
+    subject = face[head].strip() if head else about(rest, humanize(kind) if kind else "")
+    return subject, face[body] if body else "", rest or None
 
 
 def _offered(rest: Json) -> tuple[list[Json], Json]:
@@ -243,11 +249,6 @@ def _offered(rest: Json) -> tuple[list[Json], Json]:
         if found := options_in(given.get(key)):
             return found, {name: part for name, part in given.items() if name != key} or None
     return [], rest
-
-
-def _named(rest: Mapping[str, Json]) -> str:
-    kind = rest.get("type") or rest.get("action")
-    return humanize(kind) if isinstance(kind, str) and kind.strip() else UNWORDED
 
 
 def _is_line(text: Json) -> bool:

@@ -15,6 +15,7 @@ from checkpoints.ids import RequestKey, WorkflowId
 from checkpoints.records import Answer, Json, Phase, Reason, Standing
 from checkpoints.storage import Confirming, Recorder
 from wfdash.contract import Continue, Failed, Finished, Outcome, Resume, RunInput, Waiting
+from wfdash.engines.langgraph.definition.describe import secrets_of
 from wfdash.engines.langgraph.definition.graphs import Ready
 from wfdash.engines.langgraph.driving.breakpoints import Breakpoints
 from wfdash.engines.langgraph.driving.committer import Committer
@@ -42,7 +43,9 @@ class GraphDrive:
         self._steps = RunningSteps(recorder, given.run)
         self._tasks = Tasks(ready, self._thread, recorder, self._steps)
         requests = checkpoint.requests if checkpoint is not None else ()
-        self._questions = Questions(self._thread, ready.served, requests, self._tasks.step_of)
+        self._questions = Questions(
+            self._thread, ready.served, requests, self._tasks.step_of, lambda: secrets_of(ready)
+        )
         self._committer = Committer(
             given.run, workflow, version, checkpoint, recorder, self._thread, self._questions, self._steps
         )

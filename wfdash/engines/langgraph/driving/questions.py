@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Json, Request
+from wfdash.domain.labels import label_of_step
 from wfdash.engines.langgraph.driving.cards import QuestionsAsked, asked_by
 from wfdash.engines.langgraph.private import DISTINCT_IDS, INTERRUPT, NULL_TASK, has_ended
 from wfdash.engines.langgraph.stored.show import longest_transcript
@@ -18,6 +19,7 @@ from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, make_request, prepare
 from wfdash.questions.conversation import conversation
+from wfdash.questions.headlines import headline_about
 from wfdash.questions.policy import Policy
 
 BREAKPOINT = "breakpoint"
@@ -47,9 +49,13 @@ class Questions:
         served: Served,
         requests: Sequence[Request],
         step_of: Callable[[str, str], str | None],
+        secrets: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """``requests``: those open already; ``step_of``: the step of a task of a namespace, None while unknown."""
-        self._thread, self._served, self._step_of = thread, served, step_of
+        """``requests``: those open already; ``step_of``: the step of a task of a namespace, None while unknown.
+
+        ``secrets``: returns the names of fields that no headline shows.
+        """
+        self._thread, self._served, self._step_of, self._secrets = thread, served, step_of, secrets
         self.open: dict[RequestKey, Request] = {request.key: request for request in requests}
         self._asked: dict[str, QuestionsAsked] = {}
         self._values: dict[str, list[Any]] = {}
@@ -132,10 +138,20 @@ class Questions:
 
     def asked(self, one: Pending) -> QuestionsAsked:
         """Return the questions of an interrupt."""
-        if one.key not in self._asked:
-            evidence = conversation(longest_transcript(self._thread), most=MOST_MESSAGES)
-            self._asked[one.key] = asked_by(one.value, one.schema, evidence)
-        return self._asked[one.key]
+        if one.key in self._asked:
+            return self._asked[one.key]
+        step = self._step_of(one.ns, one.task)
+        evidence = conversation(longest_transcript(self._thread), most=MOST_MESSAGES)
+        title = label_of_step(step or "The graph")
+        found = asked_by(
+            one.value,
+            one.schema or self._served.answer_schema(step or ""),
+            evidence,
+            lambda value, kind: headline_about(kind or title, value, self._secrets()),
+        )
+        if step is not None:
+            self._asked[one.key] = found
+        return found
 
     def update(self, now: datetime) -> tuple[list[Request], list[RequestKey]]:
         """Bring the open requests up to date. Return those that open now, and the keys of those no longer asked."""
