@@ -79,6 +79,8 @@ class IncomingHook(models.Model):
     active = models.BooleanField(default=True)
     owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="incoming_hooks")
     created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    authors = JsonField(null=True)
+    """Names of all who made it, changed it or saw one of its secrets: each counts as requester of its runs."""
     created = MomentField()
 
     def __str__(self) -> str:

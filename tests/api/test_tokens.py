@@ -1,18 +1,26 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
-from checkpoints.models import AuditEntry, Reply, Run
+from checkpoints.models import AuditEntry, HumanRequest, Reply, Run
 from tests import people
+from wfdash import actions
+from wfdash.access.viewer import maker_of
 from wfdash.actions.account.tokens import create_token, revoke_token
-from wfdash.errors import NotAllowed
+from wfdash.actions.people.accounts import create_service_account
+from wfdash.actions.people.grants import grant_role
+from wfdash.actions.schedules.manage import SchedulePlan
+from wfdash.errors import AlreadyAnswered, NotAllowed
 from wfdash.queries.account.notifications import notices
 from wfdash.queries.audit.qualifiers import visible_entries
+from wfdash.queries.requests.audience import may_answer
 from wfdash.signin import tokens
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
+CLAIMS = {"claims": "train.csv"}
 EVERYTHING = ["see", "inspect", "answer", "start", "code", "operate", "admin"]
 
 
@@ -141,3 +149,50 @@ def test_using_a_token_costs_one_query_more_than_a_session_less_its_own(run, as_
     client.get(f"{API}runs/{run.pk}")
     with django_assert_max_num_queries(6):
         client.get(f"{API}runs/{run.pk}")
+
+
+@pytest.fixture
+def robot(everybody) -> people.Viewer:
+    """Return a service account that reviews and operates, with a token that Adam made."""
+    adam = people.viewer("adam")
+    create_service_account(adam, "robot")
+    grant_role(adam, "operator", person="robot")
+    return tokens.viewer_of(tokens.use_token(create_token(adam, "ci", rights=EVERYTHING, owner="robot").text))
+
+
+def asked(**facts):
+    return people.ask(people.make_run(created_by=people.viewer("otto").user), **facts)
+
+
+def test_who_made_the_token_of_a_service_account_counts_as_requester_of_its_runs(robot):
+    assert Run.objects.get(pk=actions.start_run(robot, "expense_batch", CLAIMS).pk).requesters == ["adam"]
+    own = tokens.viewer_of(tokens.use_token(token("adam")))
+    assert actions.start_run(own, "expense_batch", CLAIMS).requesters is None
+    schedule = actions.create_schedule(robot, "expense_batch", SchedulePlan(name="s", cron="@daily", message=CLAIMS))
+    assert schedule.authors == ["adam", "robot"]
+
+
+def test_a_service_account_answers_nothing_that_who_made_its_token_may_not(robot):
+    run = people.make_run(created_by=people.viewer("adam").user)
+    for not_by in (["requester"], ["adam"], ["finance"]):
+        request = people.ask(run, not_by=not_by, policy={"override": True})
+        if not_by == ["finance"]:
+            Group.objects.get(name="finance").user_set.add(people.viewer("adam").user)
+            robot = robot.with_token("ci", robot.within, maker_of(people.viewer("adam").user.pk))
+        assert request.pk not in HumanRequest.objects.filter(may_answer(robot)).values_list("pk", flat=True)
+        for override in (False, True):
+            with pytest.raises(NotAllowed, match="second person"):
+                actions.answer_request(robot, request.pk, {"action": "approve"}, override=override, reason="urgent")
+
+
+def test_a_service_account_has_no_vote_beside_that_of_the_person_who_made_its_token(robot):
+    two, other = asked(policy={"need": 2}), asked(policy={"need": 2})
+    assert actions.answer_request(robot, two.pk, {"action": "approve"}).acting_for == "adam"
+    with pytest.raises(AlreadyAnswered, match="as or on behalf of adam"):
+        actions.answer_request(people.viewer("adam"), two.pk, {"action": "approve"})
+    actions.answer_request(people.viewer("adam"), other.pk, {"action": "approve"})
+    with pytest.raises(AlreadyAnswered, match="as or on behalf of adam"):
+        actions.answer_request(robot, other.pk, {"action": "approve"})
+    with pytest.raises(NotAllowed, match="that of the person who made its token"):
+        actions.answer_request(robot, other.pk, {"action": "approve"}, on_behalf_of="ana", reason="on the phone")
+    assert actions.answer_request(robot, asked().pk, {"action": "approve"}).acting_for == ""

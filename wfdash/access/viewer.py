@@ -22,7 +22,7 @@ from django.utils.functional import LazyObject, empty
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
 from checkpoints.models.expressions import JsonRows
-from checkpoints.models.user_model import User
+from checkpoints.models.user_model import USERNAME, User
 
 T = TypeVar("T")
 RightsRows = Sequence[tuple[str, str, str]]
@@ -49,7 +49,7 @@ RIGHTS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """An absent person for whom another acts as a delegate."""
+    """A person in whose name another acts: an absent one with a delegate, or who made a service account's token."""
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -71,8 +71,8 @@ class Right:
 class Origin:
     """The people a run belongs to. ``starter``: the name of who started it, empty if unknown.
 
-    ``others``: who else counts as its requester for ``not_by``: who edited its values, or created its schedule. They
-    may not answer as ``by="requester"``.
+    ``others``: who else counts as its requester for ``not_by``: who edited its values, made or changed its schedule or
+    webhook, saw the secret of that, or made the token that started it. They may not answer as ``by="requester"``.
     """
 
     starter: str = ""
@@ -123,6 +123,8 @@ class Viewer:
     """The name of the token that a program acts with as this person; empty for the person."""
     within: TokenScope | None = None
     """What that token may be used for: nothing gives a right beyond it, not even an assignment or one's own run."""
+    made_by: Principal | None = None
+    """Who made that token, if it acts as a service account: what it does is theirs too, where a policy wants others."""
 
     def __hash__(self) -> int:
         return hash(
@@ -133,8 +135,14 @@ class Viewer:
                 frozenset(self.rights.items()),
                 self.acts_for,
                 self.within,
+                self.made_by,
             )
         )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The people whose act this is: the person, and who made the token of a service account."""
+        return frozenset({self.name, self.made_by.name if self.made_by else self.name})
 
     def reaches(self, right: str, workflow: str) -> bool:
         """Return whether a right that comes from no role counts here: always for a person, within its scope for a
@@ -147,9 +155,9 @@ class Viewer:
         """Return whether this is the person, or a token without limits: what belongs to no workflow is theirs, too."""
         return self.within is None or (EVERY in self.within.workflows and self.within.rights >= RIGHTS["admin"])
 
-    def with_token(self, name: str, scope: TokenScope) -> Viewer:
-        """Return a program that acts as this person with a token of this name and scope."""
-        return replace(self, rights=scope.narrowed(self.rights), token=name, within=scope)
+    def with_token(self, name: str, scope: TokenScope, made_by: Principal | None = None) -> Viewer:
+        """Return a program that acts as this person with a token of this name and scope, which another one made."""
+        return replace(self, rights=scope.narrowed(self.rights), token=name, within=scope, made_by=made_by)
 
     def may(self, right: str, workflow: str) -> bool:
         """Return whether the person has the right for that workflow."""
@@ -195,7 +203,7 @@ class Viewer:
         Own rights come first. An excluded person gets in through no one else, and no one else through an excluded
         person. ``spoken``: people whose vote was given already, so no one can act for them any more.
         """
-        if _excluded(self.name, self.groups, not_by, origin):
+        if self.excluded(not_by, origin):
             return None
         own = _words_for(self.name, self.groups, by, origin)
         if own:
@@ -221,7 +229,9 @@ class Viewer:
 
     def excluded(self, not_by: Sequence[str], origin: Origin) -> bool:
         """Return whether ``not_by`` keeps the person from answering, whatever else they may."""
-        return _excluded(self.name, self.groups, not_by, origin)
+        maker = self.made_by
+        own = _excluded(self.name, self.groups, not_by, origin)
+        return own or (maker is not None and _excluded(maker.name, maker.groups, not_by, origin))
 
 
 def _excluded(name: str, groups: frozenset[str], not_by: Sequence[str], origin: Origin) -> bool:
@@ -285,6 +295,18 @@ def rights_of(user: Any) -> JsonRows:
 def rights_rows(text: str | None) -> RightsRows:
     """Return what was read as a column of ``rights_of``."""
     return [(tag, first, second) for tag, first, second in json.loads(text or "[]")]
+
+
+def maker_of(user_id: int) -> Principal | None:
+    """Return the person who made something that acts as a service account (one query)."""
+    rows = list(_name_and_groups(user_id).rows())
+    groups = frozenset(group for _, group in rows if group is not None)
+    return Principal(name=rows[0][0], groups=groups) if rows else None
+
+
+@compiled
+def _name_and_groups(user: int) -> QuerySet[Any, Any]:
+    return User.objects.filter(pk=user).values_list(USERNAME, "groups__name")
 
 
 @compiled

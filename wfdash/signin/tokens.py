@@ -17,7 +17,16 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.database.storage import write
 from checkpoints.models import Token
 from wfdash.access.directory import is_service
-from wfdash.access.viewer import RightsRows, TokenScope, Viewer, rights_of, rights_rows, viewer_for, watcher_for
+from wfdash.access.viewer import (
+    RightsRows,
+    TokenScope,
+    Viewer,
+    maker_of,
+    rights_of,
+    rights_rows,
+    viewer_for,
+    watcher_for,
+)
 from wfdash.errors import BadToken, TooManyTries
 from wfdash.signin import attempt_limits, second_factor
 from wfdash.signin.attempt_limits import AttemptLimit
@@ -77,9 +86,11 @@ def scope_of(token: Token) -> TokenScope:
 
 def viewer_of(token: Token) -> Viewer:
     """Return the program that acts with a token that ``use_token`` returned: its owner's rights, as far as its scopes
-    go (no query; two for a delegate).
+    go (no query; two for a delegate, one for a token that another person made).
     """
-    return viewer_for(token.owner, _rights_read_with(token)).with_token(token.name, scope_of(token))
+    made_by = token.created_by_id
+    maker = maker_of(made_by) if made_by not in (None, token.owner_id) else None
+    return viewer_for(token.owner, _rights_read_with(token)).with_token(token.name, scope_of(token), maker)
 
 
 def watcher_of(token: Token) -> Viewer:

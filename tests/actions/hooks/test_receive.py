@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Event, Grant, IncomingDelivery, IncomingHook, Run, Signal
+from tests.people import ask as make_request
 from tests.people import make_run
 from wfdash import catalog
-from wfdash.access.viewer import TokenScope, Viewer
-from wfdash.actions import rate_limit
+from wfdash.access.viewer import RIGHTS, TokenScope, Viewer
+from wfdash.actions import answer_request, rate_limit
+from wfdash.actions.account.tokens import create_token
 from wfdash.actions.hooks import incoming, receive
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.hooks.receive import forget_deliveries
@@ -26,6 +29,7 @@ from wfdash.actions.people.grants import grant_role
 from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.signing import signed_headers
+from wfdash.signin.tokens import use_token, viewer_of
 from wfdash.workflow import Workflow
 
 Person = Callable[..., Viewer]
@@ -276,3 +280,32 @@ def test_templates_take_what_is_there() -> None:
     assert mapped(template, delivery) == ({"x": [1, "lit"], "all": delivery, "n": None, "d": 7}, [])
     assert mapped({"x": {"$": "/a/9"}}, delivery)[1] == [{"loc": ["x"], "msg": "The delivery has nothing at /a/9"}]
     assert template_problems({"$": 7}) == ['"$" is a text']
+
+
+def test_who_changed_an_address_or_saw_its_secret_counts_as_requester_of_what_it_starts(
+    otto: Viewer, person: Person
+) -> None:
+    adam, eve, vera = person("adam", "admin"), person("eve", "admin"), person("vera", "admin")
+    hook = hook_of(otto)
+    plan = IncomingPlan(name="Shop", workflow="orders", mapping={"order": {"$": "/data/id"}, "to": "adam"})
+    with pytest.raises(Invalid):
+        incoming.change_incoming(vera, hook.pk, replace(plan, name=""))
+    incoming.change_incoming(adam, hook.pk, replace(plan, scheme="token"))
+    secret = incoming.renew_incoming_secret(eve, hook.pk)
+    run = Run.objects.get(pk=send(hook, headers={"X-Webhook-Token": secret}).json()["run"])
+    assert (run.created_by, run.requesters) == (otto.user, ["adam", "eve"])
+    asked = make_request(run, policy={"override": True}, not_by=["requester"])
+    for theirs in (adam, eve, otto):
+        for override in (False, True):
+            with pytest.raises(NotAllowed, match="second person"):
+                answer_request(theirs, asked.pk, {"action": "approve"}, override=override, reason="urgent")
+    answer_request(vera, asked.pk, {"action": "approve"})
+
+
+def test_an_address_that_a_program_set_up_counts_the_person_who_made_its_token(otto: Viewer, person: Person) -> None:
+    adam = person("adam", "admin")
+    create_service_account(adam, "robot")
+    grant_role(adam, "operator", person="robot")
+    text = create_token(adam, "ci", rights=RIGHTS["admin"], owner="robot").text
+    hook = hook_of(viewer_of(use_token(text)))
+    assert Run.objects.get(pk=send(hook).json()["run"]).requesters == ["adam"]

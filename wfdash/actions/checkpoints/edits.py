@@ -120,7 +120,7 @@ def give_answers(viewer: Viewer, opened: Sequence[HumanRequest], draft: EditedCh
 
 
 def _bind(run: Run, viewer: Viewer) -> None:
-    names = sorted({*(run.requesters or ()), viewer.name})
+    names = sorted({*(run.requesters or ()), *viewer.names})
     Run.objects.filter(pk=run.pk).update(requesters=names)
     run.requesters = names
 

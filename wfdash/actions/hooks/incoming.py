@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
+from checkpoints.database.alias import connection
 from checkpoints.database.storage import write
 from checkpoints.models import IncomingHook
 from checkpoints.records import Json
@@ -66,20 +67,26 @@ def create_incoming(
         if IncomingHook.objects.filter(created_by=viewer.user).count() >= MOST:
             raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} per person. Remove one first"}])
         made = {"id": ids.new_token(), "secret": secret, "owner": acting.user, "created_by": viewer.user}
+        made["authors"] = sorted(viewer.names)
         hook = IncomingHook.objects.create(**made, **_columns(plan), created=timezone.now())
         entries.record(viewer, "add incoming webhook", **_about(hook), facts=_facts(hook))
     return hook, secret
 
 
 def change_incoming(viewer: Viewer, hook_id: str, plan: IncomingPlan) -> None:
-    """Change what an incoming webhook does; the workflow stays. It acts as its owner as before."""
+    """Change what an incoming webhook does; the workflow stays. It acts as its owner as before.
+
+    The person counts as requester of its runs from now on: they have said what those start with.
+    """
     hook = find_incoming(viewer, hook_id)
     _refuse_who_cannot_start(viewer, hook.workflow)
     if problems := plan_problems(plan):
         raise Invalid(problems)
     with write():
         rate_limit.charge(viewer, "webhook")
-        IncomingHook.objects.filter(pk=hook.pk).update(**{**_columns(plan), "workflow": hook.workflow})
+        hook = find_incoming(viewer, hook_id)
+        changed = {**_columns(plan), "workflow": hook.workflow, "authors": _authors(hook, viewer)}
+        IncomingHook.objects.filter(pk=hook.pk).update(**changed)
         hook.refresh_from_db()
         entries.record(viewer, "change incoming webhook", **_about(hook), facts=_facts(hook))
 
@@ -94,14 +101,18 @@ def switch_incoming(viewer: Viewer, hook_id: str, *, active: bool) -> None:
 
 
 def renew_incoming_secret(viewer: Viewer, hook_id: str, secret: str = "") -> str:
-    """Return the new secret, the given one or a new one; the previous one is accepted until this is done again."""
+    """Return the new secret, the given one or a new one; the previous one is accepted until this is done again.
+
+    The person counts as requester of its runs from now on: who knows the secret can sign a delivery.
+    """
     hook, secret = find_incoming(viewer, hook_id), secret.strip() or new_secret()
     if problems := _secret_problems(hook.scheme, secret):
         raise Invalid(problems)
     with write():
         rate_limit.charge(viewer, "webhook")
-        hook.secret = rotated(hook.secret, secret)
-        hook.save(update_fields=["secret"])
+        hook = find_incoming(viewer, hook_id)
+        hook.secret, hook.authors = rotated(hook.secret, secret), _authors(hook, viewer)
+        hook.save(update_fields=["secret", "authors"])
         entries.record(viewer, "renew incoming secret", **_about(hook), facts={"hook": hook.name})
     return secret
 
@@ -126,12 +137,19 @@ def remove_incoming(viewer: Viewer, hook_id: str) -> None:
 
 
 def find_incoming(viewer: Viewer, hook_id: str) -> IncomingHook:
-    """Return an incoming webhook through its viewer. ``NotFound``."""
+    """Return an incoming webhook through its viewer, locked inside a transaction. ``NotFound``."""
     refuse_narrow(viewer)
-    hook = IncomingHook.objects.filter(managed_by(viewer), pk=hook_id).select_related("owner").first()
+    rows = IncomingHook.objects.filter(managed_by(viewer), pk=hook_id).select_related("owner")
+    if connection().in_atomic_block:
+        rows = rows.select_for_update(of=("self",))
+    hook = rows.first()
     if hook is None:
         raise NotFound("Incoming webhook not found")
     return hook
+
+
+def _authors(hook: IncomingHook, viewer: Viewer) -> list[str]:
+    return sorted({*(hook.authors or ()), *viewer.names})
 
 
 def plan_problems(plan: IncomingPlan) -> list[Problem]:

@@ -101,8 +101,8 @@ def _act(hook: IncomingHook, received: Received, signed_id: str) -> Done:
 def _perform(viewer: Viewer, hook: IncomingHook, delivery: Json, message: Json, key: str) -> str:
     """Start the run or send the signal; returns the run's id."""
     if not hook.signal:
-        author = [hook.created_by.get_username()] if hook.created_by else []
-        return start_run(viewer, hook.workflow, message, key=key, requesters=author).pk
+        made_by = [hook.created_by.get_username()] if hook.created_by else []
+        return start_run(viewer, hook.workflow, message, key=key, requesters=[*made_by, *(hook.authors or ())]).pk
     named = value_at(delivery, hook.run_at)
     known = isinstance(named, str) and not flaws_of(named)
     run = Run.objects.filter(pk=named, workflow=hook.workflow).first() if known else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from checkpoints.models import HumanRequest
 from checkpoints.records import SIGNAL
@@ -16,6 +17,7 @@ WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"
 NAMED = 5
 """Addressees that a refusal names."""
+ONE_VOTE = "Several people decide this: the vote of a service account is that of the person who made its token"
 SECOND = "A second person is required: you cannot answer this yourself"
 
 
@@ -25,7 +27,8 @@ def right_of(
     """Return the right by which this person answers. ``NotAllowed`` if there is none.
 
     ``override``: as an operator, instead of those it is addressed to. ``on_behalf_of``: as an operator, for this
-    person. ``spoken``: people whose vote was given already.
+    person. ``spoken``: people whose vote was given already. Where several people decide, a service account votes for
+    the person who made its token.
     """
     if request.kind == SIGNAL:
         raise NotAllowed("This waits for a signal, not a person. Send the signal to the run")
@@ -40,7 +43,13 @@ def right_of(
     right = viewer.right_to(request, spoken=spoken) or viewer.right_to(request)
     if right is None:
         raise NotAllowed(_refusal(viewer, request))
+    if viewer.made_by is not None and _is_vote(request):
+        return replace(right, acting_for=viewer.made_by.name)
     return right
+
+
+def _is_vote(request: HumanRequest) -> bool:
+    return Policy.model_validate(request.policy).need > 1
 
 
 def _refusal(viewer: Viewer, request: HumanRequest) -> str:
@@ -71,6 +80,8 @@ def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Righ
     for a person who may not answer it either.
     """
     _refuse_unless_overridable(viewer, request, "Only operators can answer on behalf of someone")
+    if viewer.made_by is not None and _is_vote(request):
+        raise NotAllowed(ONE_VOTE)
     origin = origin_of(request.run)
     found = people_who("answer", request.workflow, names=[name], programs=False)
     assigned = bool(found) and request.assignee_id == found[0].user.pk

@@ -128,7 +128,7 @@ def _create_run(viewer: Viewer, earlier: Run, given: FollowUp) -> Run:
         Run.objects.filter(pk=earlier.pk).update(thread=thread)
     named = {name: getattr(described, name) for name in ("workflow", "version", "engine")}
     # Who wrote earlier turns has shaped what this one starts with: they count as its requesters, too.
-    asked = {origin_of(earlier).starter, *(earlier.requesters or ())} - {viewer.name, ""}
+    asked = {origin_of(earlier).starter, *(earlier.requesters or ()), *viewer.names} - {viewer.name, ""}
     return Run.objects.create(
         **run_row(ids.new_run_id(), **named, title=described.title[:300], n=1, family=earlier.family),
         **names_of_follow_up(earlier, given.entry, given.message),

@@ -166,7 +166,7 @@ def _create_run(
         created=now,
         updated=now,
         start_key=start_key,
-        requesters=sorted(set(requesters) - {viewer.name}) or None,
+        requesters=sorted({*requesters, *viewer.names} - {viewer.name}) or None,
     )
 
 

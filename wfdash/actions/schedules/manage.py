@@ -66,7 +66,7 @@ def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: s
             return find_schedule(viewer, str(call.previous_result["id"]))
         now = database_now()
         row = Schedule(id=ids.new_token(), workflow=workflow, owner=viewer.user, created=now, updated=now)
-        row.authors = [viewer.name]
+        row.authors = sorted(viewer.names)
         _write_plan(row, plan, _next(cron, now))
         call.record(id=row.pk)
         _record(viewer, "create schedule", row, "start", cron=row.cron, zone=row.zone)
@@ -83,7 +83,7 @@ def change_schedule(viewer: Viewer, schedule_id: str, plan: SchedulePlan, *, key
             return row
         before = {"cron": row.cron, "zone": row.zone}
         row.owner, row.problem = viewer.user, ""
-        row.authors = [*row.authors, *({viewer.name} - set(row.authors))]
+        row.authors = sorted({*row.authors, *viewer.names})
         _write_plan(row, plan, None if row.paused else _next(cron, database_now()))
         _record(viewer, "change schedule", row, "start", cron=row.cron, zone=row.zone, before=before)
     return row
@@ -110,7 +110,7 @@ def resume_schedule(viewer: Viewer, schedule_id: str, *, key: str | None = None)
         if call.previous_result is None:
             if row.next_at is not None:
                 raise WrongState("This schedule is not paused")
-            row.owner = viewer.user
+            row.owner, row.authors = viewer.user, sorted({*row.authors, *viewer.names})
             _change(row, paused=False, problem="", next_at=_next(_parsed(row), database_now()))
             _record(viewer, "resume schedule", row, "start")
     return row
@@ -158,7 +158,7 @@ def find_schedule(viewer: Viewer, schedule_id: str, *, right: str = "see") -> Sc
 
 
 def requesters_of(schedule: Schedule) -> list[str]:
-    """Return who counts as requester of its runs, whichever way they start: its author, and the person it runs as."""
+    """Return who counts as requester of its runs, whichever way they start: its authors, and the person it runs as."""
     return list(dict.fromkeys([*schedule.authors, schedule.owner.get_username()]))
 
 

@@ -21,6 +21,8 @@ ASSIGNEE = Coalesce("assignee_id", NO_PERSON)
 def may_answer(viewer: Viewer) -> Q:
     """Return the filter of requests a person may answer: by role, ``by``, ``not_by``, or as a delegate."""
     excluded = _excluded(viewer, viewer.name, viewer.groups)
+    if viewer.made_by is not None:
+        excluded |= _excluded(viewer, viewer.made_by.name, viewer.made_by.groups)
     return viewer.scope("answer") & (_addressed(viewer) | assigned_to(viewer)) & ~excluded
 
 
