@@ -41,6 +41,20 @@ def fires(text: str, zone: str, since: str, count: int = 3) -> list[str]:
 )
 def test_a_time_that_is_skipped_fires_once_right_after_the_gap(text, zone, since, expected) -> None:
     assert fires(text, zone, since, 2) == expected
+    cron = parse(text, zone)
+    instead, ordinary = cron.after(at(since, zone), 2)
+    missing = cron.skipped(instead)
+    assert missing is not None
+    assert missing.minute == ordinary.astimezone(cron.zone).minute
+    assert missing.hour == ordinary.astimezone(cron.zone).hour
+    assert cron.skipped(ordinary) is None
+
+
+def test_a_time_right_after_the_gap_is_its_own() -> None:
+    for text in "0 3 * * *", "*/30 * * * *":
+        cron = parse(text, "Europe/Berlin")
+        (moment,) = cron.after(at("2027-03-28T01:30", "Europe/Berlin") + timedelta(minutes=29))
+        assert (moment, cron.skipped(moment)) == (at("2027-03-28T01:00"), None), text
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,16 @@ class Cron:
         """Return the last times up to and including this one, in order, as UTC."""
         return self._recent(moment, count) if self._even else list(islice(self._backward(moment), count))[::-1]
 
+    def skipped(self, moment: datetime) -> datetime | None:
+        """Return the local time that does not exist and fires at this moment instead; None for any other moment."""
+        local, before = (
+            at.astimezone(self.zone).replace(tzinfo=None) for at in (moment, moment - timedelta(seconds=1))
+        )
+        if self._even or local - before <= timedelta(seconds=1):
+            return None
+        found: datetime = next(CronSim(self._fields, before))
+        return found if found < local else None
+
     @property
     def _fields(self) -> str:
         return _spelled(self.text)

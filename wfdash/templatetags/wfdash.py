@@ -134,6 +134,12 @@ def event_row(line: EventItem) -> SafeString:
 
 
 @register.filter
+def in_zone(at: datetime, zone: str) -> str:
+    """Return a time in a zone, which it names: ``Mon 2026-11-23 09:00 CET``."""
+    return times.in_zone(at, zone)
+
+
+@register.filter
 def past(verdict: str) -> str:
     """Return a verdict in the past tense: ``approve`` -> ``approved``; ``answered`` where it has no name."""
     return event_text.past(verdict)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -46,6 +46,19 @@ def test_a_schedule_is_made_from_its_form_once(as_):
     assert "At 09:00 on Monday through Friday" in page
     assert page.count('class="schedule-there"') == 5
     assert "09:00 CE" in page
+
+
+def test_a_time_that_the_clock_skips_says_so_and_the_next_one_is_in_the_schedule_s_zone(made, as_):
+    Schedule.objects.update(next_at=datetime(2027, 3, 28, 1, tzinfo=UTC))
+    times = (datetime(2027, 3, 28, 1, tzinfo=UTC), datetime(2027, 3, 29, 0, 30, tzinfo=UTC))
+    shown = listing.fire_times(times, "30 2 * * *", "Europe/Berlin", "UTC")
+    assert [(one.there, one.instead_of) for one in shown] == [
+        ("Sun 2027-03-28 03:00 CEST", "02:30"),
+        ("Mon 2027-03-29 02:30 CEST", ""),
+    ]
+    otto = as_("otto")
+    for address in f"/schedules/{made.pk}/", "/workflows/expense_batch/":
+        assert "next Sun 2027-03-28 03:00 CEST" in otto.get(address).content.decode()
 
 
 def test_mistakes_are_said_at_their_fields_and_what_was_typed_is_kept(as_):

@@ -44,6 +44,8 @@ class FiringTime:
     there: str
     here: str
     """Empty where both clocks show the same."""
+    instead_of: str = ""
+    """The time of day that the zone's clock skips that day."""
 
 
 @page("GET")
@@ -71,7 +73,7 @@ def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
     row = queries.schedule(viewer, schedule_id)
     context = {
         "row": row,
-        "moments": fire_times(row.upcoming, row.zone, zone_of(viewer)),
+        "moments": fire_times(row.upcoming, row.cron, row.zone, zone_of(viewer)),
         "here": zone_of(viewer),
         "runs": queries.runs_of(viewer, row),
         "missed": MISSED.get(row.missed, row.missed),
@@ -96,17 +98,18 @@ def upcoming_context(given: Mapping[str, Any], here: str) -> dict[str, object]:
     except BadCron as error:
         return {"flaw": str(error) if text else ""}
     times = tuple(cron.after(timezone.now(), 5))
-    return {"words": cron.words, "moments": fire_times(times, zone, here), "zone": zone, "here": here}
+    return {"words": cron.words, "moments": fire_times(times, text, zone, here), "zone": zone, "here": here}
 
 
-def fire_times(times: tuple[datetime, ...], there: str, here: str) -> list[FiringTime]:
-    """Return times in two zones; an unknown zone is shown as UTC."""
-    return [_fire_time(at, in_zone(at, there), here) for at in times]
+def fire_times(times: tuple[datetime, ...], cron: str, there: str, here: str) -> list[FiringTime]:
+    """Return times at which an expression fires, in its zone and another; an unknown one is shown as UTC."""
+    return [_fire_time(at, parse(cron, there).skipped(at), in_zone(at, there), here) for at in times]
 
 
-def _fire_time(at: datetime, there: str, here: str) -> FiringTime:
+def _fire_time(at: datetime, skipped: datetime | None, there: str, here: str) -> FiringTime:
     same = in_zone(at, here) == there
-    return FiringTime(at=at, there=there, here="" if same else in_zone(at, here, after=there))
+    instead_of = f"{skipped:%H:%M}" if skipped else ""
+    return FiringTime(at=at, there=there, here="" if same else in_zone(at, here, after=there), instead_of=instead_of)
 
 
 def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse:
