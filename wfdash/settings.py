@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from checkpoints.config import CheckpointConfig
+from checkpoints.errors import InvalidConfig
 from wfdash.installation.data_directory import keep_private, make_private
 from wfdash.installation.data_files import folder_of
 from wfdash.installation.database import read_database
@@ -101,6 +102,15 @@ def mail(url: str) -> dict[str, Any]:
     }
 
 
+def read_apprise(text: str) -> dict[str, list[str]]:
+    """Return the addresses of Apprise by user name."""
+    try:
+        found: dict[str, list[str]] = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f'WFDASH_APPRISE must be JSON, like {{"ana": ["ntfy://topic"]}}: {error}') from None
+    return found
+
+
 DATA_DIR = data_dir(os.environ).resolve()
 make_private(DATA_DIR)
 WFDASH_DATA_DIR = DATA_DIR
@@ -135,9 +145,9 @@ WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
 WFDASH_DOCS = env_address("WFDASH_DOCS")
 WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
 WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
-WFDASH_APPRISE: dict[str, list[str]] = json.loads(os.environ.get("WFDASH_APPRISE", "{}"))
+WFDASH_APPRISE = read_apprise(os.environ.get("WFDASH_APPRISE", "{}"))
 WFDASH_PUSH_KEY = os.environ.get("WFDASH_PUSH_KEY", "")
-WFDASH_LINK_DAYS = float(os.environ.get("WFDASH_LINK_DAYS", "7"))
+WFDASH_LINK_DAYS = env_seconds("WFDASH_LINK_DAYS", 7, unit="days")
 WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
 WFDASH_HOOKS_HOSTS = [host.lower() for host in env_list("WFDASH_HOOKS_HOSTS")]
 WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
@@ -147,7 +157,10 @@ WFDASH_KEEP_RUNS = read_keep_rules(os.environ.get("WFDASH_KEEP_RUNS", ""))
 WFDASH_ARCHIVE = os.environ.get("WFDASH_ARCHIVE", "")
 WFDASH_RETENTION = CheckpointConfig.dashboard()
 if "WFDASH_RETENTION" in os.environ:
-    WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
+    try:
+        WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
+    except InvalidConfig as error:
+        raise InvalidConfig(f"WFDASH_RETENTION: {error}") from None
 
 provider, problems = read_provider(os.environ)
 WFDASH_OIDC = provider

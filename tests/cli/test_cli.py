@@ -51,6 +51,29 @@ def test_listening_beyond_loopback_needs_host_names(monkeypatch, capsys) -> None
     assert "WFDASH_HOSTS" in capsys.readouterr().err
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WFDASH_KEEP_RUNS", "0", "WFDASH_KEEP_RUNS: '0' must be days, more than 0"),
+        ("WFDASH_APPRISE", "ana", "WFDASH_APPRISE must be JSON"),
+        ("WFDASH_RETENTION", "all", "WFDASH_RETENTION: not JSON"),
+        ("WFDASH_ENCRYPTION_KEYS", "short", "WFDASH_ENCRYPTION_KEYS: a key needs"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_told_in_one_line(name, value, words, tmp_path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "wfdash", "up", "--data", str(tmp_path / "data")],
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (told.returncode, told.stderr.startswith(words)) == (1, True), told.stderr
+    assert told.stderr.count("\n") == 1
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -53,7 +53,7 @@ def test_a_command_in_a_wrong_folder_says_so_and_leaves_nothing_behind(arguments
     for name in ("WFDASH_AUDIT_KEY", "WFDASH_URL", "WFDASH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     assert cli.main(arguments) == 1
-    assert "No wfdash data in ./wfdash-data. Use --data" in capsys.readouterr().err
+    assert "No wfdash data in ./wfdash-data. 'wfdash up' creates it; --data" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

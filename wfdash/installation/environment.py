@@ -78,14 +78,14 @@ def env_level(name: str, default: str) -> int | None:
     return known.get(value)
 
 
-def env_seconds(name: str, default: float) -> float:
-    """Return a variable that holds seconds; anything but a number from 0 up is refused."""
+def env_seconds(name: str, default: float, *, unit: str = "seconds") -> float:
+    """Return a variable that holds seconds, or another unit; anything but a number from 0 up is refused."""
     try:
         seconds = float(os.environ.get(name, default))
     except ValueError:
         seconds = -1
     if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{name} must be seconds, 0 or more, not {os.environ[name]!r}")
+        raise ValueError(f"{name} must be {unit}, 0 or more, not {os.environ[name]!r}")
     return seconds
 
 

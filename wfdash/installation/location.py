@@ -35,7 +35,11 @@ def missing_data(env: Mapping[str, str]) -> str:
         file = folder / "wfdash.sqlite3"
         found = file.is_file() and file.stat().st_size > 0
     shown = folder if folder.is_absolute() else f".{os.sep}{folder}"
-    return "" if found else f"No wfdash data in {shown}. Use --data DIRECTORY or WFDASH_DATA"
+    return (
+        ""
+        if found
+        else f"No wfdash data in {shown}. 'wfdash up' creates it; --data DIRECTORY or WFDASH_DATA names data elsewhere"
+    )
 
 
 def needs_data(command: list[str], env: Mapping[str, str]) -> bool:
