@@ -42,7 +42,7 @@ def expect_status(page: Page, status: str, *, timeout: float = LATER) -> None:
 def choose_action(page: Page, label: str) -> None:
     """Open the menu of a run's actions and choose one."""
     menu = page.locator("#run-actions")
-    menu.locator("summary").click()
+    menu.get_by_role("button", name="Actions").click()
     menu.get_by_text(label, exact=True).click()
 
 

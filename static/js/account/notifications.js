@@ -42,7 +42,7 @@ function show(html) {
   const badge = menu.querySelector("[data-notice-count]");
   badge.textContent = unread;
   badge.hidden = !unread;
-  menu.querySelector("summary").setAttribute("aria-label", unread ? `Notifications, ${unread} unread` : "Notifications");
+  menu.querySelector(".menu-button").setAttribute("aria-label", unread ? `Notifications, ${unread} unread` : "Notifications");
   const unheard = [...fresh.querySelectorAll("[data-loud]")].filter(isNew);
   unheard.slice(0, MOST).forEach(tell);
   if (unheard.length > MOST) tellNumber(unheard.length - MOST);
@@ -77,7 +77,7 @@ function tell(item) {
 }
 
 if (menu) {
-  menu.addEventListener("toggle", () => menu.open && refresh());
+  menu.querySelector("[popover]").addEventListener("toggle", ({ newState }) => newState === "open" && refresh());
   document.body.addEventListener("live:notices", refresh);
   // Pages without a list have no socket of their own for this.
   if (!document.querySelector(`[data-live="${LISTS}"]`)) {

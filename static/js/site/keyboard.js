@@ -71,7 +71,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open], .menu-panel:popover-open")) return;
   const typing = event.target.closest?.(FIELDS);
   if (event.key === "Escape") {
     if ((!typing || typing.closest(".sheet")) && closeSheet()) return;

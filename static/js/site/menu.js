@@ -1,18 +1,61 @@
-// Menus are <details data-menu>: they work without this; it closes them on Escape and on a click elsewhere.
-const open = () => document.querySelectorAll("details[data-menu][open]");
+// Menus are popovers: they open, close and take the focus back without this. It moves through them by arrows, closes
+// those that the focus has left, and places them where the browser cannot.
+const PLACED = CSS.supports("position-area: block-end");
+const GAP = 6;
+const open = () => document.querySelector(".menu-panel:popover-open");
+const buttonOf = (panel) => document.querySelector(`[popovertarget="${CSS.escape(panel.id)}"]`);
+const itemsOf = (panel) => [...panel.querySelectorAll("a[href], button, input:not([type=hidden]), select")].filter((item) => !item.disabled && item.checkVisibility());
 
-document.addEventListener("click", (event) => {
-  for (const menu of open()) if (!menu.contains(event.target)) menu.open = false;
-});
+function move(panel, key) {
+  const items = itemsOf(panel);
+  const at = items.indexOf(document.activeElement);
+  const next = { ArrowDown: at + 1, ArrowUp: at < 0 ? items.length - 1 : at - 1, Home: 0, End: items.length - 1 }[key];
+  items.at(next % items.length)?.focus();
+}
 
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  for (const menu of open()) {
+  const { target, key } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const panel = open();
+  if (key === "Escape" && panel) {
     event.preventDefault(); // this press has done its work: nothing else is left by it
-    menu.open = false;
-    menu.querySelector("summary").focus();
+    panel.hidePopover();
+    return buttonOf(panel)?.focus();
   }
+  const button = target.closest?.("[popovertarget]");
+  const here = button ? document.getElementById(button.getAttribute("popovertarget")) : target.closest?.(".menu-panel");
+  const writes = target.matches?.("input:not([type=checkbox]), select, textarea");
+  if (!here || writes || !["ArrowDown", "ArrowUp", "Home", "End"].includes(key)) return;
+  if (button && !key.startsWith("Arrow")) return;
+  event.preventDefault();
+  if (!here.matches(":popover-open")) button.click();
+  move(here, key);
 });
+
+document.addEventListener("focusout", ({ target, relatedTarget }) => {
+  const panel = target.closest?.(".menu-panel:popover-open");
+  if (panel && relatedTarget && !panel.contains(relatedTarget) && relatedTarget !== buttonOf(panel)) panel.hidePopover();
+});
+
+// Below its button, or above where there is more room, and within the window.
+function place(panel) {
+  const { left, top, bottom } = buttonOf(panel).getBoundingClientRect();
+  const below = innerHeight - bottom > top;
+  const across = Math.max(GAP, Math.min(left, innerWidth - panel.offsetWidth - GAP));
+  Object.assign(panel.style, {
+    margin: "0", inset: below ? `${bottom + GAP}px auto auto ${across}px` : `auto auto ${innerHeight - top + GAP}px ${across}px`,
+    maxHeight: `${(below ? innerHeight - bottom : top) - 2 * GAP}px`, positionArea: "none", positionTryFallbacks: "none",
+  });
+}
+
+if (!PLACED) {
+  document.addEventListener("toggle", ({ target, newState }) => {
+    if (!target.matches(".menu-panel")) return;
+    if (newState === "open") place(target);
+    else target.removeAttribute("style");
+  }, true);
+  for (const moved of ["scroll", "resize"]) addEventListener(moved, () => open() && place(open()), { capture: true, passive: true });
+}
 
 // Tabs that do not fit scroll sideways: begin with the current one in view.
 for (const tab of document.querySelectorAll(".tabs > [aria-current]")) {

@@ -55,7 +55,7 @@ export function selection(selector, selectorOfAll, show) {
     count();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest?.(FIELDS) || document.querySelector("dialog[open], details[data-menu][open]")) return;
+    if (event.target.closest?.(FIELDS) || document.querySelector("dialog[open], .menu-panel:popover-open")) return;
     const box = document.activeElement?.closest("tr, li")?.querySelector(selector);
     if (event.key === " " && event.shiftKey && box) {
       extend(box, true);

@@ -61,7 +61,8 @@ function press(event) {
   pending = starts ? keys : "";
   timer = setTimeout(() => { pending = ""; }, 900);
   const element = find(keys);
-  if (!element) return;
+  const menu = document.querySelector(".menu-panel:popover-open");
+  if (!element || (menu && !menu.contains(element))) return;
   event.preventDefault();
   // A key that is held down decides once.
   if (event.repeat) return;

@@ -103,7 +103,7 @@ def test_after_the_deadline_another_is_told_and_may_decide(person: OpenPage, ser
     policy = {"by": "ana", "due": "8s", "undo": 0, "escalate": "ben"}
     (run,) = start(server, {"subject": "Refund too late?", "policy": policy})
     expect(bell).to_be_visible(timeout=LATER)
-    ben.locator(".notices-menu > summary").click()
+    ben.get_by_role("button", name=re.compile("^Notifications")).click()
     ben.get_by_role("link", name=re.compile("Escalated to you: Refund too late")).click()
     expect(card(ben)).to_be_visible()
     # Before the answer: a mail that asks for one is not sent after it.

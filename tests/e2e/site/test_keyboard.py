@@ -11,7 +11,8 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
-from tests.e2e.server import Server
+from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.touch import TWO_FRAMES
 
 PLACES = {"r": "/runs/", "w": "/workflows/", "s": "/numbers/", "a": "/audit/", "i": "/"}
 LISTS = {"/runs/", "/workflows/", "/audit/", "/"}
@@ -105,6 +106,62 @@ def late_answers_are_dropped(page: Page, dialog: Locator, box: Locator) -> None:
             route.continue_()
     page.unroute_all()
     expect(dialog.get_by_role("option", name=re.compile("^Patch review"))).to_have_count(0)
+
+
+HISTORY = """
+from checkpoints.models import HumanRequest
+asked = HumanRequest.objects.filter(workflow="patch_review", answered=None, closed=None).first()
+print(asked.run_id if asked else "")
+"""
+MENUS = """[...document.querySelectorAll("[popovertarget]")].map((one) => one.getAttribute("popovertarget"))"""
+CUT = """panel => {
+  const { left, top, right, bottom } = panel.getBoundingClientRect();
+  if (left < 0 || top < 0 || right > innerWidth || bottom > innerHeight) return [`${left} ${top} ${right} ${bottom}`];
+  return [...panel.querySelectorAll("a, button, label")].filter((one) => {
+    one.scrollIntoView({ block: "nearest" });
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return !one.contains(document.elementFromPoint(x + width / 2, y + height / 2)) && one.checkVisibility();
+  }).map((one) => one.textContent.trim());
+}"""
+"""What of a menu cannot be seen: beyond the window, or behind something."""
+NO_ANCHORS = """Object.defineProperty(CSS, "supports", { value: (...asked) => !asked[0].includes("position-area") });"""
+
+
+def check_menu(page: Page, name: str) -> None:
+    """Open a menu by its button and an arrow, look at all of it, move in it, and leave it by Escape."""
+    button, menu = page.locator(f"[popovertarget='{name}']"), page.locator(f"[id='{name}']")
+    button.focus()
+    press(page, "ArrowDown")
+    expect(menu).to_be_visible()
+    items = menu.locator("a[href], button, input:not([type=hidden])").locator("visible=true")
+    expect(items.first).to_be_focused()
+    page.evaluate(TWO_FRAMES)
+    assert menu.evaluate(CUT) == [], f"{page.url} {name} {page.viewport_size}"
+    if items.first.get_attribute("name") is None:
+        press(page, "End")
+        expect(items.last).to_be_focused()
+    # A key of the page does nothing behind it.
+    press(page, "j", "Escape")
+    expect(menu).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+@pytest.mark.parametrize("anchors", [True, False], ids=["placed by the browser", "placed by a script"])
+def test_a_menu_is_never_cut_off_and_keys_lead_in_and_out(anchors: bool, person: OpenPage, server: Server) -> None:
+    run = wait_until(lambda: shell(server, HISTORY), what="a request of the demo")
+    page = person("adam")
+    if not anchors:
+        page.add_init_script(NO_ANCHORS)
+    for address in ("/?q=-risk:low", "/runs/?q=workflow:patch_review", f"/runs/{run}/checkpoints/"):
+        page.goto(address)
+        names = page.evaluate(MENUS)
+        assert len(names) > 2
+        for size in ((1440, 900), (390, 844)):
+            page.set_viewport_size({"width": size[0], "height": size[1]})
+            for name in names:
+                check_menu(page, name)
+    page.locator(".rail-menu > button").nth(1).click()
+    check_accessibility(page)
 
 
 def test_the_places_are_a_tap_away_on_a_phone(open_context: OpenContext, server: Server) -> None:
