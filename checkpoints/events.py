@@ -173,11 +173,11 @@ class EventKind(StrEnum):
         "arrow-path", "retrying", ACT + "at attempt attempts", MEASURED)
     STEP_BLOCKING = Row("step.blocking",
         "{step} is blocking its worker: other runs there cannot continue ({function}, {where})",
-        "exclamation-triangle", "failed", ACT + "function where seconds stack", COURSE)
+        "exclamation-triangle", "failed", ACT + "function where seconds stack worker", COURSE)
     STEP_BLOCKED = Row("step.blocked",
         "{step} blocked the worker for {seconds} s ({function}, {where}): make it a plain def, or use "
         "ctx.call or asyncio.to_thread",
-        "exclamation-triangle", "retrying", ACT + "function where seconds", COURSE)
+        "exclamation-triangle", "retrying", ACT + "function where seconds worker", COURSE)
     STEP_WAITING = Row("step.waiting", "{step} waiting",
         "user-circle", "waiting", ACT)
     STEP_SLEEPING = Row("step.sleeping", "{step} sleeping",

@@ -3,9 +3,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.events import EventKind
 from checkpoints.models import Event
 from checkpoints.records import Commit
 from tests.worker.conftest import reaches, until
@@ -13,13 +16,15 @@ from wfdash import actions
 from wfdash.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
 from wfdash.workflow import Context, Workflow
+from wfdash.workflow.runtime.step.blocking import BlockingStep
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
-    monkeypatch.setattr(loop_watchdog.Watchdog.__init__, "__kwdefaults__", {"limit": 0.4})
+    init = loop_watchdog.Watchdog.__init__
+    monkeypatch.setattr(init, "__kwdefaults__", {**init.__kwdefaults__, "limit": 0.4})
     monkeypatch.setattr(loop_watchdog, "LOOK", 0.05)
 
 
@@ -124,3 +129,108 @@ async def test_it_rests_while_no_run_is_driven(caplog) -> None:
 class Unused:
     async def commit(self, commit: Commit) -> int:
         raise AssertionError("no run is driven")
+
+
+@pytest.fixture
+def hasty(monkeypatch) -> None:
+    monkeypatch.setattr(loop_watchdog, "LONG", 0.3)
+    monkeypatch.setattr(loop_watchdog, "COMPUTED", 0.2)
+
+
+def stop_before(run, worker: str, *, ended: bool = False) -> None:
+    """Write what another process's watchdog writes of a step that blocks it. ``ended``: it saw the step's end."""
+    step = {"activation": Event.objects.get(run=run, kind="step.started").data["activation"], "worker": worker}
+    facts = {**step, "function": "f", "where": "f.py:1", "seconds": 90.0}
+    kinds = [EventKind.STEP_BLOCKING, *([EventKind.STEP_BLOCKED] if ended else [])]
+    events = tuple(kind.draft("spin", **facts) for kind in kinds)
+    asyncio.run(commit_events(Commit(run=run.id, events=events)))
+
+
+async def commit_events(commit: Commit) -> None:
+    storage = DatabaseStorage()
+    try:
+        await storage.commit(commit)
+    finally:
+        await storage.aclose()
+
+
+@pytest.fixture
+def spinning(serve) -> SimpleNamespace:
+    """A workflow whose step computes on the loop for as long as the test does not say that it may end."""
+    wf, state = Workflow("spin"), SimpleNamespace(began=threading.Event(), go=threading.Event(), end=threading.Event())
+
+    @wf.step(start=True)
+    async def spin(number: int) -> int:
+        state.began.set()
+        await asyncio.to_thread(state.go.wait, 60)
+        while number and not state.end.is_set():
+            pass
+        return number
+
+    serve(wf)
+    yield state
+    state.go.set()
+    state.end.set()
+
+
+def test_a_step_that_stops_a_second_process_is_put_aside_and_others_continue(
+    otto, spinning, start_worker, hasty, caplog
+) -> None:
+    start_worker()
+    run = actions.start_run(otto, "spin", 1)
+    assert spinning.began.wait(60)
+    stop_before(run, "gone")
+    spinning.go.set()
+    until(reaches(run, "failed"))
+    run.refresh_from_db()
+    assert run.error["type"] == "StepBlocksWorkers"
+    assert "make it a plain def" in run.error["message"].lower()
+    assert "then retry the run" in run.error["message"]
+    innocent = actions.start_run(otto, "spin", 0)
+    until(reaches(innocent, "completed"))
+    assert told_of(innocent) == []
+    assert f"Run {run.id} is failed: its step spin stopped this process and one before" in caplog.text
+
+
+@pytest.mark.parametrize("before", ["no process", "one whose step ended"])
+def test_a_step_that_stops_one_process_is_noted_and_may_end(otto, spinning, start_worker, hasty, before: str) -> None:
+    start_worker()
+    run = actions.start_run(otto, "spin", 1)
+    assert spinning.began.wait(60)
+    if before != "no process":
+        stop_before(run, "gone", ended=True)
+    known = len(told_of(run))
+    spinning.go.set()
+    until(lambda: len(told_of(run)) == known + 2)
+    blocking = told_of(run)[-1]
+    assert (blocking.data["seconds"] >= 0.3, bool(blocking.data["worker"])) == (True, True)
+    assert loop_watchdog.stopped_by(of_event(run, blocking)) == {blocking.data["worker"]}
+    spinning.end.set()
+    until(reaches(run, "completed"))
+    until(lambda: loop_watchdog.stopped_by(of_event(run, blocking)) == set())
+
+
+def of_event(run, event: Event) -> BlockingStep:
+    return BlockingStep(run=run.id, step="spin", activation=event.data["activation"])
+
+
+def test_a_step_that_gets_no_time_to_compute_is_innocent(otto, serve, start_worker, hasty) -> None:
+    wf, seen, began = Workflow("slow"), threading.Event(), threading.Event()
+
+    @wf.step(start=True)
+    async def spin(number: int) -> int:
+        began.set()
+        await asyncio.sleep(0.5)
+        seen.wait(60)
+        return number
+
+    serve(wf)
+    start_worker()
+    run = actions.start_run(otto, "slow", 1)
+    assert began.wait(60)
+    stop_before(run, "gone")
+    until(lambda: len(told_of(run)) == 2)
+    time.sleep(1.0)
+    seen.set()
+    until(reaches(run, "completed"))
+    until(lambda: len(told_of(run)) == 3)

@@ -1,8 +1,12 @@
-"""Watches the event loop that steps run on: says which of them blocks it, while it does and how long it did."""
+"""Watches the event loop that steps run on: says which of them blocks it, while it does and how long it did.
+
+A step that stops the loop of a second process as well would stop every process that takes its run: it is put aside.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import sys
 import threading
@@ -15,8 +19,10 @@ from typing import Protocol
 from checkpoints.claims.renewal import close_loop
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
-from checkpoints.records import Commit, Json
+from checkpoints.models import Event
+from checkpoints.records import Claim, Commit, ErrorInfo, Json, Phase, Standing
 from wfdash import pubsub
+from wfdash.worker.version_holds import in_thread
 from wfdash.workflow.runtime.step.blocking import BlockingStep, find_blocking_step
 
 log = logging.getLogger(__name__)
@@ -30,13 +36,20 @@ MOST = 5
 PATIENCE = 5.0
 """Seconds that writing an event may take."""
 REMEDY = "make it a plain def, or use ctx.call or asyncio.to_thread"
+LONG = 60.0
+"""Seconds from which on a step keeps the process from all else, if its thread computed for ``COMPUTED`` of them."""
+COMPUTED = 20.0
+"""Processor seconds: where the machine has none to give, no step is to blame."""
+STUCK = 600.0
+"""Seconds from which on a step that computes nothing does, too: it waits for what never comes."""
+BLOCKS = (EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED)
 
 
 class EventSink(Protocol):
     """What events are written to."""
 
-    async def commit(self, commit: Commit) -> int:
-        """Write it; return the run's last seq."""
+    async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
+        """Write it; return the run's last seq. ``ClaimLost``."""
 
 
 class Watchdog:
@@ -44,13 +57,24 @@ class Watchdog:
     ``close`` it from any thread.
 
     Blocking is slow but harmless: nothing is stopped, no claim is touched. A process that was suspended as a whole,
-    stopped or asleep, is not a step's fault and not reported.
+    stopped or asleep, is not a step's fault and not reported. Only where a step has kept another process from all else
+    until that ended, and keeps this one, its run is failed and the step is cancelled.
     """
 
-    def __init__(self, storage: EventSink, driving: Callable[[], int], *, limit: float = LIMIT) -> None:
-        """``driving()`` says how many runs are being driven: without any it rests."""
+    def __init__(
+        self,
+        storage: EventSink,
+        driving: Callable[[], int],
+        *,
+        worker: str = "",
+        claim_of: Callable[[RunId], Claim | None] = lambda run: None,
+        limit: float = LIMIT,
+    ) -> None:
+        """``driving()`` says how many runs are driven: without any it rests. ``claim_of(run)``: its claim here."""
         self._storage = storage
         self._driving = driving
+        self._worker = worker
+        self._claim_of = claim_of
         self._limit = limit
         self._turned = time.monotonic()
         self._ended = threading.Event()
@@ -111,24 +135,69 @@ class Watchdog:
             log.exception("Could not tell what blocks the event loop of this worker")
 
     def _report_block(self, runner: asyncio.Runner) -> None:
-        since = self._turned
+        since, computed = self._turned, self._computed()
         busy = find_blocking_step(sys._current_frames()[self._watched])
         if self._turned != since:
             return
         self._say(runner, busy, EventKind.STEP_BLOCKING, time.monotonic() - since)
+        blocked, looked, judged = 0.0, time.monotonic(), False
         while self._turned == since and not self._ended.wait(LOOK / 4):
-            continue
+            # No more than one look: while this process is stopped, or this thread gets no time, no step is to blame.
+            blocked += min(LOOK, time.monotonic() - looked)
+            looked = time.monotonic()
+            if not judged and (blocked > STUCK or (blocked > LONG and self._computed() - computed > COMPUTED)):
+                judged = True
+                self._judge(runner, busy, since)
         if self._turned != since:
-            self._say(runner, replace(busy, stack=""), EventKind.STEP_BLOCKED, self._turned - since)
+            self._say(runner, replace(busy, stack=""), EventKind.STEP_BLOCKED, self._turned - since, always=judged)
 
-    def _say(self, runner: asyncio.Runner, busy: BlockingStep, kind: EventKind, seconds: float) -> None:
+    def _computed(self) -> float:
+        """Return the processor seconds of the loop's thread; 0 where the system does not say."""
+        clock_of = getattr(time, "pthread_getcpuclockid", None)
+        return time.clock_gettime(clock_of(self._watched)) if clock_of is not None else 0.0
+
+    def _judge(self, runner: asyncio.Runner, busy: BlockingStep, since: float) -> None:
+        """Note that a step keeps this process from all else; if it did in another until that ended, put it aside."""
+        now = find_blocking_step(sys._current_frames()[self._watched])
+        if not busy.run or (now.run, now.activation) != (busy.run, busy.activation):
+            return
+        before = runner.run(in_thread(stopped_by, busy))
+        runner.run(self._note(busy, EventKind.STEP_BLOCKING, time.monotonic() - since))
+        claim = self._claim_of(RunId(busy.run))
+        if claim is None or not before - {self._worker}:
+            log.error("Step %s of run %s keeps this process from all else; restart it", busy.step, busy.run)
+            return
+        runner.run(self._put_aside(busy, claim))
+        log.error("Run %s is failed: its step %s stopped this process and one before", busy.run, busy.step)
+        if self._turned == since:
+            # Its run is not this worker's any more, and nothing else can run here until it ends.
+            kind = ctypes.py_object(asyncio.CancelledError)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._watched), kind)
+
+    async def _put_aside(self, busy: BlockingStep, claim: Claim) -> None:
+        words = (
+            f"Step {busy.step} kept a worker process from everything else until the process was ended, and then a "
+            f"second one: it is in {busy.function} ({busy.where}) and does not give way. "
+            f"{REMEDY[0].upper()}{REMEDY[1:]}, or bound what it works on; then retry the run."
+        )
+        error = ErrorInfo(type="StepBlocksWorkers", message=words, step=busy.step, traceback=busy.stack)
+        event = EventKind.RUN_FAILED.draft(error=error.model_dump(exclude={"traceback"}))
+        standing = Standing(phase=Phase.FAILED, error=error)
+        async with asyncio.timeout(PATIENCE):
+            seq = await self._storage.commit(Commit(run=claim.run, events=(event,), standing=standing), claim=claim)
+        pubsub.runs_changed.publish(busy.run, seq)
+
+    def _say(
+        self, runner: asyncio.Runner, busy: BlockingStep, kind: EventKind, seconds: float, *, always: bool = False
+    ) -> None:
+        """Tell the log, and the run's events: only the first times, or ``always``."""
         what = f"Step {busy.step} of run {busy.run}" if busy.run else "Something outside of any step"
         verb = "blocks the event loop of this worker, for" if kind == EventKind.STEP_BLOCKING else "blocked it for"
         log.warning("%s %s %.1f s: %s (%s); %s", what, verb, seconds, busy.function, busy.where, REMEDY)
         if busy.stack:
             log.warning("It is here:\n%s", busy.stack.rstrip())
         self._reported[busy.run, kind + busy.step] += 1
-        if busy.run and self._reported[busy.run, kind + busy.step] <= MOST:
+        if busy.run and (always or self._reported[busy.run, kind + busy.step] <= MOST):
             try:
                 runner.run(self._note(busy, kind, seconds))
             except Exception as error:
@@ -136,7 +205,7 @@ class Watchdog:
 
     async def _note(self, busy: BlockingStep, kind: EventKind, seconds: float) -> None:
         facts: dict[str, Json] = {"activation": busy.activation, "function": busy.function, "where": busy.where}
-        facts["seconds"] = round(seconds, 1)
+        facts |= {"seconds": round(seconds, 1), "worker": self._worker}
         facts |= {"item": busy.item} if busy.item is not None else {}
         facts |= {"stack": busy.stack} if busy.stack else {}
         event = kind.draft(busy.step, **facts)
@@ -144,3 +213,17 @@ class Watchdog:
         async with asyncio.timeout(PATIENCE):
             seq = await self._storage.commit(Commit(run=RunId(busy.run), events=(event,)))
         pubsub.runs_changed.publish(busy.run, seq)
+
+
+def stopped_by(busy: BlockingStep) -> set[str]:
+    """Return the workers that a step kept from all else for long, without an end that they have seen (one query)."""
+    found: set[str] = set()
+    for event in Event.objects.filter(run=busy.run, step=busy.step, kind__in=BLOCKS).order_by("seq"):
+        worker = str(event.data.get("worker") or "")
+        if event.data.get("activation") != busy.activation:
+            continue
+        if event.kind == EventKind.STEP_BLOCKED:
+            found.discard(worker)
+        elif event.data.get("seconds", 0) >= LONG:
+            found.add(worker)
+    return found

@@ -94,7 +94,8 @@ class Worker:
             may_be_seldom=lambda: not self._election.leads and self._hints.are_all_heard,
             share=pubsub.backlog_found.publish,
         )
-        self._hints, self._watchdog = current_hints(), Watchdog(storage, lambda: self.driving)
+        self._hints = current_hints()
+        self._watchdog = Watchdog(storage, lambda: self.driving, worker=self.name, claim_of=self._claim_of)
         self._heartbeat = Heartbeat(self.name, lambda: self.driving, self._serving)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._next: dict[RunId, tuple[Claim, float]] = {}
@@ -183,6 +184,11 @@ class Worker:
         elif self._room() > 0:
             await self._serving.look_first()
             await self._due.claim(RunId(run))
+
+    def _claim_of(self, run: RunId) -> Claim | None:
+        """Return the claim of a run that is being driven here; from any thread."""
+        recorder = self._recorders.get(run)
+        return None if recorder is None else recorder.lease
 
     def _room(self) -> int:
         return 0 if self._stopping.is_set() else self._limit - len(self._driving)
