@@ -26,7 +26,9 @@ def say(capsys):
 
 
 def test_accounts_groups_and_roles_are_made_listed_and_taken_away(say):
-    assert say("person", "add", "nora", "--group", "finance", "--role", "viewer:expense")[0] == 0
+    status, shown, _ = say("person", "add", "nora", "--group", "finance", "--role", "viewer:expense")
+    assert (status, "no role" in shown) == (0, False)
+    assert "wfdash grant add ROLE lea" in say("person", "add", "lea")[1]
     assert "token create robot" in say("person", "add", "robot", "--service", "--about", "Import")[1]
     rows = {row["name"]: row for row in json.loads(say("person", "list", "--json")[1])}
     assert rows["nora"]["roles"] == ["viewer:expense"]

@@ -72,6 +72,7 @@ def _add_grant(verbs: Any, setup: Setup) -> None:
 
 
 def _add(viewer: Any, options: argparse.Namespace) -> None:
+    from wfdash.access.viewer import viewer_for
     from wfdash.actions.people.accounts import create_person, create_service_account
     from wfdash.domain.people_file import role_in
 
@@ -80,8 +81,10 @@ def _add(viewer: Any, options: argparse.Namespace) -> None:
         create_service_account(viewer, options.name, about=options.about, **given)
         print(f"Service account {options.name} made. Next: wfdash token create {options.name} TOKEN_NAME")
     else:
-        create_person(viewer, options.name, email=options.email, **given)
+        user = create_person(viewer, options.name, email=options.email, **given)
         print(f"{options.name} made. For a one-time sign-in link: wfdash signin {options.name}")
+        if not viewer_for(user).rights:
+            print(f"{options.name} has no role yet, so wfdash shows them nothing: wfdash grant add ROLE {options.name}")
 
 
 def _list_people(viewer: Any, options: argparse.Namespace) -> None:
