@@ -68,6 +68,14 @@ def groups_here(given: Iterable[str], groups: Mapping[str, Iterable[str]]) -> fr
     return frozenset(ours for theirs in given for ours in groups.get(theirs, ()))
 
 
+def is_same_address(one: str, other: str) -> bool:
+    """Return whether two mail addresses are the same but for the case of their letters.
+
+    Others than ASCII ones are never: letters that look alike, or that some case folding makes alike, are not the same.
+    """
+    return one.isascii() and other.isascii() and one.casefold() == other.casefold()
+
+
 def _is_verified(value: Any, trusts_email: bool) -> bool:
     # Some providers write booleans as text.
     return value is True or value == "true" or (value is None and trusts_email)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,15 +12,20 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import AuditEntry, SecondFactor, SignInLink
+from checkpoints.models import AuditEntry, Grant, SecondFactor, SignInLink
+from tests.people import viewer
 from tests.signin.provider import consent, enrol, running_provider, set_out, settings_for, sign_in_as
-from wfdash.actions.people.accounts import create_service_account, deactivate_person
+from wfdash.actions.people.accounts import change_address, create_service_account, deactivate_person
 from wfdash.actions.people.authority import command_line
+from wfdash.actions.people.identities import _matching
+from wfdash.errors import WrongState
 from wfdash.signin import openid_connect
 from wfdash.signin.attempt_limits import ADDRESS
+from wfdash.signin.claims import ProviderIdentity
 from wfdash.signin.identities import identities
 
 MIA = {"preferred_username": "mia", "email": "mia@example.org", "email_verified": True, "given_name": "Mia"}
@@ -191,6 +197,47 @@ def test_an_address_opens_neither_the_account_of_an_administrator_nor_one_that_i
     assert name_in(sign_in_as("s-5")[0]) == "ana"
     enrol(provider, "s-6", email="ana@example.org", email_verified=True)
     refused(sign_in_as("s-6")[1], 403, "no account here")
+
+
+def test_an_address_does_not_open_the_account_of_an_admin_of_one_workflow(provider, trusts, people):
+    trusts(by_email=True, creates=False)
+    User.objects.filter(username="ana").update(email="ana@example.org")
+    grant = Grant.objects.create(group=people["ana"].groups.get(), role="admin", workflow="expense_batch")
+    enrol(provider, "s-5", email="ana@example.org", email_verified=True)
+    refused(sign_in_as("s-5")[1], 403, "no account here")
+    grant.delete()
+    assert name_in(sign_in_as("s-5")[0]) == "ana"
+
+
+@pytest.mark.parametrize("theirs", ["m\u0131ke@example.org", "mi\u212ae@example.org", "mike@\u017fite.example.org"])
+def test_an_address_of_letters_that_fold_to_others_opens_no_account(theirs, in_database):
+    def sign_in(kept: str, given: str) -> str:
+        with transaction.atomic():
+            user = User.objects.create_user("mike", email=kept)
+            given_there = ProviderIdentity(issuer="https://id.example.org", subject="s", email=given)
+            found = _matching(settings_for(given_there.issuer, by_email=True), given_there)
+            transaction.set_rollback(True)
+        return user.username if found else ""
+
+    ours = theirs.replace("\u0131", "i").replace("\u212a", "k").replace("\u017f", "s")
+    assert in_database.submit(sign_in, ours, theirs).result() == ""
+    assert in_database.submit(sign_in, theirs, ours).result() == ""
+    assert in_database.submit(sign_in, theirs, theirs).result() == ""
+    assert in_database.submit(sign_in, ours.title(), ours).result() == "mike"
+
+
+def test_no_admin_gives_someone_an_address_to_sign_in_by_where_they_make_no_links(trusts, people, settings):
+    adam = viewer("adam")
+    trusts(by_email=True)
+    change_address(adam, "ana", "ana@example.org")
+    settings.WFDASH_LINKS = False
+    with pytest.raises(WrongState, match="could sign in as ana"):
+        change_address(adam, "ana", "adam@example.org")
+    assert User.objects.get(username="ana").email == "ana@example.org"
+    change_address(adam, "ana", "")
+    change_address(replace(adam, user=User()), "ana", "ana@example.org")
+    trusts(by_email=False)
+    change_address(adam, "ana", "other@example.org")
 
 
 def test_a_name_takes_no_account_over(provider, people):

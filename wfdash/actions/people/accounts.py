@@ -22,6 +22,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
 from wfdash.errors import Invalid, WrongState
+from wfdash.installation.provider import Provider
 from wfdash.notifications.invitation import mail_link
 from wfdash.schemas.validate import Problem
 from wfdash.signin.links import LIFETIME, create_link, revoke_links
@@ -29,6 +30,10 @@ from wfdash.signin.open_sessions import end_sessions
 
 INVITED = timedelta(days=3)
 """How long the link of an invitation can be used."""
+NO_ADDRESS = (
+    "Who has this address at the provider could sign in as {name}, so no one changes it on pages here. On the server, "
+    "wfdash apply does"
+)
 NO_LINKS = "No one makes sign-in links on pages here. On the server, wfdash signin NAME prints one"
 LONGEST_MAIL = 254
 LONGEST_ABOUT = 300
@@ -136,7 +141,11 @@ def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitatio
 
 
 def change_address(viewer: Viewer, name: str, email: str) -> None:
-    """Set the mail address of a person, or remove it. ``Invalid`` at ``email``; ``WrongState`` for a program."""
+    """Set the mail address of a person, or remove it. ``Invalid`` at ``email``; ``WrongState`` for a program.
+
+    ``WrongState`` also where ``WFDASH_LINKS=0`` keeps admins from signing in as others, and an address would let them,
+    because the provider connects people by their addresses: then only a command on the server sets one.
+    """
     email = email.strip()
     with administering(viewer):
         user = find_other(viewer, name)
@@ -144,6 +153,10 @@ def change_address(viewer: Viewer, name: str, email: str) -> None:
             raise WrongState(f"{name} is a service account: it gets no mail")
         if problems := no_address(email):
             raise Invalid(problems)
+        provider: Provider | None = settings.WFDASH_OIDC
+        by_address = provider is not None and provider.by_email and not settings.WFDASH_LINKS
+        if email and by_address and viewer.user.pk is not None:
+            raise WrongState(NO_ADDRESS.format(name=name))
         setattr(user, EMAIL, email)
         user.save(update_fields=[EMAIL])
 

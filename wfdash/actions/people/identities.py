@@ -12,11 +12,11 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError
 
 from checkpoints.database.storage import write
-from checkpoints.models.user_model import EMAIL, User, fields_of, is_staff, new_user
+from checkpoints.models.user_model import EMAIL, User, email_of, fields_of, is_staff, new_user
 from wfdash.access.administration import refuse_token
 from wfdash.access.directory import is_service, people_who
 from wfdash.access.names import find_group, problem_of_group, problem_of_person
-from wfdash.access.viewer import EVERY, RIGHTS, Viewer
+from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions.account.password import check_identity
 from wfdash.actions.audit import entries
 from wfdash.actions.audit.account_events import acting
@@ -25,7 +25,7 @@ from wfdash.actions.people.authority import administering, find_other
 from wfdash.errors import NotAllowed, WrongState
 from wfdash.installation.provider import Provider
 from wfdash.signin import second_factor
-from wfdash.signin.claims import ProviderIdentity, groups_here
+from wfdash.signin.claims import ProviderIdentity, groups_here, is_same_address
 from wfdash.signin.identities import identities, identity_row
 from wfdash.signin.open_sessions import end_sessions
 
@@ -124,16 +124,19 @@ def _sign_in_at(provider: Provider, identity: ProviderIdentity) -> User:
 def _matching(provider: Provider, identity: ProviderIdentity) -> User | None:
     """Return the one person with this verified address, where the settings say that it proves who they are.
 
-    Never a superuser or staff, nor someone who is connected already, or has a second factor here: an address can be
-    given to someone else.
+    Never a superuser, staff or an admin of any workflow, nor someone who is connected already, or has a second factor
+    here: an address can be given to someone else.
     """
     if not (provider.by_email and identity.email and EMAIL):
         return None
-    found = list(User.objects.filter(**{f"{EMAIL}__iexact": identity.email})[:2])
+    # Databases take letters for the same that are not: PostgreSQL finds "mike" by "mıke".
+    near = User.objects.filter(**{f"{EMAIL}__iexact": identity.email})
+    found = [user for user in near if is_same_address(email_of(user), identity.email)]
     if len(found) != 1 or is_service(found[0]):
         return None
     (user,) = found
     guarded = user.is_superuser or is_staff(user) or second_factor.is_on(user)
+    guarded = guarded or viewer_for(user).may_anywhere("admin")
     return None if guarded or identity_row(user) is not None else user
 
 
