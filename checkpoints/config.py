@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import StrictInt, ValidationError, model_validator
 
 from checkpoints.content.canonical_json import loads
 from checkpoints.errors import InvalidConfig
@@ -20,13 +20,13 @@ class CheckpointConfig(Record):
     ``InvalidConfig`` names the field that is wrong.
     """
 
-    when: Literal["step", "pause"] | int = "step"
+    when: Literal["step", "pause"] | StrictInt = "step"
     """``step``: each; ``pause``: only where required; a number: every that many ``n``."""
-    keep: int | None = None
+    keep: StrictInt | None = None
     """This many of the newest; 1 keeps only the latest."""
     keep_age: timedelta | None = None
     """Those not older than this. In JSON: seconds, or ``"P30D"``."""
-    keep_bytes: int | None = None
+    keep_bytes: StrictInt | None = None
     """The newest whose ``size`` in sum is at most this; content shared on disk is counted each time."""
     keep_labelled: bool = True
     """Labelled checkpoints stay whatever the limits say: a label is a pin."""
@@ -37,11 +37,13 @@ class CheckpointConfig(Record):
     while_open: Literal["prune", "keep"] = "prune"
     """``keep``: the limits apply once the run has ended; until then everything stays."""
 
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except ValidationError as error:
-            raise InvalidConfig("; ".join(_problem_text(problem) for problem in error.errors())) from error
+    if not TYPE_CHECKING:  # Checkers and editors see the fields.
+
+        def __init__(self, **settings: Any) -> None:
+            try:
+                super().__init__(**settings)
+            except ValidationError as error:
+                raise InvalidConfig("; ".join(_problem_text(problem) for problem in error.errors())) from error
 
     @model_validator(mode="after")
     def _consistent(self) -> CheckpointConfig:

@@ -133,6 +133,10 @@ def test_whatever_the_policy_a_run_can_always_go_on(
         ({"keep_bytes": 0}, "keep_bytes"),
         ({"while_open": "keep"}, "while_open"),
         ({"kept": 3}, "kept"),
+        ({"when": True}, "when"),
+        ({"keep": True}, "keep"),
+        ({"keep": "3"}, "keep"),
+        ({"keep_bytes": 2.0}, "keep_bytes"),
     ],
 )
 def test_a_contradiction_names_its_field(settings: dict[str, Any], field: str) -> None:

@@ -95,12 +95,41 @@ async def test_anything_with_save_is_a_storage():
         ({"checkpoint": '{"id": "x"}'}, "model_validate_json"),
         ({"checkpoint": Waiting.model_construct(checkpoint=None)}, "outcome.checkpoint"),
         ({"message": {"amount": 1}, "storage": MemoryStorage}, "class MemoryStorage"),
+        ({"run_id": 7, "storage": MemoryStorage()}, "run_id= is a int: an id is text"),
+        ({"message": {"amount": 1}, "run_id": ("a", "b")}, "run_id= is a tuple"),
+        ({"checkpoint": ("a", "b"), "run_id": "r", "storage": MemoryStorage()}, "checkpoint= is a tuple"),
         ({"answers": ["x"], "run_id": "r", "storage": MemoryStorage()}, "dict"),
     ],
 )
 async def test_impossible_combinations_are_refused(arguments: dict[str, Any], words: str):
     with pytest.raises(InvalidCall, match=words):
         await wf.run(**arguments)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"state": {}, "position": {}},
+        {"state": "x", "position": None},
+        {"state": {}, "position": {"live": "x"}},
+        {"position": ...},
+        {"state": [], "position": ...},
+        {"state": {}, "position": {"live": {"1": {"step": "assess"}}}},
+        {"state": {}, "position": {"joins": {"a": "b"}}},
+        {"state": {}, "position": {"outputs": "none"}},
+    ],
+)
+async def test_a_body_that_no_run_has_written_is_damage(body: dict[str, Any]):
+    good = (await wf.run({"amount": 5})).checkpoint
+    position = good.body["position"]
+    given = position if body.get("position") is ... else body.get("position")
+    made = {**position, **given} if isinstance(given, dict) and given else given
+    spoilt = good.model_copy(update={"body": {**body, "position": made} if "position" in body else body})
+    with pytest.raises(Damaged, match="no state and position"):
+        await wf.run(checkpoint=spoilt)
+    with pytest.raises(Damaged, match="no state and position"):
+        await wf.run({"amount": 1}, follows=spoilt)
 
 
 async def test_a_checkpoint_of_another_run_or_workflow_is_refused():

@@ -10,10 +10,23 @@ WorkflowError
 ├── StepTimeout       a step took longer than its ``timeout``
 ├── Runaway           too many steps without a person in between
 └── CallStopped       a person decided that an unknown call must not continue
+
+What else ``run`` raises can be imported from here, too: ``InvalidInput``, and the errors of a storage.
 """
 
 from __future__ import annotations
 
+from checkpoints.errors import AlreadyAnswered as AlreadyAnswered
+from checkpoints.errors import CheckpointsError as CheckpointsError
+from checkpoints.errors import ClaimLost as ClaimLost
+from checkpoints.errors import Conflict as Conflict
+from checkpoints.errors import Damaged as Damaged
+from checkpoints.errors import Incompatible as Incompatible
+from checkpoints.errors import InvalidValue as InvalidValue
+from checkpoints.errors import NotFound as NotFound
+from checkpoints.errors import StorageFailed as StorageFailed
+from checkpoints.errors import Unsupported as Unsupported
+from wfdash.contract import InvalidInput as InvalidInput
 from wfdash.values.errors import InvalidCall as InvalidCall
 from wfdash.values.errors import NotStorable as NotStorable
 from wfdash.values.errors import WorkflowError as WorkflowError

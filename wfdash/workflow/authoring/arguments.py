@@ -21,12 +21,19 @@ def checked(what: str, text: str) -> str:
 
 
 def typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | CheckpointId | None:
-    """Return a checkpoint argument with its type: anything that is neither a record nor None is an id."""
+    """Return a checkpoint argument with its type: anything that is neither a record nor None is an id.
+
+    ``InvalidCall`` for what can be neither.
+    """
+    if isinstance(checkpoint, tuple | list | int):
+        raise InvalidCall(f"checkpoint= is a {type(checkpoint).__name__}: give a Checkpoint, or an id, which is text")
     return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
 
 
 def as_run_id(run: RunId | str | None) -> RunId | None:
-    """Return a run's id with its type."""
+    """Return a run's id with its type. ``InvalidCall`` for what is no text."""
+    if run is not None and not isinstance(run, str):
+        raise InvalidCall(f"run_id= is a {type(run).__name__}: an id is text of 1 to 200 characters")
     return None if run is None else RunId(run)
 
 

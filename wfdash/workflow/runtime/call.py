@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from checkpoints.errors import Incompatible
+from checkpoints.errors import Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Answer, Checkpoint, Commit
@@ -28,6 +28,7 @@ from wfdash.workflow.runtime.loop import Drive
 from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, UnreadEvents, recorder_for
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
+from wfdash.workflow.stored.position import position_in
 
 
 class Unset:
@@ -140,11 +141,14 @@ class RunCall:
 
 
 def refuse_foreign(name: str, checkpoint: Checkpoint) -> None:
-    """Raise ``Incompatible`` for a checkpoint of another workflow or engine."""
+    """Raise ``Incompatible`` for a checkpoint of another workflow or engine, ``Damaged`` for one without a position."""
     if checkpoint.engine != "native" or checkpoint.workflow != name:
         raise Incompatible(
             f"the checkpoint belongs to workflow {checkpoint.workflow!r} ({checkpoint.engine}), not to {name!r}"
         )
+    if position_in(checkpoint.body) is None or not isinstance(checkpoint.body.get("state"), dict):
+        words = "the checkpoint's body has no state and position as run() writes them: give one that it returned"
+        raise Damaged(words, run=checkpoint.run, checkpoint=checkpoint.id)
 
 
 def migrate(graph: Graph, hooks: tuple[MigrationHook, ...], old: Checkpoint, now: datetime) -> Commit:

@@ -7,7 +7,7 @@ later ones are ``NotRequired``, because a position may have been written by an o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypeAlias, TypedDict, final
+from typing import Any, NotRequired, TypeAlias, TypedDict, cast, final
 
 from checkpoints.ids import RequestKey
 
@@ -187,7 +187,15 @@ class Position(TypedDict):
     """Activation -> the conversation it had, kept when it ends until another one continues it."""
 
 
+PARTS = {"next": int, "v": int, "outputs": list}
+PARTS |= dict.fromkeys(("live", "joins", "asked", "since", "past", "wrote"), dict)
+"""What every position has, and what it is."""
 NEEDED = {"step", "message", "scope", "journal"}
+"""What each activation has."""
+ENTRY = {"k", "name"}
+"""What each operation of an activation has."""
+JOINED = {"t", "scope", "got"}
+"""What each join has."""
 
 
 def unsure_calls(record: Activation) -> list[str]:
@@ -197,8 +205,12 @@ def unsure_calls(record: Activation) -> list[str]:
 
 def position_in(body: Mapping[str, Any]) -> Position | None:
     """Return the position in a checkpoint's body; None where the body is not one of this engine's."""
-    position = body.get("position")
-    live = position.get("live") if isinstance(position, dict) else None
-    if not isinstance(live, dict) or not all(isinstance(one, dict) and one.keys() >= NEEDED for one in live.values()):
+    position: Any = body.get("position")
+    if not isinstance(position, dict) or not all(isinstance(position.get(name), kind) for name, kind in PARTS.items()):
         return None
-    return position
+    records = [*position["live"].values()]
+    whole = all(isinstance(one, dict) and one.keys() >= NEEDED and isinstance(one["journal"], list) for one in records)
+    entries = [entry for one in records for entry in one["journal"]] if whole else [None]
+    whole = all(isinstance(entry, dict) and entry.keys() >= ENTRY for entry in entries)
+    joins = all(isinstance(one, dict) and one.keys() >= JOINED for one in position["joins"].values())
+    return cast(Position, position) if whole and joins else None
