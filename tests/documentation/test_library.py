@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from checkpoints.conformance import STORAGE, World
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/storage.md").read_text()
@@ -22,6 +26,14 @@ import refunds
 assert asyncio.run(refunds.approve(asyncio.run(refunds.start(80)))) == "approve"
 assert not [name for name in sys.modules if name.startswith(("wfdash.pages", "wfdash.actions", "channels"))]
 """
+
+
+@pytest.mark.parametrize("check", STORAGE, ids=lambda check: check.__name__)
+async def test_the_storage_on_the_page_passes_the_suite(check: Callable[[World], Awaitable[None]]) -> None:
+    (code,) = re.findall(r'```python title="dict_storage.py"\n(.*?)```', PAGE, re.DOTALL)
+    names: dict[str, Any] = {"__name__": "dict_storage"}
+    exec(compile(code, "dict_storage.py", "exec"), names)
+    await check(World(names["DictStorage"]()))
 
 
 @pytest.mark.process
