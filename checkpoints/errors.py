@@ -69,9 +69,15 @@ DRIVERS = frozenset({"sqlite3", "psycopg", "psycopg_pool", "django"})
 
 
 def raise_if_driver_failed(error: BaseException, place: str) -> None:
-    """Raise ``StorageFailed`` from an error of a database's driver; return for any other."""
-    if any(kind.__module__.partition(".")[0] in DRIVERS for kind in type(error).__mro__):
+    """Raise ``StorageFailed`` from an error of a database's driver, or ``Damaged`` for rows that contradict each other;
+    return for any other error.
+    """
+    kinds = type(error).__mro__
+    if any(kind.__module__.partition(".")[0] in DRIVERS for kind in kinds):
         said = str(error).strip().partition("\n")[0] or type(error).__name__
+        if any(kind.__name__ == "IntegrityError" for kind in kinds):
+            words = "rows contradict each other: fork the run's newest checkpoint, or restore the database"
+            raise Damaged(f"{place}: {words} ({said})", place=place) from error
         raise StorageFailed(f"{place}: {said}", place=place) from error
 
 

@@ -226,11 +226,13 @@ def facts_in(stored: str | None) -> dict[str, Json]:
 
 
 def refuse_unreadable(info: CheckpointInfo) -> None:
-    """Raise ``Incompatible`` for a format newer than this code, ``Damaged`` for a checkpoint known to be damaged."""
+    """Raise ``Incompatible`` for a format newer than this code, ``Damaged`` for a damaged one."""
     facts = {"run": info.run, "checkpoint": info.id}
     if info.format > FORMAT:
         text = f"the checkpoint has format {info.format}, this code reads up to {FORMAT}: upgrade wfdash"
         raise Incompatible(text, **facts)
+    if info.format < 1:
+        raise Damaged(f"the checkpoint has format {info.format}, which none is written in", **facts)
     if not info.clean:
         reason = info.flaw or "it was found damaged before"
         raise Damaged(f"the checkpoint is quarantined ({reason}): choose an older good one", known=True, **facts)

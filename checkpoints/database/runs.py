@@ -1,4 +1,4 @@
-"""Lists and deletes the runs of a Django database, through the ORM.
+"""Deletes the runs of a Django database, and counts their events, through the ORM.
 
 Rows that refer to a run or its requests are deleted with it, in whichever table: the models declare it. The audit
 refers to nothing: its entries and the pages it stores stay.
@@ -9,22 +9,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from checkpoints import rules
 from checkpoints.database.alias import connection
 from checkpoints.database.removal import MOST_AT_ONCE, begin_removal, remove_locked
-from checkpoints.ids import CheckpointId, RunId, WorkflowId
-from checkpoints.limits import findable
+from checkpoints.ids import CheckpointId, RunId
 from checkpoints.models import Checkpoint, Claim, Run
 from checkpoints.models.expressions import DatabaseNow
-from checkpoints.records import Phase, RunInfo
+from checkpoints.records import Phase
 from checkpoints.rules import Priority
 from checkpoints.sql.runs import Removed
 from checkpoints.sql.statements import POSTGRES, SQLITE, TIMED, Dialect
-
-FACTS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
 
 COUNT_EVENT = "UPDATE checkpoints_run SET seq = seq + 1, updated = %s WHERE id = %s RETURNING seq"
 
@@ -45,22 +41,6 @@ COUNT_AND_WAKE = {dialect.name: count_and_wake(dialect) for dialect in (SQLITE, 
 def made_ready(priority: Priority) -> dict[str, Any]:
     """Return the changes by which a run is ready from now on, for workers, in the order of its priority."""
     return {"phase": Phase.READY, "for_workers": True, "priority": priority.value, "ready_at": DatabaseNow()}
-
-
-def list_runs(
-    using: str, workflow: WorkflowId | None, phase: Phase | None, before: RunInfo | None, limit: int
-) -> list[RunInfo]:
-    """Return runs, newest first."""
-    live = Exists(Claim.objects.using(using).filter(run=OuterRef("pk"), expires__gt=Now()))
-    rows = Run.objects.using(using).annotate(claimed=live).order_by("-created", "-id")
-    if workflow is not None:
-        rows = rows.filter(workflow=workflow)
-    if phase is not None:
-        rows = rows.filter(phase=phase.value)
-    if before is not None:
-        older = Q(created__lt=before.created) | Q(created=before.created, id__lt=findable(before.id))
-        rows = rows.filter(older, created__lte=before.created)
-    return [RunInfo(**facts) for facts in rows.values(*FACTS, "claimed")[:limit]]
 
 
 def count_event(run: str, now: datetime, *, wake: bool) -> int:

@@ -22,8 +22,8 @@ from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
 from checkpoints.errors import StorageFailed, Unsupported, raise_if_driver_failed
-from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Json, Phase, RunInfo
+from checkpoints.ids import RequestKey, RunId
+from checkpoints.records import Json
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.sqlite import executor
@@ -192,19 +192,6 @@ class DatabaseStorage(SqlStorage):
         if by is not None:
             raise Unsupported("by= names a person: they answer in the dashboard, or by its API, with their own right")
         await super().answer(run, key, value)
-
-    async def list_runs(
-        self,
-        *,
-        workflow: WorkflowId | None = None,
-        phase: Phase | None = None,
-        before: RunInfo | None = None,
-        limit: int = 50,
-    ) -> Sequence[RunInfo]:
-        """See ``Runs.list_runs``."""
-        from checkpoints.database import runs
-
-        return await self._in_thread(lambda: runs.list_runs(self._using, workflow, phase, before, limit))
 
     async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
         """See ``Runs.delete_run``. Replies and comments are deleted too; the audit and the content it stores stay."""

@@ -5,6 +5,7 @@ Every record survives ``model_validate_json(record.model_dump_json())`` unchange
 
 from __future__ import annotations
 
+import operator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -161,6 +162,8 @@ class Event(EventDraft):
     run: RunId
     seq: int
     at: datetime
+    flaw: str = Field(default="", exclude_if=operator.not_)
+    """Why its data cannot be read: it has none then. Empty for every other event."""
 
 
 class CheckpointInfo(Record):
@@ -325,6 +328,8 @@ class RunInfo(Record):
     finished: datetime | None = None
     claimed: bool = False
     """Whether a worker has it now."""
+    flaw: str = ""
+    """Why its row cannot be read: its phase is failed then, and its times may be of 1970. Empty for every other run."""
 
 
 class Claim(Record):

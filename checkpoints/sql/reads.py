@@ -15,6 +15,7 @@ from checkpoints.errors import Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 from checkpoints.records import (
     ENDED,
+    FORMAT,
     Answer,
     Checkpoint,
     CheckpointFilter,
@@ -146,12 +147,12 @@ class ReadScripts:
     def answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
         """Return answers the engine has not taken."""
         (rows,) = yield [(self.sql.answers, (run,))]
-        return {RequestKey(row[1]): self._answer(*row) for row in rows}
+        return {RequestKey(row[1]): self._answer(run, *row) for row in rows}
 
     def past_answers(self, run: RunId) -> Script[dict[RequestKey, Answer]]:
         """Return the last answer of each request, also those the engine has taken."""
         (rows,) = yield [(self.sql.past_answers, (run,))]
-        return {RequestKey(row[1]): self._answer(*row) for row in rows}
+        return {RequestKey(row[1]): self._answer(run, *row) for row in rows}
 
     def _document(self, text: str | None, *row: str) -> Any:
         """Return the document that a row stores as text, None where it is null. ``Damaged``, ``Locked``."""
@@ -164,18 +165,29 @@ class ReadScripts:
             facts["created"] = self.dialect.time(facts["created"])
             facts["clean"] = bool(facts["clean"])
             facts["facts"] = rules.facts_in(facts["facts"])
+            facts["format"] = int(facts["format"])
         except (ValueError, TypeError):
-            facts.update(reason=Reason.STEP, created=NEVER, clean=False, flaw=rules.UNREADABLE, facts={})
+            damaged = {"reason": Reason.STEP, "created": NEVER, "clean": False, "flaw": rules.UNREADABLE}
+            facts.update(damaged, facts={}, format=FORMAT)
         return CheckpointInfo.trusted(**facts)
 
     def _event(self, run: RunId, kind: str, step: str | None, data: str, seq: int, at: Any) -> Event:
-        read, time = self._document(data, "event", run, str(seq), "data"), self.dialect.time(at)
-        return Event.trusted(kind=kind, step=step, data=read, run=run, seq=seq, at=time)
+        flaw = ""
+        try:
+            read, time = self._document(data, "event", run, str(seq), "data"), self.dialect.time(at)
+        except (ValueError, TypeError):
+            read, time, flaw = {}, NEVER, rules.UNREADABLE
+        return Event.trusted(kind=kind, step=step, data=read, run=run, seq=seq, at=time, flaw=flaw)
 
     def _answer(
-        self, request: str, key: str, value: str | None, by: str | None, at: Any, acting_for: str, others: str
+        self, run: RunId, request: str, key: str, value: str | None, by: Any, at: Any, acting_for: str, others: str
     ) -> Answer:
-        read = self._document(value, "answer", request, "value")
-        given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
-        given["others"] = tuple(loads(others)) if others else ()
+        """Return an answer. ``Damaged`` if it cannot be read: no run continues with another one."""
+        try:
+            read = self._document(value, "answer", request, "value")
+            given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
+            given["others"] = tuple(loads(others)) if others else ()
+        except (ValueError, TypeError) as error:
+            words = f"the answer to {key} cannot be read: restore the run's newest checkpoint, which asks again"
+            raise Damaged(words, run=run, key=key) from error
         return Answer.trusted(key=RequestKey(key), value=read, **given)

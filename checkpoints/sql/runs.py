@@ -1,4 +1,4 @@
-"""Scripts that list the runs of a file, and delete one with everything it has. In databases: ``database.runs``."""
+"""Scripts that list runs, and delete one of a file with everything it has; ``database.runs`` deletes in a database."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from checkpoints import rules
 from checkpoints.ids import RunId
 from checkpoints.limits import findable
 from checkpoints.records import Phase, RunInfo
+from checkpoints.rules import UNREADABLE
+from checkpoints.sql.reads import NEVER
 from checkpoints.sql.statements import Dialect, Statement
 from checkpoints.sql.writes import Script
 
@@ -61,11 +63,15 @@ def listed_runs(
 
 
 def info_of(dialect: Dialect, row: tuple[Any, ...]) -> RunInfo:
-    """Return a row as a record."""
-    facts = dict(zip(COLUMNS, row, strict=False))
-    for name in ("created", "updated", "finished"):
-        facts[name] = dialect.time(facts[name])
-    return RunInfo(**facts, claimed=bool(row[-1]))
+    """Return a row as a record; one that cannot be read hides no other."""
+    facts = {**dict(zip(COLUMNS, row, strict=False)), "claimed": bool(row[-1])}
+    times = dict.fromkeys(("created", "updated", "finished"), NEVER)
+    try:
+        for name in times:
+            times[name] = dialect.time(facts[name])
+        return RunInfo(**facts | times)
+    except (ValueError, TypeError):
+        return RunInfo.trusted(**facts | times | {"phase": Phase.FAILED, "flaw": UNREADABLE})
 
 
 def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed | None]:

@@ -1,14 +1,11 @@
-"""Storage without Django: lists runs and deletes them."""
+"""Storage without Django."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from checkpoints.content.encryption import Encryptor
-from checkpoints.ids import RunId, WorkflowId
+from checkpoints.ids import RunId
 from checkpoints.limits import findable
-from checkpoints.records import Phase, RunInfo
-from checkpoints.sql.runs import listed_runs, remove_run
+from checkpoints.sql.runs import remove_run
 from checkpoints.sql.statements import SQLITE, Statements
 from checkpoints.sql.storage import SqlStorage
 from checkpoints.sql.writes import Scripts
@@ -16,17 +13,6 @@ from checkpoints.sql.writes import Scripts
 
 class StandaloneStorage(SqlStorage):
     """The ports over the tables of ``checkpoints.sql.sqlite.schema``, which have no table of people."""
-
-    async def list_runs(
-        self,
-        *,
-        workflow: WorkflowId | None = None,
-        phase: Phase | None = None,
-        before: RunInfo | None = None,
-        limit: int = 50,
-    ) -> Sequence[RunInfo]:
-        """See ``Runs.list_runs``."""
-        return await self._read(lambda s: listed_runs(s.dialect, workflow, phase, before, limit))
 
     async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
         """See ``Runs.delete_run``."""

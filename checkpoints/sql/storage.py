@@ -17,7 +17,7 @@ from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.content.encoder_cache import EncoderCache
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.errors import CheckpointsError, Damaged, NotFound, raise_if_driver_failed
-from checkpoints.ids import CheckpointId, RequestKey, RunId, new_checkpoint_id
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
     Answer,
@@ -28,14 +28,16 @@ from checkpoints.records import (
     Commit,
     Event,
     Json,
+    Phase,
     RunFacts,
+    RunInfo,
 )
 from checkpoints.retention import Needs
 from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
-from checkpoints.sql.runs import Removed
+from checkpoints.sql.runs import Removed, listed_runs
 from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Script, Scripts
 from checkpoints.storage import Serves
 
@@ -209,6 +211,19 @@ class SqlStorage(ABC):
         """
         given = Answer(key=findable(key), value=value, by=by)
         await self._write(lambda s: s.accept_answer(findable(run), given))
+
+    # Runs
+
+    async def list_runs(
+        self,
+        *,
+        workflow: WorkflowId | None = None,
+        phase: Phase | None = None,
+        before: RunInfo | None = None,
+        limit: int = 50,
+    ) -> Sequence[RunInfo]:
+        """See ``Runs.list_runs``."""
+        return await self._read(lambda s: listed_runs(s.dialect, workflow, phase, before, limit))
 
     # Claims
 
