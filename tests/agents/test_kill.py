@@ -31,3 +31,22 @@ def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_no
         repeated = {point} if point != "refund done" else set()
         assert {what for what in did if did.count(what) > 1} == repeated, story
         assert story["asked"] == ([APPROVAL, UNKNOWN] if point.startswith("refund") else [APPROVAL]), story
+
+
+@pytest.mark.parametrize(("library", "package"), [("openai", "agents"), ("pydantic", "fastmcp")])
+def test_three_approved_calls_of_an_mcp_server_are_made_three_times_whatever_is_killed(
+    library: str, package: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(package)
+    command = [sys.executable, "-m", "tests.agents.dying_mcp", str(tmp_path), library]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path(__file__).parents[2])
+    assert ran.returncode == 0, ran.stderr
+    story = json.loads(ran.stdout)
+    assert story["output"] == "done", story
+    assert story["killed"] == 2, "in the middle of a call, and in a turn of the model"
+    deletes = [f"delete_file: name f{number}" for number in range(3)]
+    assert story["asked"] == [*deletes[:2], "Did 'delete_file' succeed (name f1)?", deletes[2]]
+    effects = [what for what in story["ledger"] if what != "server"]
+    assert effects == ["list", "delete", "f0", "delete", "f1", "delete", "f2"], story
+    assert story["ledger"].count("server") > 3, "each process connects to the server again"
+    assert {what for what in story["did"] if story["did"].count(what) > 1} == {"model 3"}

@@ -1,0 +1,141 @@
+"""A process whose children run an agent with a real MCP server and kill themselves (SIGKILL); says what came of it.
+
+``python -m tests.agents.dying_mcp FOLDER LIBRARY``: a child dies after the second of three approved calls was made and
+before it was recorded, and the next one in the turn of the model that follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from checkpoints.file import FileStorage
+from tests.agents.dying import APPROVE, RUN, Life, in_child
+from wfdash.agents import run_agent
+from wfdash.outcomes import Finished, Waiting
+from wfdash.workflow import Context, Workflow
+
+HERE = str(Path(__file__).parents[2])
+FILES = ("f0", "f1", "f2")
+HAPPENED = {"openai": "deleted f1", "pydantic": {"value": "deleted f1"}}
+
+
+def server_of(folder: Path) -> list[str]:
+    return ["-m", "tests.agents.mcp_shop", str(folder / "ledger")]
+
+
+async def openai(life: Life, folder: Path, question: str, ctx: Context) -> Any:
+    from agents import Agent
+    from agents.mcp import MCPServerStdio
+
+    from tests.agents.test_openai_agents import Script, say, use
+
+    class Dying(Script):
+        async def get_response(self, system_instructions: Any, input: Any, *args: Any, **options: Any) -> Any:  # noqa: A002
+            self.asked = 0 if isinstance(input, str) else sum("output" in one for one in input)
+            life.did(f"model {self.asked}")
+            return await super().get_response(system_instructions, input, *args, **options)
+
+    class Shop(MCPServerStdio):
+        async def call_tool(self, name: str, arguments: Any, *args: Any, **options: Any) -> Any:
+            found = await super().call_tool(name, arguments, *args, **options)
+            life.did(f"called {arguments.get('name', name)}")
+            return found
+
+    params: Any = {"command": sys.executable, "args": server_of(folder), "cwd": HERE}
+    policy: Any = {"always": {"tool_names": ["delete_file"]}}
+    async with Shop(params=params, require_approval=policy, client_session_timeout_seconds=60) as server:
+        turns = [[use("list_files", "l")], *[[use("delete_file", f"d{name}", name=name)] for name in FILES]]
+        agent = Agent(name="files", model=Dying(*turns, [say("done")]), mcp_servers=[server])
+        return (await run_agent(ctx, agent, question, once=["delete_file"])).output
+
+
+async def pydantic(life: Life, folder: Path, question: str, ctx: Context) -> Any:
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai import Agent
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    deletes = [ToolCallPart("delete_file", {"name": name}, tool_call_id=f"d{name}") for name in FILES]
+    turns = [ToolCallPart("list_files", {}, tool_call_id="l"), *deletes, TextPart("done")]
+
+    def say(messages: Any, info: Any) -> ModelResponse:
+        made = sum(isinstance(message, ModelResponse) for message in messages)
+        life.did(f"model {made}")
+        return ModelResponse(parts=[turns[made]])
+
+    async def process(run: Any, call_tool: Any, name: str, arguments: dict[str, Any]) -> Any:
+        found = await call_tool(name, arguments)
+        life.did(f"called {arguments.get('name', name)}")
+        return found
+
+    transport = StdioTransport(command=sys.executable, args=server_of(folder), cwd=HERE)
+    shop = MCPToolset(transport, process_tool_call=process)
+    toolset = shop.approval_required(lambda run, tool, arguments: tool.name == "delete_file")
+    agent = Agent(FunctionModel(say), toolsets=[toolset])
+    return (await run_agent(ctx, agent, question, once=["delete_file"])).output
+
+
+def workflow(life: Life, folder: Path, library: str) -> Workflow:
+    wf = Workflow("files")
+    run = {"openai": openai, "pydantic": pydantic}[library]
+
+    @wf.step(start=True, people=True)
+    async def clear(question: str, ctx: Context) -> Any:
+        return await run(life, folder, question, ctx)
+
+    return wf
+
+
+async def call(wf: Workflow, life: Life, *message: Any, answer: Any = None) -> None:
+    """Start or continue the run, and note what it waits for."""
+    async with FileStorage(life.storage) as storage:
+        answers = None
+        if answer is not None:
+            head = await storage.get_latest(RUN)
+            assert head is not None
+            answers = {head.requests[0].key: answer}
+        outcome: Any = await wf.run(*message, answers=answers, storage=storage, run_id=RUN)
+    asked = [one.card["subject"] for one in outcome.requests] if isinstance(outcome, Waiting) else []
+    ended = outcome.output if isinstance(outcome, Finished) else str(outcome) if not asked else None
+    life.result.write_text(json.dumps({"asked": asked, "output": ended}))
+
+
+def story(folder: Path, library: str) -> dict[str, Any]:
+    """Run the agent to its end over two deaths."""
+    life, questions, killed = Life(folder, "called f1"), list[str](), 0
+
+    def step(*message: Any, answer: Any = None) -> dict[str, Any]:
+        nonlocal killed
+
+        def work() -> None:
+            asyncio.run(call(workflow(life, folder, library), life, *message, answer=answer))
+
+        life.result.unlink(missing_ok=True)
+        if in_child(work):
+            killed += 1
+            life.dies_at = "model 3"
+            return step()  # As the next process does: with nothing but the run's id.
+        found: dict[str, Any] = json.loads(life.result.read_text())
+        return found
+
+    found = step("Clear the folder")
+    while found["asked"]:
+        questions += found["asked"]
+        unknown = found["asked"][0].startswith("Did 'delete_file' succeed")
+        happened = {"action": "happened", "result": HAPPENED[library]}
+        found = step(answer=happened if unknown else APPROVE)
+    ledger = (folder / "ledger").read_text().split()
+    return {"killed": killed, "asked": questions, "output": found["output"], "did": life.lines(), "ledger": ledger}
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "openai":
+        import agents.mcp  # noqa: F401, before anything is forked
+    else:
+        import pydantic_ai.mcp  # noqa: F401
+    print(json.dumps(story(Path(sys.argv[1]), sys.argv[2])))
