@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 Json = Any
 
 NAN, INFINITY = b"NaN", b"Infinity"
+QUOTE = b'"'[0]
 
 LEVELS = 100
 """Lists and objects within each other that a value of a workflow may have."""
@@ -35,8 +36,8 @@ def dumps(value: Json) -> bytes:
         text = to_json(value, inf_nan_mode="constants")
     except PydanticSerializationError as error:
         raise ValueError(f"not a JSON value: {error}") from error
-    # Few texts are long enough to break a limit, and counting takes a fraction of reading.
-    if len(text) > DOCUMENT_LEVELS and may_break_limit(text):
+    # Few are long enough to break a limit, a string breaks none, and counting takes a fraction of reading.
+    if len(text) > DOCUMENT_LEVELS and text[0] != QUOTE and may_break_limit(text):
         refuse_unreadable(text)
     # First their first letters: few texts have those, and finding one byte takes a fraction of finding a word.
     if (NAN[0] in text and NAN in text) or (INFINITY[0] in text and INFINITY in text):
