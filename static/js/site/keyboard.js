@@ -2,6 +2,7 @@
 // Other keys belong to their elements.
 import { closeSheet, openSheet } from "./form.js";
 import { places } from "./rows.js";
+import { hint } from "./toast.js";
 
 const OFF = "wfdash_shortcuts_off";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
@@ -13,12 +14,11 @@ function move(step) {
   const at = all.findIndex((element) => element === document.activeElement || row?.contains(element));
   const here = at < 0 ? all.findIndex((element) => element.hasAttribute("aria-current")) : at;
   const next = here < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + step));
-  if (opens(all[next])) {
-    if (next !== here) all[next].click();
-    return true;
-  }
-  all[next].focus({ preventScroll: true });
-  all[next].scrollIntoView({ block: "nearest" });
+  if (!opens(all[next])) {
+    all[next].focus({ preventScroll: true });
+    all[next].scrollIntoView({ block: "nearest" });
+  } else if (next !== here) all[next].click();
+  if (next === here) hint(`This is the ${step > 0 ? "last" : "first"} of ${all.length}${document.querySelector(".page-links") ? " on this page" : ""}`, all[next]);
   return true;
 }
 

@@ -110,7 +110,11 @@ function reveal() {
   for (const button of document.querySelectorAll("[data-shortcuts-open]")) button.hidden = false;
 }
 
-document.addEventListener("click", (event) => { if (event.target.closest?.("[data-shortcuts-open]")) list(); });
+document.addEventListener("click", ({ target }) => {
+  if (target.closest?.("[data-shortcuts-open]")) list();
+  const end = target.closest?.("[data-end]");
+  if (end) hint(end.dataset.end, end);
+});
 document.addEventListener("htmx:after:swap", reveal);
 reveal();
 const toggle = document.querySelector("[data-shortcuts-toggle]");

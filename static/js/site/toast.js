@@ -21,6 +21,12 @@ export function toast(text, tone = "info") {
   if (tone !== "bad") setTimeout(() => box.remove(), SHOWN);
 }
 
+// Messages that came with the page.
+const reveal = () => { for (const button of document.querySelectorAll("[data-message-close]")) button.hidden = false; };
+document.addEventListener("click", ({ target }) => target.closest?.("[data-message-close]")?.closest(".alert").remove());
+document.addEventListener("htmx:after:swap", reveal);
+reveal();
+
 // A few words beside an element, for as long as it has the focus, or else a few seconds. Said once, however often asked.
 const HINTED = 4000;
 let hinted = null;
@@ -38,9 +44,10 @@ export function hint(text, element) {
   }
   const box = hinted;
   const { left, top, bottom } = element.getBoundingClientRect();
-  const shown = bottom > 0 && top < innerHeight;
-  box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
-  box.style.top = `${shown ? Math.max(8, top - box.offsetHeight - 8) : innerHeight - box.offsetHeight - 16}px`;
+  const { offsetWidth: width, offsetHeight: height } = box;
+  const above = top < innerHeight ? top - height - 8 : innerHeight - height - 16;
+  box.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8))}px`;
+  box.style.top = `${above >= 8 ? above : Math.max(8, bottom + 8)}px`;
   clearTimeout(leaves);
   if (document.activeElement === element) element.addEventListener("blur", () => box.remove(), { once: true });
   else leaves = setTimeout(() => box.remove(), HINTED);

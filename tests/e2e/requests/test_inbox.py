@@ -51,6 +51,9 @@ def test_what_arrives_waits_behind_a_button_and_what_left_stays_in_its_place(per
     button.click()
     expect(ana.locator("#inbox-list")).to_contain_text("Stay three?")
     assert rows(ana) == ["Stay two?", "Stay three?"]
+    # The new row has the focus, and is the last.
+    ana.keyboard.press("j")
+    expect(ana.get_by_text("This is the last of 2")).to_be_visible()
     assert look(server, second)["open"]
 
 
@@ -70,7 +73,15 @@ def test_a_filter_is_suggested_saved_and_shared(person: OpenPage, server: Server
     ana.get_by_label("Name").fill("High ones")
     ana.get_by_label("Share with everyone").check()
     check_accessibility(ana)
+    headline = ana.get_by_role("heading", name="Inbox", exact=True)
+    before = headline.bounding_box()
     ana.get_by_role("button", name="Save", exact=True).click()
+    message = ana.get_by_role("status").filter(has_text="Saved: “High ones”.")
+    expect(message).to_be_visible()
+    assert headline.bounding_box() == before
+    check_accessibility(ana)
+    message.get_by_role("button", name="Close message").click()
+    expect(message).not_to_be_visible()
     view = ana.get_by_role("link", name="High ones")
     expect(view).to_have_attribute("aria-current", "true")
     ben.goto(view.get_attribute("href") or "")

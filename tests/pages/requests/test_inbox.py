@@ -88,17 +88,20 @@ def test_news_say_what_became_of_rows_and_how_many_are_new(run, everybody, as_):
     assert "New?" not in page
 
 
-def test_focus_mode_shows_one_card_and_what_is_left(run, as_):
+def test_focus_mode_shows_one_card_and_where_it_is(run, as_):
     first, second = people.ask(run, "First?"), people.ask(run, "Second?")
     client = as_("ana")
     page = client.get("/focus/?tab=mine", follow=True).content.decode()
-    assert "<strong>2</strong> of 2 left" in page
+    assert "<strong>1</strong> of 2" in page
+    assert "This is the first of 2 requests" in page
     assert 'id="card-subject">First?' in page
     assert "Second?" not in page
     answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=2", {"_action": "approve"})
     assert f"request={second.pk}" in answer["Location"]
     page = client.get(answer["Location"]).content.decode()
-    assert "<strong>1</strong> of 2 left" in page
+    assert "<strong>1</strong> of 1, 1 decided" in page
+    assert "This is the last of 1 request" in page
+    assert "<strong>1</strong> of 2 left" in client.get("/?tab=mine&focus=1&of=2&request=gone").content.decode()
 
 
 def test_focus_mode_ends_with_all_done(run, as_):

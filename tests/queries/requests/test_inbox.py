@@ -203,6 +203,7 @@ def test_the_next_one_is_found_though_the_answered_one_has_left(run, everybody):
     ana = people.viewer("ana")
     assert queries.neighbours(ana, second.pk, "mine") == (first.pk, third.pk)
     people.answered(second, everybody["ana"])
+    assert [queries.position(ana, one.pk, "mine") for one in (first, second, third)] == [1, 0, 2]
     assert queries.next_request(ana, second.pk, "mine") == third.pk
     people.answered(third, everybody["ana"])
     assert queries.next_request(ana, third.pk, "mine") == first.pk

@@ -105,6 +105,7 @@ def test_neighbours_lead_through_every_request_and_back(sort, writer):
     beside = [queries.neighbours(viewer, id_, "mine", sort=sort) for id_ in listed]
     assert [after for _, after in beside] == [*listed[1:], ""]
     assert [before for before, _ in beside] == ["", *listed[:-1]]
+    assert [queries.position(viewer, id_, "mine", sort=sort) for id_ in listed] == [*range(1, MANY + 1)]
 
 
 def test_after_an_answer_the_next_of_the_list_opens(writer):

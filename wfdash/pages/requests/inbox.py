@@ -159,12 +159,13 @@ def _card(viewer: Viewer, request_id: str, place: InboxAddress) -> dict[str, Any
 
 
 def _progress(viewer: Viewer, place: InboxAddress, shown: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Return how far one is in focus mode, and the ways to the neighbours."""
+    """Return the progress in focus mode, the number of the request in the list, and the ways to its neighbours."""
     left = context.get("count", 0)
     of = max(place.of, left)
     before, after = queries.neighbours(viewer, shown, place.tab, place.q, sort=place.sort) if shown else ("", "")
     return {
         "left": left,
+        "at": queries.position(viewer, shown, place.tab, place.q, sort=place.sort) if shown else 0,
         "of": of,
         "done": of - left,
         "before": place.at(of=of).url(request=before) if before else "",

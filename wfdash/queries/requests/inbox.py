@@ -124,6 +124,14 @@ def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sor
     return found[0], found[1]
 
 
+def position(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> int:
+    """Return the number of a request in a list, counted from 1; 0 where it is not in the list (two queries)."""
+    order = _order(tab, sort)
+    listed = _sort_keys(viewer, tab, text, order)
+    here = listed.filter(pk=request_id).first()
+    return 0 if here is None else listed.filter(order.backwards().after(here)).count() + 1
+
+
 def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
     """Return the request after this one: the next of the list, at its end the first; empty if none is left."""
     later = neighbours(viewer, request_id, tab, text, sort=sort)[1]
