@@ -76,12 +76,12 @@ def test_nothing_is_no_answer(picked: str, options: list[Any]) -> None:
 )
 def test_a_text_that_reads_like_no_is_doubted(text: str) -> None:
     assert "reads like a no" in doubt_of(open_answer(), text)
-    assert "answer No (false)" in doubt_of(open_answer(), text)
+    assert "Answer No (false)" in doubt_of(open_answer(), text)
 
 
 @pytest.mark.parametrize("text", ["yes", "Y", "approve", "Approved, thanks", "ok", "TRUE", "yes: by all means"])
 def test_a_text_that_reads_like_yes_is_doubted(text: str) -> None:
-    assert "answer Yes (true)" in doubt_of(open_answer(), text)
+    assert "Answer Yes (true)" in doubt_of(open_answer(), text)
 
 
 @pytest.mark.parametrize(

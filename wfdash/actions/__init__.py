@@ -9,7 +9,7 @@ from __future__ import annotations
 from wfdash.actions.account.looks import dismiss_first_steps, set_columns, set_density
 from wfdash.actions.account.out_of_office import end_absence, set_absence
 from wfdash.actions.account.saved_views import change_view, delete_view, save_view
-from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
+from wfdash.actions.checkpoints.restore import answer_again, fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.amend import amend_request
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.assign_many import MOST as MOST_ASSIGNED
@@ -62,6 +62,7 @@ __all__ = [
     "Outcome",
     "SchedulePlan",
     "amend_request",
+    "answer_again",
     "answer_batch",
     "answer_request",
     "ask_back",

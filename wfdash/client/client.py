@@ -52,6 +52,7 @@ class Calls:
     pause = ApiMethod(run_calls.pause)
     resume = ApiMethod(run_calls.resume)
     retry = ApiMethod(run_calls.retry)
+    answer_again = ApiMethod(run_calls.answer_again)
     delete_run = ApiMethod(run_calls.delete_run)
     follow_up = ApiMethod(run_calls.follow_up)
     signal = ApiMethod(run_calls.signal)

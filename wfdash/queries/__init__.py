@@ -81,6 +81,7 @@ from wfdash.queries.runs.before_acting import (
     contents_of,
     head_of,
     input_of,
+    last_pause,
     open_work,
     thread_of,
 )
@@ -276,6 +277,7 @@ __all__ = [
     "is_code_elsewhere",
     "last_events",
     "last_of",
+    "last_pause",
     "longest",
     "looks_of",
     "matching",

@@ -57,10 +57,7 @@ def doubt_of(schema: Mapping[str, Any], value: Json) -> str:
         word, instead = "yes", "Yes (true)"
     else:
         return ""
-    return (
-        f"This text reads like a {word}, but the workflow may take any text for a yes: answer {instead} instead, "
-        "or confirm that the text itself is meant (as_text)"
-    )
+    return f"This text reads like a {word}, but the workflow may take any text for a yes. Answer {instead} instead"
 
 
 def options_in(value: Any) -> list[Json]:

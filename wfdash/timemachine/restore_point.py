@@ -11,10 +11,11 @@ from typing import Any
 
 from django.db.models import Q
 
+from checkpoints.database.rows import read_row
 from checkpoints.events import Trait, kinds_with
 from checkpoints.models import Answer, Effect, Event, HumanRequest, Run
 from checkpoints.models import Checkpoint as Row
-from checkpoints.records import Checkpoint, Json, Request
+from checkpoints.records import Checkpoint, Json, Phase, Request
 from wfdash import catalog
 from wfdash.catalog import Entry
 from wfdash.contract import ActivationInfo, ChecksAnswers, Edited, Edits, InvalidInput, LooksAhead, TakesEdits
@@ -26,6 +27,8 @@ from wfdash.values.fingerprints import note_of, renewed
 
 REMARKS = kinds_with(Trait.REMARK)
 """Events that do not change what restoring would do."""
+MOST_PAUSES = 5
+"""Checkpoints that are read, from the last, to find where a question was asked."""
 ALTERED = ("restored", "edited", "overridden")
 """How people change a run's course, in the order in which they are listed."""
 
@@ -84,6 +87,19 @@ def value_shown(answer: Answer) -> Json:
 def secrets_in(request: HumanRequest) -> frozenset[str]:
     """Return the names of the secret fields of a request's answer: by its form, or by its workflow."""
     return secret_names(request.answer_schema) | catalog.secrets_of(request.workflow)
+
+
+def last_pause(run: Run) -> Row | None:
+    """Return the checkpoint at which a failed run asked what it was answered last, if the step that asked has failed.
+
+    To retry would give the step the same answer; restored there, the run asks again.
+    """
+    step = (run.error or {}).get("step")
+    last = Answer.objects.filter(request__run=run).select_related("request").order_by("-at").first()
+    if run.phase != Phase.FAILED or last is None or last.request.step != step:
+        return None
+    paused = Row.objects.filter(run=run, waiting__gt=0).order_by("-n")[:MOST_PAUSES]
+    return next((row for row in paused if last.request.key in {one.key for one in read_row(row).requests}), None)
 
 
 def alterations(*values: str) -> str:

@@ -7,12 +7,12 @@ import pytest
 from checkpoints import ids
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.events import EventKind
-from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
+from checkpoints.models import Answer, AuditEntry, Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.records import Checkpoint as Record
 from checkpoints.records import Commit, Phase, Request, Standing
 from tests.actions.conftest import NOW
 from wfdash import actions
-from wfdash.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound
+from wfdash.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -157,3 +157,41 @@ def test_another_runs_checkpoint_is_not_found(person, run, history) -> None:
             verb(person("sam"), run.id, history["1"])
         with pytest.raises(NotAllowed):
             verb(person("vera", "viewer"), run.id, history["1"])
+
+
+def failed_in(run: Run, step: str) -> None:
+    Run.objects.filter(pk=run.pk).update(phase="failed", error={"type": "TypeError", "message": "no", "step": step})
+
+
+def test_a_run_that_failed_in_the_step_that_was_answered_is_answered_again(person, run, history) -> None:
+    failed_in(run, "review")
+    otto = person("otto", "operator")
+    head = actions.answer_again(otto, run.id, key="k")
+    assert (head.n, head.parent, head.reason) == (4, history["2"], "restore")
+    again = HumanRequest.objects.get(run=run, closed__isnull=True)
+    assert (again.suggestion["by"], again.suggestion["value"]) == ("ana", {"action": "approve"})
+    assert AuditEntry.objects.filter(verb="restore", actor="otto").count() == 1
+    assert actions.answer_again(otto, run.id, key="k") == head
+    with pytest.raises(WrongState, match="did not fail in the step answered last"):
+        actions.answer_again(otto, run.id)
+
+
+def test_a_run_that_failed_elsewhere_is_not_answered_again(person, run, history) -> None:
+    failed_in(run, "pay")
+    with pytest.raises(WrongState):
+        actions.answer_again(person("otto", "operator"), run.id)
+    failed_in(run, "review")
+    with pytest.raises(NotAllowed):
+        actions.answer_again(person("ben", "reviewer"), run.id)
+    assert Checkpoint.objects.filter(run=run).count() == 3
+
+
+@pytest.mark.parametrize(("step", "offered"), [("review", True), ("pay", False)])
+def test_the_page_of_a_failed_run_leads_to_the_question(person, run, history, client, step, offered) -> None:
+    failed_in(run, step)
+    client.force_login(person("otto", "operator").user)
+    shown = client.get(f"/runs/{run.pk}/").content.decode()
+    assert ("Answer again…" in shown) is offered
+    assert not offered or f"checkpoints/{history['2']}/restore/" in shown
+    address = f"/runs/{run.pk}/checkpoints/{history['2']}/restore/"
+    assert client.get(address).status_code == 200

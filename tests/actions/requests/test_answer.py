@@ -88,7 +88,7 @@ def test_a_text_that_reads_like_no_is_not_taken_silently_where_any_text_may_be_a
     ana, request = person("ana", "reviewer"), ask(card={"subject": "Transfer?"}, answer_schema=open_answer())
     with pytest.raises(Invalid) as refused:
         actions.answer_request(ana, request.id, "no")
-    assert "answer No (false) instead" in refused.value.errors[0]["msg"]
+    assert "Answer No (false) instead, or say as_text" in refused.value.errors[0]["msg"]
     assert not Answer.objects.exists()
     actions.answer_request(ana, request.id, "no", as_text=True)
     assert Answer.objects.get().value == "no"

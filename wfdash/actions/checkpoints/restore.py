@@ -33,7 +33,7 @@ from wfdash.actions.idempotency import idempotent, made_before, previous_result
 from wfdash.actions.runs.names import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edits
-from wfdash.errors import Changed, Invalid
+from wfdash.errors import Changed, Invalid, WrongState
 from wfdash.questions.policy import Policy
 from wfdash.timemachine import restore_point
 
@@ -88,6 +88,23 @@ def restore_run(
         give_answers(viewer, opened, draft)
         notify_inbox(run.workflow)
         notify_workers(run.id)
+        call.record(checkpoint=head.pk)
+    return head
+
+
+def answer_again(viewer: Viewer, run_id: str, *, key: str | None = None) -> Checkpoint:
+    """Restore a run to the question whose answer its step failed with, and return the new head.
+
+    The answer that was given is the suggestion. ``WrongState`` unless the run failed in the step answered last.
+    """
+    with write(), idempotent(viewer, key, "answer again", [run_id]) as call:
+        if call.previous_result is not None:
+            return made_before(Checkpoint, call.previous_result["checkpoint"])
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        chosen = restore_point.last_pause(run)
+        if chosen is None:
+            raise WrongState("The run did not fail in the step answered last. Retry it, or restore a checkpoint")
+        head = restore_run(viewer, run_id, chosen.pk)
         call.record(checkpoint=head.pk)
     return head
 

@@ -41,6 +41,9 @@ from wfdash.schemas.validate import Problem
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.restore_point import secrets_in
 
+PAGES = ("page", "link")
+"""Ways to answer that show a form."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerContext:
@@ -94,7 +97,8 @@ def answer_request(
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
     judged = validate_answer(found, value)
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
-        judged = [*judged, {"loc": [], "msg": doubt}]
+        means = "select that you mean the text itself" if via in PAGES else "say as_text if you mean the text itself"
+        judged = [*judged, {"loc": [], "msg": f"{doubt}, or {means}"}]
     try:
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of, *(["as text"] * as_text)]
         with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:

@@ -40,6 +40,13 @@ def retry_run(request: HttpRequest, run_id: str) -> Any:
     return run_id_of(actions.retry_run(viewer_of(request), run_id, key=key_of(request)))
 
 
+@router.post("/runs/{run_id}/answer-again", response=Created)
+def answer_again(request: HttpRequest, run_id: str) -> Any:
+    """Ask again what a run was answered last, if the step that asked has failed: it is restored to that question."""
+    head = actions.answer_again(viewer_of(request), run_id, key=key_of(request))
+    return {"id": head.run_id, "n": head.n}
+
+
 @router.post("/runs/{run_id}/follow-up", response={201: Created})
 def follow_up(request: HttpRequest, run_id: str, given: SendFollowUp) -> Any:
     """Follow up on a completed run: start a new run that continues from its end with this message.

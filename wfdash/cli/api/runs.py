@@ -92,6 +92,7 @@ def _add_verbs(runs: Any) -> None:
     resume = _of_run(command(runs, "resume", _resume, "resume a paused run"))
     resume.add_argument("--force", action="store_true", help="although functions of it still run elsewhere")
     _of_run(command(runs, "retry", _retry, "retry a failed run from its latest checkpoint"))
+    _of_run(command(runs, "answer-again", _answer_again, "ask again what a step was answered that failed with it"))
 
 
 def _of_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -180,6 +181,10 @@ def _pause(client: Client, options: argparse.Namespace, output: Output) -> None:
 
 def _resume(client: Client, options: argparse.Namespace, output: Output) -> None:
     output.result(client.resume(options.id, force=options.force), "Resumed")
+
+
+def _answer_again(client: Client, options: argparse.Namespace, output: Output) -> None:
+    output.result(client.answer_again(options.id), "Asked again")
 
 
 def _retry(client: Client, options: argparse.Namespace, output: Output) -> None:

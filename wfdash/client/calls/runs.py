@@ -130,6 +130,11 @@ def retry(run_id: str) -> Script[Created]:
     return Created.model_validate((yield from post(f"/runs/{part(run_id)}/retry")))
 
 
+def answer_again(run_id: str) -> Script[Created]:
+    """Ask again what a run was answered last, if the step that asked has failed. ``WrongState`` if it has not."""
+    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/answer-again")))
+
+
 def delete_run(run_id: str) -> Script[None]:
     """Delete an ended run with everything it has."""
     yield from remove(f"/runs/{part(run_id)}")

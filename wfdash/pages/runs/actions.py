@@ -60,6 +60,14 @@ ACTIONS = {
         icon="arrow-path",
         done="Retrying. Only failed and interrupted steps run again.",
     ),
+    "answer": RunAction(
+        name="answer",
+        label="Answer again…",
+        style="",
+        statuses=frozenset({"failed"}),
+        icon="chat-bubble-left-ellipsis",
+        page="restore",
+    ),
     "edit": RunAction(
         name="edit",
         label="Edit and retry…",
@@ -241,6 +249,9 @@ def _address(run: queries.RunView, verb: RunAction) -> str:
     if verb.name == "again":
         return f"{reverse('wfdash:workflow', args=[run.workflow])}?from={run.id}"
     try:
+        if verb.name == "answer":
+            pause = queries.last_pause(run.id)
+            return reverse("wfdash:restore", args=[run.id, pause]) if pause else ""
         if verb.name == "edit":
             head = queries.head_of(run.id)
             return f"{reverse('wfdash:edit', args=[run.id, head])}?what=restore" if head else ""

@@ -15,7 +15,7 @@ from wfdash.queries.requests.inbox import RequestRow, requests_of
 from wfdash.queries.runs.listing import rows_of
 from wfdash.queries.runs.rows import RunRow
 from wfdash.schemas.secrets import without
-from wfdash.timemachine import in_flight
+from wfdash.timemachine import in_flight, restore_point
 
 MOST_OF_THREAD = 20
 """Runs of a thread that the page of one of them lists."""
@@ -49,6 +49,12 @@ def open_work(viewer: Viewer, run_id: str) -> OpenWork:
 def head_of(run_id: str) -> str:
     """Return the id of the checkpoint a run continues from, empty if it has none (one query)."""
     return Checkpoint.objects.filter(run_id=run_id, n=F("run__n")).values_list("id", flat=True).first() or ""
+
+
+def last_pause(run_id: str) -> str:
+    """Return the id of the checkpoint at which a failed run can be answered again, empty if there is none."""
+    found = restore_point.last_pause(Run.objects.get(pk=run_id))
+    return found.pk if found is not None else ""
 
 
 def input_of(viewer: Viewer, run_id: str) -> tuple[str, Json]:

@@ -238,7 +238,7 @@ def _worded(value: Any, about: Callable[[Json, str], str]) -> tuple[str, str, Js
     body = next((key for key in BODIES if key != head and isinstance(face.get(key), str)), "")
     rest = {key: part for key, part in face.items() if key not in (head, body)}
     kind = next((face[key] for key in KINDS if isinstance(face.get(key), str)), "").strip()
-    subject = face[head].strip() if head else about(rest, humanize(kind) if kind else "")
+    subject = face[head].strip() if head else about(face[body] if body else rest, humanize(kind) if kind else "")
     return subject, face[body] if body else "", rest or None
 
 
