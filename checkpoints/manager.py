@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
-from checkpoints.claims.holder import process_name
-from checkpoints.claims.renewal import TTL
+from checkpoints.claims.taking import give_back, new_holder, take
 from checkpoints.config import CheckpointConfig
 from checkpoints.errors import Damaged, Incompatible, InvalidConfig, Unsupported
 from checkpoints.events import EventKind
@@ -297,14 +296,19 @@ class CheckpointManager:
         event = EventKind.RUN_RESTORED.draft(by=None, checkpoint=good.id, n=good.n)
         claim = await self._take_claim(good.run, newest.id)
         commit = Commit(run=good.run, checkpoint=head, events=(event,), opened=good.requests, restores=True)
-        await self._commit(commit.model_copy(update={"standing": Standing(phase=Phase.READY)}), claim)
+        try:
+            await self._commit(commit.model_copy(update={"standing": Standing(phase=Phase.READY)}), claim)
+        except BaseException:
+            if self.claims is not None and claim is not None:
+                await give_back(self.claims, claim)
+            raise
         self._last.pop(good.run, None)
         return await self.storage.load(good.run, head.id)
 
     async def _take_claim(self, run: RunId, head: CheckpointId) -> Claim | None:
         if self.claims is None:
             return None
-        return await self.claims.take(run, worker=process_name(), ttl=TTL, head=head, stopped=True)
+        return await take(self.claims, run, head, new_holder(), stopped=True)
 
     # Policy
 

@@ -54,6 +54,9 @@ class HeldClaim:
     gone: bool = False
     ending: bool = False
     """A commit that gives it back is in progress."""
+    running: Callable[[], Sequence[str]] | None = None
+    """What still runs under it, where its drive has ended: nothing, and it is released."""
+    released: Callable[[], None] = lambda: None
 
 
 class ClaimRenewer:
@@ -127,6 +130,16 @@ class ClaimRenewer:
         with self._lock:
             self._held[claim.token] = HeldClaim(claim=claim, lost=lost, good_until=good_until)
             self._keep_thread()
+
+    def keep(self, claim: Claim, running: Callable[[], Sequence[str]], released: Callable[[], None]) -> None:
+        """Renew a claim whose drive has ended until nothing of it runs any more, then release it.
+
+        ``renew_now`` looks at once; ``released`` is called in the renewer's thread, also where the claim was lost.
+        """
+        self.hold(claim, released)
+        held = self._held[claim.token]
+        held.running, held.released = running, released
+        self.renew_now()
 
     def let_go(self, claim: Claim) -> None:
         """Stop renewing the claim. No error if it was lost."""
@@ -238,6 +251,7 @@ class ClaimRenewer:
 
     async def _renew(self) -> float:
         """Renew all; returns the seconds until the next time."""
+        await self._release_left()
         with self._lock:
             held = list(self._held.values())
         if not held:
@@ -257,6 +271,17 @@ class ClaimRenewer:
                 each.gone = True
                 each.lost()
         return self.every
+
+    async def _release_left(self) -> None:
+        """Release the claims of drives that have ended, once nothing runs under them."""
+        for each in [held for held in self._held.copy().values() if held.running is not None and not held.running()]:
+            try:
+                await self._storage.release(each.claim)
+            except Exception as error:
+                self._log_failure(1, error)
+            else:
+                self.let_go(each.claim)
+                each.released()
 
     def _log_failure(self, count: int, error: Exception) -> None:
         """Log the first failure of an outage."""

@@ -7,10 +7,12 @@ import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
@@ -55,6 +57,29 @@ async def test_however_its_loop_is_left_the_run_stops_and_can_be_continued(endin
     await turns()
     assert steps.begun == begun < 10
     assert finished(await steps.workflow.run(storage=kept, run_id=run)) == 30
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_the_next_call_waits_until_the_run_of_a_left_stream_has_stopped(kind: str, tmp_path: Path):
+    wf, run, ended = Workflow("slow_to_stop"), new_run_id(), []
+
+    @wf.step(start=True)
+    async def slow(ctx: Context) -> int:
+        ctx.emit("here")
+        try:
+            if not ended:
+                await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.append(True)
+        return len(ended)
+
+    storage = MemoryStorage() if kind == "memory" else FileStorage(tmp_path / "runs.sqlite3")
+    async with storage:
+        async for event in wf.run_stream(None, storage=storage, run_id=run):
+            if event.kind == "custom":
+                break
+        assert finished(await wf.run(storage=storage, run_id=run)) == 2
 
 
 async def test_a_stream_that_was_left_by_break_stops_without_its_task_going_on():

@@ -32,12 +32,12 @@ def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
     return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{index}"
 
 
-def question_calls(builder: MomentBuilder, activation: str) -> None:
-    """Ask people about every ``once`` call of which only the intent is recorded."""
+def question_calls(builder: MomentBuilder, activation: str, running: tuple[str, ...] = ()) -> None:
+    """Ask people about every ``once`` call of which only the intent is recorded. ``running``: what still runs."""
     for index, entry in enumerate(builder.position["live"][activation]["journal"]):
         if not entry.get("once") or {"result", "unknown", "raised"} & entry.keys():
             continue
-        _question_call(builder, activation, index, _unsure(builder, activation, index, entry))
+        _question_call(builder, activation, index, _unsure(builder, activation, index, entry, running))
 
 
 def _question_call(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:
@@ -64,7 +64,9 @@ def on_call_differs(builder: MomentBuilder, tick: CallDiffers) -> None:
     _question_call(builder, tick.activation, tick.index, request)
 
 
-def _unsure(builder: MomentBuilder, activation: str, index: int, entry: JournalEntry) -> Request:
+def _unsure(
+    builder: MomentBuilder, activation: str, index: int, entry: JournalEntry, running: tuple[str, ...] = ()
+) -> Request:
     """Return the question whether a call happened, with everything that identifies the call."""
     request, key = RequestKey(f"call-{activation}.{index}"), call_key(builder, activation, index)
     node, record = builder.node(activation), builder.position["live"][activation]
@@ -72,7 +74,7 @@ def _unsure(builder: MomentBuilder, activation: str, index: int, entry: JournalE
     item = item_of(node.path, record["scope"]) if record["scope"] else None
     message = truncate(masked(plain(record["message"]), names)) if node.takes_message else None
     which = CallDetails(effect=key, item=item, message=message, arguments=masked(entry.get("args"), names))
-    return unknown_call(request, node.name, entry, which, node.policy or Policy())
+    return unknown_call(request, node.name, entry, which, node.policy or Policy(), running)
 
 
 def open_request(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:

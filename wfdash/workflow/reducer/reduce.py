@@ -71,7 +71,7 @@ def on_started(builder: MomentBuilder, tick: RunStarted) -> None:
 def on_resumed(builder: MomentBuilder, tick: RunResumed) -> None:
     builder.position["since"] = {}
     for activation, record in list(builder.position["live"].items()):
-        question_calls(builder, activation)
+        question_calls(builder, activation, tick.running)
         if not {"queued", "parked", "retry_at"} & builder.position["live"][activation].keys():
             if "born" not in record:
                 builder.activation(activation)["born"] = builder.position["v"]

@@ -54,6 +54,8 @@ class RunResumed:
     """
 
     at: datetime
+    running: tuple[str, ...] = ()
+    """Functions of an earlier drive that still run in this process."""
 
 
 @value_object(kw_only=True)

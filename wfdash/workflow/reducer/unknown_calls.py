@@ -37,10 +37,17 @@ class CallDetails:
         ]
 
 
-def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDetails, policy: Policy) -> Request:
+def unknown_call(
+    key: RequestKey,
+    step: str,
+    entry: JournalEntry,
+    which: CallDetails,
+    policy: Policy,
+    running: tuple[str, ...] = (),
+) -> Request:
     """Return the question to people whether a call of unknown outcome happened.
 
-    It is addressed to those whom the workflow's own policy names.
+    It is addressed to those whom the workflow's own policy names. ``running``: functions of the run that still run.
     """
     name = entry["name"]
     result = dict(entry.get("schema") or {})
@@ -63,9 +70,14 @@ def unknown_call(key: RequestKey, step: str, entry: JournalEntry, which: CallDet
     if defs:
         schema["$defs"] = defs
     why = entry.get("failed")
+    body = f"The step was interrupted while calling **{name}**. Check the external system first."
+    if running:
+        body += (
+            f" **When this was asked, functions of the run still ran: {', '.join(running)}.** Wait until they ended."
+        )
     card: dict[str, Json] = {
         "subject": f"Did {name!r} succeed{which.distinguishing}?",
-        "body": f"The step was interrupted while calling **{name}**. Check the external system first.",
+        "body": body,
         "risk": "high",
         "consequence": {
             "happened": "Not repeated; continues with the result you enter.",

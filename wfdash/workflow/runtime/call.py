@@ -28,6 +28,7 @@ from wfdash.workflow.runtime.loop import Drive
 from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, UnreadEvents, recorder_for
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
+from wfdash.workflow.runtime.step.threads import still_running
 from wfdash.workflow.stored.position import position_in
 
 
@@ -136,7 +137,8 @@ class RunCall:
         )
         writer = CheckpointWriter(checkpoint.run, WorkflowId(name), graph.version, checkpoint)
         now = recorders.recorder.now()
-        ticks: tuple[Tick, ...] = (RunResumed(at=now), AnswersArrived(at=now, answers=answers), TimePassed(at=now))
+        resumed = RunResumed(at=now, running=still_running(checkpoint.run))
+        ticks: tuple[Tick, ...] = (resumed, AnswersArrived(at=now, answers=answers), TimePassed(at=now))
         return PreparedRun(Drive(graph, recorders.recorder, writer, moment, self.park_after), ticks, recorders.claiming)
 
 

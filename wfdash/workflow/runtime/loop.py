@@ -339,4 +339,4 @@ class Drive:
         tasks = tasks.union(*(run.ops.cut() for run in self._runs.values()))
         if self._listener is not None:
             tasks.add(self._listener)
-        await cancel_and_wait(tasks)
+        await cancel_and_wait(tasks, self.run_id)

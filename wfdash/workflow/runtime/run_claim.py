@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
+from functools import partial
 
-from checkpoints.claims.holder import is_gone, process_name
+from checkpoints.claims import taking
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
-from checkpoints.errors import ClaimLost, Conflict
+from checkpoints.errors import CheckpointsError, ClaimLost
 from checkpoints.ids import CheckpointId, RunId
 from checkpoints.recorder import BoundRecorder
 from checkpoints.records import Claim, Commit
 from checkpoints.storage import Claims, Journal
+from wfdash.workflow.runtime.step.threads import still_running, when_ended
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+LEFT_SECONDS = 0.1
+"""Between two looks whether functions that were left behind have ended, where no thread renews their claim."""
+_keeping: set[asyncio.Task[None]] = set()
 
 
 class ClaimingRecorder(BoundRecorder):
@@ -30,29 +34,40 @@ class ClaimingRecorder(BoundRecorder):
         self._claims = claims
         renewer = getattr(claims, "renewer", None)
         self._renewer = renewer if isinstance(renewer, ClaimRenewer) else None
-        self._worker = process_name()
+        self._worker = taking.new_holder()
+        self._head: CheckpointId | None = None
         self._renewal = contextlib.AsyncExitStack()
 
     async def commit(self, commit: Commit) -> None:
         """Make it durable. The first commit of a new run takes it; the one that lets go gives it back."""
         if self._claims is not None and self.claim is None:
-            await self._hold(begin(self._claims, self.journal, commit, self._worker))
+            await self._hold(taking.begin(self._claims, self.journal, commit, self._worker))
         elif self.claim is not None and self._renewer is not None and commit.standing is not None:
             with self._renewer.giving_back(self.claim):
                 await super().commit(commit)
         else:
             await super().commit(commit)
+        if commit.checkpoint is not None:
+            self._head = commit.checkpoint.id
         if self.claim is not None and commit.standing is not None:
             self.claim = None
             await self._renewal.aclose()
+            if still_running(self.run):
+                await self._take_again()
 
     async def take(self, head: CheckpointId) -> None:
         """Claim a run that continues from its newest checkpoint ``head``. ``Conflict``: who has it, or what changed.
 
         The claim of a process of this machine that is gone is not waited for.
         """
+        self._head = head
         if self._claims is not None:
-            await self._hold(take(self._claims, self.run, head, self._worker))
+            await self._hold(taking.take(self._claims, self.run, head, self._worker))
+
+    def end_soon(self) -> None:
+        """Note that the drive is being stopped. From any thread."""
+        if self.claim is not None:
+            taking.end_soon(self._worker)
 
     async def confirm(self) -> None:
         """See ``Confirming``: after this process was stopped or slept, that takes a renewal."""
@@ -69,50 +84,56 @@ class ClaimingRecorder(BoundRecorder):
         finally:
             await self._give_back()
 
-    async def _hold(self, taking: Awaitable[Claim]) -> None:
+    async def _hold(self, claimed: Awaitable[Claim]) -> None:
         if self._claims is None:
             raise AssertionError("only a storage with claims gives one")
-        self.claim = await finished_anyway(taking, self._claims.release)
+        self.claim = await claimed
         await self._renewal.enter_async_context(renewed(self._claims, self.claim))
 
+    async def _take_again(self) -> None:
+        """Keep others off a run that has ended, or waits, while functions of it still run."""
+        if self._claims is not None and self._head is not None:
+            try:
+                self.claim = await taking.take(self._claims, self.run, self._head, self._worker, stopped=True)
+            except CheckpointsError as error:
+                log.info("Run %s has ended, but this still runs: %s (%s)", self.run, still_running(self.run), error)
+
     async def _give_back(self) -> None:
+        """Release the claim; where functions of the run still run, once they have ended."""
         claim, self.claim = self.claim, None
-        if claim is None or self._claims is None:
-            return
         try:
-            await asyncio.shield(self._claims.release(claim))
-        except Exception:
-            log.info("The claim of run %s could not be given back; it will expire", self.run)
+            if claim is None or self._claims is None:
+                return
+            if still_running(self.run):
+                self._keep(self._claims, claim)
+            else:
+                await taking.give_back(self._claims, claim)
+        finally:
+            taking.ended(self._worker)
+
+    def _keep(self, claims: Claims, claim: Claim) -> None:
+        running = partial(still_running, self.run)
+        log.info("Run %s is left here, but this still runs: %s", self.run, ", ".join(running()))
+        taking.leave(claim, running)
+        if self._renewer is not None:
+            self._renewer.keep(claim, running, partial(taking.left, claim))
+            when_ended(self.run, self._renewer.renew_now)
+        else:
+            task = asyncio.create_task(keep_here(claims, claim))
+            _keeping.add(task)
+            task.add_done_callback(_keeping.discard)
 
 
-async def begin(claims: Claims, journal: Journal, commit: Commit, worker: str) -> Claim:
-    """Write a run's first checkpoint and take it: through a manager, if that is where commits go."""
-    through = getattr(journal, "begin", claims.begin)
-    claim: Claim = await through(commit, worker=worker, ttl=TTL)
-    return claim
-
-
-async def take(claims: Claims, run: RunId, head: CheckpointId, worker: str) -> Claim:
-    """Take a run; once more if a process of this machine had it that is gone."""
+async def keep_here(claims: Claims, claim: Claim) -> None:
+    """Renew a claim from this event loop until nothing of its run runs any more, then release it."""
     try:
-        return await claims.take(run, worker=worker, ttl=TTL, head=head)
-    except Conflict as error:
-        holder, end = str(error.facts.get("worker", "")), getattr(claims, "expire_claims", None)
-        if end is None or not is_gone(holder):
-            raise
-        await end(worker_prefix=holder)
-    return await claims.take(run, worker=worker, ttl=TTL, head=head)
-
-
-async def finished_anyway(making: Awaitable[T], undo: Callable[[T], Awaitable[None]]) -> T:
-    """Await something that must not be left half done: it is undone if the caller is cancelled."""
-    task = asyncio.ensure_future(making)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with contextlib.suppress(Exception):
-            await undo(await task)
-        raise
+        async with renewed_here(claims, claim):
+            while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)
+                await asyncio.sleep(LEFT_SECONDS)
+        await taking.give_back(claims, claim)
+    except ClaimLost:
+        log.info("Run %s was taken over", claim.run)
+    taking.left(claim)
 
 
 def renewed(claims: Claims, claim: Claim) -> AbstractAsyncContextManager[None]:

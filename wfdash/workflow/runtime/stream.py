@@ -11,6 +11,7 @@ from wfdash.contract import Outcome
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.call import PreparedRun
 from wfdash.workflow.runtime.recorders import UnreadEvents
+from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 
 
 class RunStream(AsyncIterable[EventDraft]):
@@ -30,6 +31,7 @@ class RunStream(AsyncIterable[EventDraft]):
         self._prepare = prepare
         self._unread = UnreadEvents()
         self._task: asyncio.Task[Outcome] | None = None
+        self._claiming: ClaimingRecorder | None = None
         self._outcome: Outcome | None = None
         self._iterated = self._closed = self._reading = False
 
@@ -75,12 +77,15 @@ class RunStream(AsyncIterable[EventDraft]):
 
     async def _go(self) -> Outcome:
         ready = await self._prepare(self._unread)
+        self._claiming = ready.claiming
         return await ready.go()
 
     def abandon(self) -> None:
         """Stop the run soon: no one reads on. From any thread, and without an event loop."""
         self._closed = True
         if self._task is not None and not self._task.done():
+            if self._claiming is not None:
+                self._claiming.end_soon()
             with suppress(RuntimeError):  # Its event loop is closed.
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 

@@ -266,7 +266,7 @@ class Context(StepReports):
         ops.count_work(1)
         try:
             with RecordedCall(ops, name).underway():
-                return await invoke_function(function, args, kwargs)
+                return await invoke_function(function, args, kwargs, name)
         finally:
             ops.count_work(-1)
 

@@ -38,11 +38,11 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-async def invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function, sync (in a thread) or async, and return what it returns."""
+async def invoke(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Any:
+    """Call a function, sync (in a thread) or async, and return what it returns. ``name``: that of the call."""
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    value = await in_thread(lambda: function(*args, **kwargs), name_of(function))
+    value = await in_thread(lambda: function(*args, **kwargs), name or name_of(function))
     return await value if inspect.isawaitable(value) else value
 
 

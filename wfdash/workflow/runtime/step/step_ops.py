@@ -18,6 +18,7 @@ from wfdash.workflow.compiler.graph import Node
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
 from wfdash.workflow.runtime.step.replay import CLOSED, Replay
+from wfdash.workflow.runtime.step.threads import left_behind
 from wfdash.workflow.stored.position import JournalEntry
 
 T = TypeVar("T")
@@ -349,11 +350,22 @@ class StepOps:
         return {task for task in self._tasks if task is not self.main and not task.done()}
 
 
-async def cancel_and_wait(tasks: set[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks and wait until they have ended, for a while: no step may hold its run by not letting go."""
+async def cancel_and_wait(tasks: set[asyncio.Task[Any]], run: str) -> None:
+    """Cancel a run's tasks and wait until they have ended, for a while: no step may hold its drive by not letting go.
+
+    The run's claim is kept for those that continue.
+    """
     for task in tasks:
         task.cancel()
     if tasks:
-        done, _ = await asyncio.wait(tasks, timeout=LEAVE)
+        try:
+            done, still = await asyncio.wait(tasks, timeout=LEAVE)
+        except asyncio.CancelledError:
+            for task in tasks:
+                if not task.done():
+                    left_behind(run, task)
+            raise
+        for task in still:
+            left_behind(run, task)
         # asyncio logs exceptions that are never retrieved, and what cancelled code raises does not matter.
         _ = [task.cancelled() or task.exception() for task in done]

@@ -57,7 +57,7 @@ class StepRun:
             # Anything a step raises must end it visibly: otherwise the run would wait for this task without end.
             tick = self._failure(error)
         if left := self.ops.cut():
-            await cancel_and_wait(left)
+            await cancel_and_wait(left, self._host.run_id)
         report_left_out(self.ops)
         self._host.post(tick)
         self.ops.leave()

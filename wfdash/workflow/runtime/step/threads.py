@@ -1,4 +1,4 @@
-"""The threads that run plain functions of steps and calls, and the functions that still run, by their run."""
+"""The threads that run plain functions of steps and calls, and what still runs in this process, by its run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -36,8 +37,34 @@ class Owner(Protocol):
 
 
 _owner: ContextVar[Owner | None] = ContextVar("wfdash_owner", default=None)
-_running: dict[str, list[str]] = {}
+_running: dict[str, list[Running]] = {}
+_waiting: dict[str, list[Callable[[], None]]] = {}
 _lock = threading.Lock()
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A function that has not ended; ``loop``: the event loop without which a coroutine never will."""
+
+    run: str
+    name: str
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> None:
+        """Note that it runs."""
+        with _lock:
+            _running.setdefault(self.run, []).append(self)
+
+    def end(self, _: object = None) -> None:
+        """Note that it has ended. A callback of its future."""
+        with _lock:
+            others = _running[self.run]
+            others.remove(self)
+            waiting = [] if others else _waiting.pop(self.run, [])
+            if not others:
+                del _running[self.run]
+        for notify in waiting:
+            notify()
 
 
 def belong_to(owner: Owner) -> None:
@@ -46,9 +73,28 @@ def belong_to(owner: Owner) -> None:
 
 
 def still_running(run: str) -> tuple[str, ...]:
-    """Return the names of a run's plain functions that have not ended in this process: no cancellation ends them."""
+    """Return the names of a run's functions that have not ended in this process, though their drive may have."""
+    if run not in _running:
+        return ()
     with _lock:
-        return tuple(_running.get(run, ()))
+        found = _running.get(run, ())
+        return tuple(each.name for each in found if each.loop is None or not each.loop.is_closed())
+
+
+def when_ended(run: str, notify: Callable[[], None]) -> None:
+    """Call ``notify`` once no function of the run runs any more, in any thread; at once if none does."""
+    with _lock:
+        if run in _running:
+            _waiting.setdefault(run, []).append(notify)
+            return
+    notify()
+
+
+def left_behind(run: str, task: asyncio.Task[Any]) -> None:
+    """Let a task that was cancelled and continues count as running until it has ended."""
+    running = Running(run, task.get_name(), task.get_loop())
+    running.begin()
+    task.add_done_callback(running.end)
 
 
 async def in_thread(function: Callable[[], T], name: str) -> T:
@@ -58,28 +104,21 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
     still until a thread is free.
     """
     context, owner = contextvars.copy_context(), _owner.get()
-    run = owner.run_id if owner is not None else ""
-    with _lock:
-        _running.setdefault(run, []).append(name)
-
-    def end(_: Future[Any]) -> None:
-        with _lock:
-            names = _running[run]
-            names.remove(name)
-            if not names:
-                del _running[run]
-
-    if owner is None or owner.timeout is None:
-        future = THREADS.submit(context.run, _ended_visibly, function)
-        future.add_done_callback(end)
-        return await asyncio.wrap_future(future)
-    wait = WaitForThread(owner)
-    future = THREADS.submit(wait.then, lambda: context.run(_ended_visibly, function))
-    future.add_done_callback(end)
+    running = Running(owner.run_id if owner is not None else "", name)
+    running.begin()
+    wait = WaitForThread(owner) if owner is not None and owner.timeout is not None else None
+    call = function if wait is None else wait.before(function)
+    try:
+        future = THREADS.submit(context.run, _ended_visibly, call)
+    except RuntimeError:  # The interpreter shuts down.
+        running.end()
+        raise
+    future.add_done_callback(running.end)
     try:
         return await asyncio.wrap_future(future)
     finally:
-        wait.end()
+        if wait is not None:
+            wait.end()
 
 
 class WaitForThread:
@@ -91,11 +130,15 @@ class WaitForThread:
         owner.count_work(-1)
         owner.count_wait(1)
 
-    def then(self, function: Callable[[], T]) -> T:
-        """Call the function, in a thread, once the step's loop was notified that it begins."""
-        with contextlib.suppress(RuntimeError):  # That loop has ended, and the step with it.
-            self._loop.call_soon_threadsafe(self.end)
-        return function()
+    def before(self, function: Callable[[], T]) -> Callable[[], T]:
+        """Return what ends the wait, from a thread, and calls the function."""
+
+        def call() -> T:
+            with contextlib.suppress(RuntimeError):  # That loop has ended, and the step with it.
+                self._loop.call_soon_threadsafe(self.end)
+            return function()
+
+        return call
 
     def end(self) -> None:
         """End the wait."""
