@@ -91,6 +91,41 @@ def test_a_run_that_is_to_end_after_its_step_keeps_the_step_and_starts_no_other(
     assert (row.ending, row.acted_by, row.n) == ("", "otto", 2)
 
 
+@pytest.mark.parametrize("phase", ["paused", "cancelled"])
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
+def test_a_step_whose_worker_went_does_not_begin_again_in_a_run_that_is_to_end(
+    serve, start_worker, otto, phase: str, killed: bool
+) -> None:
+    made = Stage()
+    serve(made.workflow)
+    worker = start_worker()
+    run = actions.start_run(otto, "two", 1)
+    assert made.entered.wait(10)
+    if killed:
+        # What the tables look like after a SIGKILL: its claim, which has expired, and the wish.
+        worker.stop()
+        run.refresh_from_db()
+        begun = timezone.now() - timedelta(seconds=1)
+        Claim.objects.create(run=run, token="t", worker="killed", epoch=run.epoch, expires=begun)
+        Run.objects.filter(pk=run.id).update(ending="otto", ending_as=phase)
+    elif phase == "paused":
+        actions.pause_run(otto, run.id)
+    else:
+        actions.cancel_run(otto, run.id, after_step=True)
+    made.entered.clear()
+    if not killed:
+        worker.stop()
+        assert phase_of(run) == phase
+    start_worker()
+    until(reaches(run, phase))
+    assert not made.entered.is_set()
+    assert last(run, f"run.{phase}")["by"] == "otto"
+    if phase == "paused":
+        made.let_go.set()
+        actions.resume_run(otto, run.id)
+        until(reaches(run, "completed"))
+
+
 def test_it_ends_there_even_if_the_bell_was_lost(stage, otto, monkeypatch) -> None:
     made, run = stage()
     ring = pubsub.runs_due.publish

@@ -72,7 +72,7 @@ async def advance(
         log.info("Run %s does not continue in this worker", claim.run)
         return None
     except asyncio.CancelledError:
-        await asyncio.shield(storage.release(claim))
+        await asyncio.shield(_let_go(storage, recorder))
         raise
     except Exception as error:
         if storage.is_outage(error):
@@ -83,6 +83,15 @@ async def advance(
     finally:
         recorder.trace.close()
         pubsub.streamed_text.forget(recorder.lease.run)
+
+
+async def _let_go(storage: DatabaseStorage, recorder: ClaimedRecorder) -> None:
+    """Release a run that was interrupted; end it if someone asked that it ends after the step that ran."""
+    try:
+        await recorder.end_before_steps()
+    except Exception as error:
+        log.info("Run %s was interrupted: %s", recorder.run, error)
+    await storage.release(recorder.lease)
 
 
 async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: RunFacts, holds: Holds) -> Outcome | None:
@@ -101,6 +110,7 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
     if recorder.lease.recovered:
         pubsub.streamed_text.take_over(recorder.lease.run)
         await recorder.commit(_recovered(recorder.lease))
+        await recorder.end_before_steps()
     return await entry.engine.drive(entry.definition, given, recorder)
 
 

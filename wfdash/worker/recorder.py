@@ -127,6 +127,11 @@ class ClaimedRecorder(BoundRecorder):
         if found == "ended":
             raise ClaimLost(run=self.run)
 
+    async def end_before_steps(self) -> None:
+        """End here (``ClaimLost``) if someone asked the run to end after a step: no step runs any more."""
+        if await in_thread(cancellation.end_after_step, self.lease):
+            raise ClaimLost(run=self.run)
+
     async def drained(self) -> None:
         """End here (``ClaimLost``) if the worker stops or a pause is still requested, else continue: no step runs."""
         self.draining = False
