@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from operator import itemgetter
 
 from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.content.chunks import digest
 from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible, InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
@@ -162,6 +163,18 @@ def shortened(value: Json, limit: int = 200) -> str:
 def card_subject(card: Mapping[str, Json], step: str) -> str:
     """Return the headline of a request: its card's subject, its step's name without one."""
     return str(card.get("subject") or step)
+
+
+def answer_digest(
+    request: str, key: str, value: Json, by: object, at: datetime, acting_for: str = "", others: str = ""
+) -> str:
+    """Return the hash that binds an answer to its request, who gave it, and when.
+
+    ``by``: as its row refers to them; ``others``: as stored.
+    """
+    person = "" if by is None else str(by).replace("-", "")  # SQLite keeps a UUID without its hyphens.
+    moment = at.astimezone(UTC).isoformat(timespec="microseconds")
+    return digest(dumps([request, key, value, person, moment, acting_for, others]))
 
 
 def verdict_of(value: Json) -> str:

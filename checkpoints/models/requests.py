@@ -11,6 +11,7 @@ from checkpoints.models.expressions import CoveringIndex, Headline
 from checkpoints.models.fields import CharField, EncryptedJsonField, JsonField, MomentField
 from checkpoints.models.operations import PERSON
 from checkpoints.records import SIGNAL
+from checkpoints.rules import answer_digest
 
 UNANSWERED: dict[str, Any] = {"closed__isnull": True, "answered__isnull": True}
 """Which requests partial indexes hold: also those whose answer can still be undone."""
@@ -100,6 +101,14 @@ class Answer(models.Model):
     acting_for = CharField(max_length=150, blank=True, db_default="", default="")
     others = models.TextField(blank=True, db_default="", default="")
     """Who voted before, and in whose name: a JSON list of user names, empty if no one did."""
+    digest = CharField(max_length=40, blank=True, db_default="", default="")
+    """Binds the row: see ``bound``. Empty for an answer from before there were digests."""
 
     def __str__(self) -> str:
         return f"{self.verdict or 'answer'} to {self.request_id}"
+
+    def bound(self) -> Answer:
+        """Return this answer with its digest, by which storages notice that it was changed."""
+        given = (self.request_id, self.request.key, self.value, self.by_id, self.at, self.acting_for, self.others)
+        self.digest = answer_digest(*given)
+        return self

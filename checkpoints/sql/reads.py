@@ -180,11 +180,26 @@ class ReadScripts:
         return Event.trusted(kind=kind, step=step, data=read, run=run, seq=seq, at=time, flaw=flaw)
 
     def _answer(
-        self, run: RunId, request: str, key: str, value: str | None, by: Any, at: Any, acting_for: str, others: str
+        self,
+        run: RunId,
+        request: str,
+        key: str,
+        value: str | None,
+        by: str | None,
+        at: Any,
+        acting_for: str,
+        others: str,
+        person: Any,
+        bound: str,
     ) -> Answer:
-        """Return an answer. ``Damaged`` if it cannot be read: no run continues with another one."""
+        """Return an answer. ``Damaged`` if it cannot be read or was changed: no run continues with another one."""
         try:
             read = self._document(value, "answer", request, "value")
+            # One from before there were digests has none.
+            if bound and bound != rules.answer_digest(
+                request, key, read, person, self.dialect.time(at), acting_for, others
+            ):
+                raise ValueError("it does not match its digest")
             given = {"by": by, "at": self.dialect.time(at), "acting_for": acting_for or None}
             given["others"] = tuple(loads(others)) if others else ()
         except (ValueError, TypeError) as error:

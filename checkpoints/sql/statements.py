@@ -150,10 +150,11 @@ class Statements:
         self._pruning(dialect)
         self._answering(dialect, users)
         name = "a.by_id" if users is None else f"u.{users.name}"
+        bound = "a.by_id, a.digest"
         people = "" if users is None else users.join
         votes = "'', ''" if users is None else "a.acting_for, a.others"
         answers = (
-            f"SELECT q.id, q.key, a.value, {name}, a.at, {votes} FROM checkpoints_humanrequest q"
+            f"SELECT q.id, q.key, a.value, {name}, a.at, {votes}, {bound} FROM checkpoints_humanrequest q"
             f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=?"
         )
         self.answers = say(f"{answers} AND q.closed IS NULL")
@@ -183,17 +184,18 @@ class Statements:
         say = dialect.sql
         # A reply that takes effect in some seconds is the dashboard's: it has decided already.
         decided = "0" if users is None else "CASE WHEN settles IS NULL THEN 0 ELSE 1 END"
+        by = "?" if users is None else users.named
         self.pending = say(
-            f"SELECT id, {decided} FROM checkpoints_humanrequest WHERE run_id=? AND key=? AND closed IS NULL"
+            f"SELECT id, {decided}, {by}, {{now}} FROM checkpoints_humanrequest"
+            " WHERE run_id=? AND key=? AND closed IS NULL"
         )
         self.asked = say(
-            f"SELECT q.id, {decided}, q.step, q.card, q.answer_schema, r.for_workers FROM checkpoints_humanrequest q"
-            " JOIN checkpoints_run r ON r.id=q.run_id WHERE q.run_id=? AND q.key=? AND q.closed IS NULL"
+            "SELECT q.step, q.card, q.answer_schema, r.for_workers FROM checkpoints_humanrequest q"
+            " JOIN checkpoints_run r ON r.id=q.run_id WHERE q.id=?"
         )
-        by = "?" if users is None else users.named
         verdict, mark = ("", "") if users is None else (", verdict", ",?")
         self.answer = say(
-            f"INSERT INTO checkpoints_answer (request_id, value, by_id, at{verdict}) VALUES (?,?,{by},{{now}}{mark})"
+            f"INSERT INTO checkpoints_answer (request_id, value, by_id, at, digest{verdict}) VALUES (?,?,?,?,?{mark})"
         )
         self.answered = say("UPDATE checkpoints_humanrequest SET answered={now} WHERE id=?")
         self.entitle = "" if users is None else say("UPDATE checkpoints_run SET own_title=?, listed=? WHERE id=?")

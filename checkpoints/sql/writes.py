@@ -189,10 +189,10 @@ class Scripts(ClaimScripts):
         for given in commit.answered:
             if not rules.is_first_answer(commit.run, given, known.get(given.key)):
                 continue
-            (rows,) = yield [(self.sql.pending, (commit.run, given.key))]
-            for id_, decided in rows:
+            (rows,) = yield [(self.sql.pending, (given.by, commit.run, given.key))]
+            for id_, decided, by, now in rows:
                 rules.refuse_decided(commit.run, given.key, decided=bool(decided))
-                yield from self.record_answer(id_, given)
+                yield self._answer_rows(id_, given, by, now)
                 found[given.key] = id_
         return found
 
@@ -202,10 +202,11 @@ class Scripts(ClaimScripts):
         ``NotFound``, ``AlreadyAnswered``, ``Conflict``, ``InvalidValue``.
         """
         (moved,) = yield [(self.sql.move, (1, 0, 0, 1, run))]  # Locks the run.
-        (rows,) = yield [(self.sql.asked, (run, given.key))]
+        (rows,) = yield [(self.sql.pending, (given.by, run, given.key))]
         if not moved or not rows:
             raise NotFound("the run has no pending request of that key", run=run, key=given.key)
-        id_, decided, step, card, schema, for_workers = rows[0]
+        id_, decided, by, now = rows[0]
+        (((step, card, schema, for_workers),),) = yield [(self.sql.asked, (id_,))]
         known = (yield from self.answers(run)).get(given.key)
         if known is not None:
             raise rules.already_answered(known, run)
@@ -217,17 +218,20 @@ class Scripts(ClaimScripts):
         facts: dict[str, Any] = {"subject": rules.card_subject(self._document(card, "request", id_, "card"), step)}
         facts |= {"key": given.key, "by": given.by, "verdict": rules.verdict_of(given.value), "request": id_}
         event = stored_events([EventKind.REQUEST_ANSWERED.draft(step, **facts)])
-        yield from self.record_answer(id_, given)
+        yield self._answer_rows(id_, given, by, now)
         yield [
             insert_events(self.dialect, self.encryptor, run, event, (), moved[0][0]),
             (self.sql.wake_if_answered, (run, run)),
         ]
 
-    def record_answer(self, request: str, given: Answer) -> Script[None]:
-        """Insert the answer to a request that has none."""
+    def _answer_rows(self, request: str, given: Answer, by: Any, now: Any) -> list[Statement]:
+        """Return the statements that insert the answer to a request without one. ``by``: as its row refers to them."""
+        at = self.dialect.time(now)
         verdict = (rules.verdict_of(given.value),) if self.sql.names_verdict else ()
-        params = (request, self._encrypted(given.value, "answer", request, "value"), given.by, *verdict)
-        yield [(self.sql.answer, params), (self.sql.answered, (request,))]
+        bound = rules.answer_digest(request, given.key, given.value, by, at)
+        value = self._encrypted(given.value, "answer", request, "value")
+        params = (request, value, by, self.dialect.moment(at), bound, *verdict)
+        return [(self.sql.answer, params), (self.sql.answered, (request,))]
 
     def _encrypted(self, value: Any, *row: str) -> str:
         """Return a document as stored in that row."""

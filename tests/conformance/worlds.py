@@ -145,7 +145,7 @@ class DatabaseWorld:
         models.Run.objects.using(self.alias).select_for_update().get(id=run)
         request = models.HumanRequest.objects.using(self.alias).get(run_id=run, key=key, closed=None)
         rosa, _ = User.objects.using(self.alias).get_or_create(username="rosa")
-        models.Answer.objects.using(self.alias).create(request=request, value=value, by=rosa, at=now)
+        models.Answer(request=request, value=value, by=rosa, at=now).bound().save(using=self.alias, force_insert=True)
         models.HumanRequest.objects.using(self.alias).filter(id=request.id).update(answered=now)
         parked = models.Run.objects.using(self.alias).filter(id=run, phase__in=["waiting", "sleeping", "retrying"])
         parked.update(phase="ready", wake_at=None, priority=Priority.RESUMED, ready_at=DatabaseNow())

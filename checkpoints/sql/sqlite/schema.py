@@ -8,7 +8,7 @@ from pathlib import Path
 from checkpoints.errors import Incompatible, InvalidConfig
 from checkpoints.sql.sqlite.executor import roll_back
 
-VERSION = 5
+VERSION = 6
 """Stored in the file as ``user_version``."""
 
 SCHEMA = """
@@ -41,7 +41,8 @@ CREATE TABLE checkpoints_humanrequest (
     due TEXT, policy TEXT, alarm TEXT, risk INTEGER, created TEXT NOT NULL, answered TEXT, closed TEXT,
     closed_as TEXT NOT NULL);
 CREATE UNIQUE INDEX one_pending_request_per_key ON checkpoints_humanrequest (run_id, key) WHERE closed IS NULL;
-CREATE TABLE checkpoints_answer (request_id TEXT PRIMARY KEY, value TEXT, by_id TEXT, at TEXT NOT NULL);
+CREATE TABLE checkpoints_answer (request_id TEXT PRIMARY KEY, value TEXT, by_id TEXT, at TEXT NOT NULL,
+    digest TEXT NOT NULL DEFAULT '');
 CREATE TABLE checkpoints_event (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, step TEXT,
     data TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (run_id, seq));
@@ -49,7 +50,7 @@ CREATE TABLE checkpoints_effect (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL,
     once INTEGER NOT NULL, state TEXT NOT NULL, result TEXT, n INTEGER NOT NULL, at TEXT NOT NULL);
 CREATE INDEX effect_by_key ON checkpoints_effect (run_id, key);
-PRAGMA user_version=5
+PRAGMA user_version=6
 """
 
 UPGRADES = {
@@ -73,6 +74,10 @@ ALTER TABLE checkpoints_run ADD COLUMN ready_at TEXT;
 CREATE INDEX run_to_take ON checkpoints_run (priority DESC, COALESCE(ready_at, created), workflow)
     WHERE phase = 'ready' AND for_workers;
 PRAGMA user_version=5
+""",
+    5: """
+ALTER TABLE checkpoints_answer ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+PRAGMA user_version=6
 """,
 }
 """From each earlier version to the next."""

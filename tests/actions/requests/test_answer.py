@@ -21,6 +21,16 @@ def test_an_answer_is_kept_and_makes_the_waiting_run_due(person, ask, run) -> No
     assert event.data["by"] == "ana"
 
 
+def test_an_answer_is_bound_to_its_row(person, ask) -> None:
+    actions.answer_request(person("ana", "reviewer"), ask().id, {"action": "approve", "amount": 1.5})
+    kept = Answer.objects.get()
+    digest = kept.digest
+    assert len(digest) == 40
+    assert kept.bound().digest == digest
+    kept.value = {"action": "reject"}
+    assert kept.bound().digest != digest
+
+
 def test_a_value_that_does_not_fit_is_refused_at_its_field_and_the_request_stays_open(person, ask, run) -> None:
     request = ask()
     with pytest.raises(Invalid) as refused:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
+from django.db import connections
 
-from checkpoints.conformance.samples import asking, checkpoint
+from checkpoints.conformance.samples import asking, checkpoint, question
 from checkpoints.errors import Damaged
 from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointManager
 from checkpoints.records import Commit, Phase
+from tests.conformance.conftest import DATABASES, make_world
+from tests.conformance.worlds import AnyWorld, DatabaseWorld
 
 
 @pytest.fixture
@@ -100,3 +105,56 @@ async def test_a_counter_that_is_behind_its_events_is_damage_that_names_the_way_
             await storage.commit(Commit(run=run, events=(event,)))
         await storage.fork(run, saved.id, fork)
         assert await storage.commit(Commit(run=fork, events=(event,))) == 1
+
+
+@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
+    world = make_world(request.param, request, tmp_path)
+    yield world
+    await world.storage.aclose()
+
+
+async def altered(world: AnyWorld, run: RunId, sql: str) -> None:
+    """Change the rows of a run's answer behind the storage's back."""
+    if isinstance(world, DatabaseWorld):
+        await world._do(lambda: connections[world.alias].cursor().execute(sql.replace("?", "%s"), [run]))
+    else:
+        world._do(sql, run)
+
+
+OWN = "WHERE request_id IN (SELECT id FROM checkpoints_humanrequest WHERE run_id=?)"
+ALTERATIONS = {
+    "value": f'UPDATE checkpoints_answer SET value=\'{{"action":"reject"}}\' {OWN}',
+    "at": f"UPDATE checkpoints_answer SET at='2020-01-01 00:00:00.000000+00:00' {OWN}",
+    "key": "UPDATE checkpoints_humanrequest SET key='other' WHERE run_id=?",
+}
+
+
+@pytest.mark.parametrize("part", ALTERATIONS)
+async def test_an_answer_that_was_changed_is_damage(world: AnyWorld, part: str) -> None:
+    run, key = new_run_id(), RequestKey("k")
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question("k"),)))
+    await world.storage.answer(run, key, {"action": "approve"})
+    assert (await world.storage.read_answers(run))[key].value == {"action": "approve"}
+    sql = ALTERATIONS[part].replace("+00:00'", "'") if not isinstance(world, DatabaseWorld) else ALTERATIONS[part]
+    await altered(world, run, sql)
+    with pytest.raises(Damaged, match="asks again"):
+        await world.storage.read_answers(run)
+    with pytest.raises(Damaged):
+        await world.storage.read_past_answers(run)
+
+
+async def test_who_gave_an_answer_is_bound_to_it(path: Path) -> None:
+    async with FileStorage(path) as storage:
+        run, _ = await answered(storage)
+        change(path, "UPDATE checkpoints_answer SET by_id='eve'")
+        with pytest.raises(Damaged):
+            await storage.read_answers(run)
+
+
+async def test_an_answer_from_before_there_were_digests_is_read(world: AnyWorld) -> None:
+    run, key = new_run_id(), RequestKey("k")
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question("k"),)))
+    await world.storage.answer(run, key, "yes")
+    await altered(world, run, f"UPDATE checkpoints_answer SET digest='' {OWN}")
+    assert (await world.storage.read_answers(run))[key].value == "yes"

@@ -42,7 +42,7 @@ def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) 
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
     others = names_of_voters(request, but=reply)
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
-    insert(answer)
+    insert(answer.bound())
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)

@@ -130,7 +130,8 @@ def _kept_for(request: HumanRequest) -> QuerySet[Signal]:
 def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     now = timezone.now()
     HumanRequest.objects.filter(pk=request.pk).update(answered=now, alarm=None)
-    Answer.objects.create(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
+    answer = Answer(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
+    answer.bound().save(force_insert=True)
     Signal.objects.filter(pk=signal.pk).update(taken=request.pk)
     facts = {"name": signal.name, "key": request.key, "by": entries.name_of(signal.by)}
     append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **facts), wake=True)

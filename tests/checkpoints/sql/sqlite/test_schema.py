@@ -33,6 +33,7 @@ LATER = {"policy", "risk"}
 ADDED = [
     *(("humanrequest", name) for name in ("policy", "alarm", "risk")),
     ("checkpoint", "facts"),
+    ("answer", "digest"),
     *(("run", name) for name in ("for_workers", "priority", "ready_at")),
 ]
 """What the first version of a file had not."""
