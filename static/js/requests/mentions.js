@@ -44,6 +44,11 @@ function draw(area, names) {
     return item;
   }));
   area.after(list);
+  if (CSS.supports("position-area: block-end")) {
+    area.style.anchorName = "--mentions"; // over everything: no box cuts it off
+    list.popover = "manual";
+    list.showPopover();
+  }
   area.setAttribute("aria-controls", list.id);
   choose(area, 0);
 }

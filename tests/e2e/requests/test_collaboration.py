@@ -12,6 +12,11 @@ from tests.e2e.moves import LATER, act, card, expect_live
 from tests.e2e.server import Server
 
 SOON = 5_000
+WHOLE = """list => {
+  const { x, width, bottom } = list.getBoundingClientRect();
+  return list.contains(document.elementFromPoint(x + width / 2, bottom - 4));
+}"""
+"""Whether a list is seen down to its end."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +93,7 @@ def test_a_mention_is_completed_and_what_is_said_appears_to_the_other(person: Op
     box = ana.locator("#say")
     box.press_sequentially("What do you say, @be")
     expect(ana.get_by_role("option", name="ben")).to_be_visible()
+    assert ana.get_by_role("listbox", name="People to mention").evaluate(WHOLE)
     box.press("Enter")
     expect(box).to_have_value("What do you say, @ben ")
     ana.get_by_role("button", name="Comment").click()
