@@ -81,7 +81,9 @@ def problem_of(what: str, value: object) -> str:
     limit = LIMITS[what]
     if not isinstance(value, str):
         return f"{what}: must be text, not {type(value).__name__}"
-    if not limit.least <= len(value) <= limit.most or (limit.least and not value.strip()):
+    if limit.least and value and not value.strip():
+        return f"{what}: must not be blank: {limit.remedy}"
+    if not limit.least <= len(value) <= limit.most:
         return f"{what}: give {limit.least} to {limit.most} characters, not {len(value)}: {limit.remedy}"
     if not is_storable(value):
         return f"{what}: holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"

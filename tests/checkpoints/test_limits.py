@@ -62,3 +62,8 @@ def test_a_step_whose_whole_path_is_too_long_is_named_when_the_workflow_is_built
     outer.sub("o" * 120, inner, start=True)
     with pytest.raises(InvalidWorkflow, match="step name: give 1 to 200 characters, not 241"):
         _ = outer.graph
+
+
+def test_a_blank_name_is_refused_as_blank() -> None:
+    with pytest.raises(InvalidWorkflow, match="step name: must not be blank"):
+        Workflow("blank").step(name=" ", start=True)(lambda: None)
