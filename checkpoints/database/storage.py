@@ -21,9 +21,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
-from checkpoints.errors import StorageFailed, Unsupported, raise_if_driver_failed
-from checkpoints.ids import RequestKey, RunId
-from checkpoints.records import Json
+from checkpoints.errors import Conflict, StorageFailed, Unsupported, raise_if_driver_failed
+from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.limits import findable
+from checkpoints.records import Claim, Json
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.sqlite import executor
@@ -173,6 +174,15 @@ class DatabaseStorage(SqlStorage):
         if isinstance(database, SqliteDatabase):
             database.close()
 
+    async def take(
+        self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
+    ) -> Claim:
+        """See ``Claims.take``. ``Conflict``, too, for a run that someone asked to end after a step: none runs now."""
+        if not stopped and (wish := await self._read(lambda s: read_wish(s, run))):
+            by, phase = wish
+            raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
+        return await super().take(run, worker=worker, ttl=ttl, head=head, stopped=stopped)
+
     def is_outage(self, error: Exception) -> bool:
         """Return whether an error (a storage's, a driver's or Django's) means that the database was away or full."""
         while isinstance(error, StorageFailed | Error) and isinstance(error.__cause__, Exception):
@@ -215,6 +225,14 @@ class DatabaseStorage(SqlStorage):
 
     def _open(self) -> Database:
         return open_database(connections[self._using], self.encryptor)
+
+
+def read_wish(scripts: Scripts, run: RunId) -> Script[tuple[str, str] | None]:
+    """Return who asked a run to end after a step, and as what, while no one drives it; None without such a wish."""
+    wish = "SELECT r.ending, r.ending_as FROM checkpoints_run r WHERE r.id=? AND r.ending<>'' AND NOT EXISTS"
+    live = "SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now}"
+    (rows,) = yield [(scripts.dialect.sql(f"{wish} ({live})"), (findable(run),))]
+    return rows[0] if rows else None
 
 
 class PostgresDatabase:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ import pytest
 import pytest_asyncio
 from typing_extensions import get_protocol_members
 
+from checkpoints import models
 from checkpoints.claims.holder import is_gone, process_name
 from checkpoints.claims.renewal import TTL
 from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, NotFound, Unsupported
@@ -24,7 +27,7 @@ from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer, Claim, Commit, Phase, Reason
 from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, RemembersAnswers, Runs
 from tests.conformance.conftest import DATABASES, make_world
-from tests.conformance.worlds import AnyWorld
+from tests.conformance.worlds import AnyWorld, DatabaseWorld
 from tests.conformance.worlds import asking as parked_for_workers
 from tests.workflow.world import finished, handed_over
 from wfdash.contract import InvalidInput
@@ -573,3 +576,33 @@ async def test_a_cancelled_run_goes_on_once_it_is_restored(world: AnyWorld) -> N
     await world.cancel(run)
     await CheckpointManager(world.storage).restore(run, waiting.id)
     assert finished(await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)) == "said yes"
+
+
+@pytest.mark.parametrize("database", DATABASES)
+async def test_a_step_that_was_killed_does_not_begin_again_in_a_run_that_someone_paused(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str
+) -> None:
+    world = make_world(database, request, tmp_path)
+    assert isinstance(world, DatabaseWorld)
+    gate, run = Gate(), new_run_id()
+    wf = chain(gate)
+    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
+    await asyncio.wait_for(gate.entered.wait(), 60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # What the tables look like after a SIGKILL of a process on this machine, in a run that was to be paused.
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await killed.wait()
+    holder = process_name().replace(f":{os.getpid()}:", f":{killed.pid}:")
+    row = {"token": "t", "worker": holder, "epoch": 1, "expires": datetime.now(UTC) + timedelta(hours=1)}
+    claims, found = models.Claim.objects.using(world.alias), models.Run.objects.using(world.alias).filter(pk=run)
+    await world._do(lambda: claims.create(run_id=run, **row))
+    await world._do(lambda: found.update(ending="otto", ending_as="paused"))
+    gate.open.set()
+    with pytest.raises(Conflict, match="otto asked that the run is paused after its step"):
+        await wf.run(storage=world.storage, run_id=run)
+    assert gate.begun == ["first"]
+    await world._do(lambda: found.update(ending=""))
+    assert finished(await wf.run(storage=world.storage, run_id=run)) == 2
+    await world.storage.aclose()
