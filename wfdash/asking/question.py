@@ -14,8 +14,11 @@ from wfdash.questions.cards import Approval, Form, Question, prepare
 from wfdash.questions.choices import Choice, Option
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall
+from wfdash.schemas.work import has_more_nodes
 from wfdash.workflow.errors import InvalidCall
 
+MOST_ASKED = 10_000
+"""Values of a question with its card: a program's question is made and checked where others wait."""
 Kind = Literal["approval", "choice", "question", "form"]
 CARDS: dict[str, type[Card]] = {"approval": Approval, "choice": Choice, "question": Question, "form": Form}
 SHARED = ("subject", "body", "proposal", "current", "evidence", "consequence", "risk", "undo", "context")
@@ -63,6 +66,13 @@ class PeopleQuestion(BaseModel):
     """``4h``, ``2d``; or a time with an offset: ``2026-05-01T12:00:00+02:00``."""
     policy: dict[str, Any] = {}
     """What else a policy says: need, remind, escalate, on_timeout ..."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many(cls, given: Any) -> Any:
+        if has_more_nodes(given, MOST_ASKED):
+            raise ValueError(f"more than {MOST_ASKED:,} values: show a part of them, or give them as a file")
+        return given
 
     @model_validator(mode="after")
     def _check(self) -> Self:

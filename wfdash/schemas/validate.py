@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -125,7 +125,24 @@ def flaws_of(value: Any) -> list[Problem]:
         return [{"loc": [], "msg": f"Must not hold more than {MOST_NODES:,} values: send large data as text or a link"}]
     if depth_of(value) > MAX_DEPTH:
         return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
-    return list(islice(_odd_parts(value, []), MOST_FOUND))
+    return [] if _is_sound(value) else list(islice(_odd_parts(value, []), MOST_FOUND))
+
+
+def _is_sound(value: Any) -> bool:
+    """Return whether there is no odd part, without looking for the place of each."""
+    stack: list[Iterable[Any]] = [[value]]
+    while stack:
+        for item in stack.pop():
+            kind = type(item)
+            if kind is dict:
+                if not all(map(is_holdable, item)):
+                    return False
+                stack.append(item.values())
+            elif kind is list:
+                stack.append(item)
+            elif not (is_holdable(item) if kind is str else kind is not float or math.isfinite(item)):
+                return False
+    return True
 
 
 def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
@@ -152,7 +169,8 @@ def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
     while stack:
         current, depth = stack.pop()
         deepest = max(deepest, depth)
-        if depth <= most:
-            children = current.values() if isinstance(current, dict) else current if isinstance(current, list) else ()
-            stack.extend((child, depth + 1) for child in children)
+        if depth <= most and isinstance(current, (dict, list)) and current:
+            deepest = max(deepest, depth + 1)
+            children = current.values() if isinstance(current, dict) else current
+            stack.extend((child, depth + 1) for child in children if isinstance(child, (dict, list)))
     return deepest

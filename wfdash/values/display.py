@@ -55,6 +55,8 @@ def opaque(value: Any) -> Json:
 
 def plain_text(text: str) -> str:
     """Return text that can be stored: NUL and lone surrogates are replaced by visible characters."""
+    if type(text) is str and text.isascii() and "\x00" not in text:
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -70,7 +72,10 @@ class _Walk:
 
     def show(self, value: Any, depth: int, above: tuple[int, ...]) -> Json:
         self.left -= 1
-        if value is None or isinstance(value, bool):
+        kind = type(value)
+        if kind is str:
+            return plain_text(value)
+        if value is None or kind is bool:
             return value
         if isinstance(value, (str, int, float)) and not isinstance(value, Enum):
             return _scalar(value)
@@ -105,6 +110,8 @@ def _scalar(value: Any) -> Json:
 
 
 def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
     return str(key.value) if isinstance(key, Enum) else str(key)
 
 

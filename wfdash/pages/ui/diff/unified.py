@@ -167,6 +167,9 @@ class _DiffParser:
         draft: _FileBuilder | None = None
         while self.at < len(self.lines):
             line = self.lines[self.at]
+            if line[:1] in "+- " and line[:4] not in {"--- ", "+++ "}:
+                self.at += 1  # No header begins so: what a hunk does not count is passed over quickly.
+                continue
             hunk = _HUNK.match(line)
             if line.startswith("diff --git ") or (self._is_header() and (draft is None or draft.hunks)):
                 if draft is not None:

@@ -1,0 +1,148 @@
+"""Whatever a program sends costs the server at most half a second of processor time: each door with the worst it takes.
+
+Checks of schemas by themselves are in ``tests/schemas/test_work.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import HumanRequest, Run
+from tests import people
+from tests.schemas.test_work import bomb, nested
+from wfdash import catalog
+from wfdash.asking.workflows import ask_people
+from wfdash.catalog import Catalog, Entry
+from wfdash.engines.native import NativeEngine
+from wfdash.questions.cards import prepare
+from wfdash.workflow import Approval
+
+pytestmark = pytest.mark.django_db
+MOST_SECONDS = 0.5
+WIDE = {f"k{number}": f"value {number}" for number in range(40_000)}
+ROWS = [{"a": number, "b": "x" * 20, "c": None} for number in range(11_000)]
+LONG_LINES = ("a b c, " * 60_000, "a b d, " * 60_000)
+LINES = ("".join(f"line {n}\n" for n in range(20_000)), "".join(f"line {n * 2}\n" for n in range(20_000)))
+
+PIECES: dict[str, list[dict[str, Any]]] = {
+    "a wide object": [{"kind": "json", "value": WIDE}],
+    "a deep value": [{"kind": "json", "value": nested(26)}],
+    "a table": [{"kind": "table", "value": ROWS}],
+    "a wide table": [{"kind": "table", "value": [{**dict.fromkeys(map(str, range(5_000)), 1)} for _ in range(9)]}],
+    "a difference of long lines": [{"kind": "diff", "value": {"before": LONG_LINES[0], "after": LONG_LINES[1]}}],
+    "a difference of many lines": [{"kind": "diff", "value": {"before": LINES[0], "after": LINES[1]}}],
+    "a difference of objects": [{"kind": "diff", "value": {"before": WIDE, "after": {}}}],
+    "a long patch": [{"kind": "diff", "value": "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "-a\n+b\n" * 200_000}],
+    "Markdown": [{"kind": "markdown", "value": "[[](" * 12_500}],
+    "much Markdown": [{"kind": "markdown", "value": f"{n} *a* " + "|a|\n|-|\n" + "x\n" * 5_000} for n in range(100)],
+    "code": [{"kind": "code", "language": "java", "value": "\n" * 1_900_000}],
+    "a long text": [{"kind": "text", "value": "x" * 7_000_000}],
+    "a hundred pieces": [{"kind": "text", "title": f"t{n}", "value": "x" * 1_000} for n in range(100)],
+}
+
+
+def cost_of(call: Callable[[], Any]) -> float:
+    """Return the processor seconds of this thread for a call; the least of three if the first took long."""
+    for _ in range(3):
+        began = time.thread_time()
+        call()
+        took = time.thread_time() - began
+        if took < MOST_SECONDS:
+            break
+    return took
+
+
+@pytest.fixture(autouse=True)
+def _asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, engine = Catalog(), NativeEngine()
+    described = engine.describe(ask_people)
+    found.entries["ask_people"] = Entry(
+        name="ask_people", definition=ask_people, engine=engine, description=described, source="test"
+    )
+    monkeypatch.setattr(catalog, "load", lambda: found)
+
+
+@pytest.fixture
+def run(everybody: dict[str, Any]) -> Run:
+    return people.make_run()
+
+
+def ask(run: Run, pieces: list[dict[str, Any]], **more: Any) -> HumanRequest:
+    asking = prepare(Approval(subject="x", evidence=pieces, **more), None)
+    return people.ask(run, card=asking.card, answer_schema=asking.schema)
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_the_page_of_a_request_costs_little_whatever_its_evidence_is(run: Run, as_: Any, name: str) -> None:
+    asked = ask(run, PIECES[name])
+    ana = as_("ana")
+    assert ana.get(f"/requests/{asked.pk}/").status_code == 200
+    assert cost_of(lambda: ana.get(f"/requests/{asked.pk}/")) < MOST_SECONDS
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/", "/?tab=all", "/requests/{id}/alike/", "/api/v1/requests"])
+def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as_: Any, path: str) -> None:
+    for number in range(10):
+        asked = ask(run, [{"kind": "json", "value": {**WIDE, "k0": number}}], proposal={"amount": number})
+    ana = as_("ana")
+    at = path.format(id=asked.pk)
+    assert ana.get(at).status_code == 200
+    assert cost_of(lambda: ana.get(at)) < MOST_SECONDS
+
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    **{f"evidence: {name}": {"evidence": pieces} for name, pieces in PIECES.items()},
+    "as many values as it may have": {"evidence": [{"kind": "json", "value": dict([*WIDE.items()][:9_900])}]},
+    "as many rows as it may have": {"evidence": [{"kind": "table", "value": ROWS[:2_400]}]},
+    "a schema that grows": {"kind": "form", "answer": bomb(40, "allOf")},
+    "a schema that grows with a default": {
+        "kind": "form",
+        "answer": bomb(40, "anyOf"),
+        "due": "1h",
+        "policy": {"on_timeout": {"x": "a"}},
+    },
+    "a schema that grows inside": {
+        "kind": "form",
+        "answer": bomb(30, "anyOf", below=True),
+        "due": "1h",
+        "policy": {"on_timeout": nested(25)},
+    },
+    "a large schema": {"kind": "form", "answer": {"properties": {f"k{n}": {"type": "string"} for n in range(19_000)}}},
+    "a schema of patterns": {"kind": "form", "answer": {"anyOf": [{"pattern": f"a{{{n}}}b"} for n in range(500, 600)]}},
+    "many options": {"kind": "choice", "options": [f"o{n}" for n in range(15_000)]},
+    "many labels": {"labels": {f"k{n}": "x" for n in range(40_000)}},
+    "many people": {"by": [f"p{n}" for n in range(40_000)]},
+    "a wide context": {"context": WIDE},
+    "an edited proposal": {"proposal": WIDE, "edit": {"type": "object"}},
+    "a difference of proposals": {"proposal": WIDE, "current": {**WIDE, "k1": 2}},
+    "a million values": {"proposal": [[]] * 1_000_000},
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_of_a_program_costs_little_whatever_it_says(as_: Any, name: str) -> None:
+    otto: Client = as_("otto")
+    body = json.dumps({"workflow": "ask_people", "message": {"subject": "x", **QUESTIONS[name]}})
+    answers: list[int] = []
+
+    def send() -> None:
+        answers.append(otto.post("/api/v1/runs", body, content_type="application/json").status_code)
+
+    assert cost_of(send) < MOST_SECONDS
+    assert set(answers) <= {201, 400, 413, 422}
+
+
+FILTERS = ["a " * 50_000, "(" * 50_000, "-" * 50_000, "is:open " * 5_000, '"' + "x" * 100_000, "(a or b) " * 5_000]
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/", "/api/v1/runs", "/api/v1/requests", "/decisions/", "/audit/"])
+def test_no_filter_costs_much(run: Run, as_: Any, path: str) -> None:
+    adam: Client = as_("adam")
+    costs = [cost_of(lambda text=text: adam.get(path, {"q": text})) for text in FILTERS]
+    assert max(costs) < MOST_SECONDS
