@@ -21,3 +21,10 @@ def policy_of(policy: Policy | None, arguments: Mapping[str, Any]) -> Policy:
         return Policy(**given).over(policy)
     except ValidationError as error:
         raise InvalidCall(f"ctx.ask: {error.errors()[0]['msg']}") from error
+
+
+def refuse_unknown(arguments: Mapping[str, Any]) -> None:
+    """Raise ``InvalidCall`` for arguments that ``ctx.ask`` has not: those of a policy go into one."""
+    for name in arguments:
+        remedy = f"give policy=Policy({name}=...)" if name in Policy.model_fields else "see its docstring"
+        raise InvalidCall(f"ctx.ask takes no {name}=: by, not_by and due are its own, {remedy}")

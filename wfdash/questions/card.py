@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
 from wfdash.domain import line_comments
@@ -31,6 +32,15 @@ class Card(BaseModel):
     """The base of all cards. Include everything that helps to decide: what is missing is shown as missing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_misspelt(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            near = get_close_matches(str(name), cls.model_fields, 1)
+            if name not in cls.model_fields and near:
+                raise ValueError(f"{cls.__name__} has no {name}=: did you mean {near[0]}=?")
+        return given
 
     subject: str
     body: str = ""

@@ -38,6 +38,10 @@ _DRAFTS: dict[Any, Any] = {
 _FORMATS = make_checker()
 
 
+MOST_ACTIONS = 6
+"""Actions named in an error at most."""
+
+
 def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any] | None = None) -> list[Problem]:
     """Return what is wrong, at most one hundred problems, in the order of the fields; empty when the value is valid.
 
@@ -72,7 +76,13 @@ def answer_problems(card: Mapping[str, Any], schema: Mapping[str, Any], value: A
 
     The card is checked too, for schemas from before they had that rule themselves, and those of other engines.
     """
-    return problems_of(schema, value) or list(_stray_fields(card, value))
+    found = problems_of(schema, value)
+    listed = card.get("actions")
+    names = [str(one.get("name")) for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    if not found or not names or isinstance(value, Mapping):
+        return found or list(_stray_fields(card, value))
+    others = f", or another action: {', '.join(names[1:MOST_ACTIONS])}" if names[1:] else ""
+    return [{**one, "msg": f'{one["msg"]}: give {{"action": "{names[0]}"}}{others}'} for one in found]
 
 
 def _stray_fields(card: Mapping[str, Any], value: Any) -> Iterator[Problem]:

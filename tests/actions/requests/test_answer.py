@@ -109,3 +109,10 @@ def test_no_itself_and_other_texts_are_taken_at_once(person, ask) -> None:
     for value in (False, "Only half of it"):
         request = ask(key=f"pay-{value}", card={"subject": "Transfer?"}, answer_schema=open_answer())
         assert actions.answer_request(ana, request.id, value).value == value
+
+
+def test_a_word_in_place_of_an_answer_is_told_what_to_give(person, ask) -> None:
+    card = {"subject": "Pay?", "actions": [{"name": "approve"}, {"name": "reject"}]}
+    with pytest.raises(Invalid) as refused:
+        actions.answer_request(person("ana", "reviewer"), ask(card=card).id, "aprove")
+    assert refused.value.errors[0]["msg"].endswith(': give {"action": "approve"}, or another action: reject')

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from tests.workflow.world import answered, finished
+from wfdash.outcomes import RunFailed
 from wfdash.questions.card import Card
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Text
@@ -53,8 +54,11 @@ def test_false_and_zero_are_a_proposal():
 
 
 def test_a_misspelt_part_is_refused():
-    with pytest.raises(ValidationError, match="evidnce"):
+    with pytest.raises(ValidationError, match="Approval has no evidnce=: did you mean evidence=") as refused:
         Approval(subject="x", evidnce=[])
+    assert refused.value.error_count() == 1
+    with pytest.raises(ValidationError, match="qqq"):
+        Approval(subject="x", qqq=1)
 
 
 @pytest.mark.parametrize(
@@ -169,3 +173,17 @@ def test_plain_dicts_are_evidence_too():
 def test_a_card_without_a_subject_is_refused(card: Any):
     with pytest.raises(InvalidCall, match="without a subject"):
         prepare(card, None)
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"), [("need", r"give policy=Policy\(need=\.\.\.\)"), ("colour", "see its docstring")]
+)
+async def test_an_argument_that_ask_does_not_take_says_where_it_goes(argument: str, words: str):
+    wf = Workflow("unknown_argument")
+
+    @wf.step(start=True)
+    async def ask(ctx: Context) -> Any:
+        return await ctx.ask("Pay?", **{argument: 2})
+
+    with pytest.raises(RunFailed, match=f"ctx.ask takes no {argument}=.*{words}"):
+        (await wf.run(None)).result()

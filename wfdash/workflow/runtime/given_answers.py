@@ -12,13 +12,10 @@ from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json, Re
 from checkpoints.storage import RemembersAnswers
 from wfdash.contract import InvalidInput
 from wfdash.questions.card import Given
-from wfdash.schemas.validate import Problem, answer_problems
+from wfdash.schemas.validate import answer_problems
 from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import InvalidCall
-
-SHOWN = 6
-"""Actions named in an error at most."""
 
 
 def read_answers(
@@ -93,18 +90,8 @@ def _answer(graph: Graph, request: Request, value: Any, accepted: bool) -> Answe
     found = answer_problems(request.card, request.answer_schema, answer.value)
     found = found or ([] if accepted else check_answer(graph, request, answer.value))
     if found:
-        raise InvalidInput([{"loc": [request.key, *one["loc"]], "msg": _said(request, one, answer)} for one in found])
+        raise InvalidInput([{"loc": [request.key, *one["loc"]], "msg": one["msg"]} for one in found])
     return answer
-
-
-def _said(request: Request, problem: Problem, answer: Answer) -> str:
-    """Return what is wrong; where the answer is no object but has to name an action, with an example."""
-    listed = request.card.get("actions")
-    names = [str(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    if not names or isinstance(answer.value, dict):
-        return str(problem["msg"])
-    others = f", or another action: {', '.join(names[1:SHOWN])}" if names[1:] else ""
-    return f'{problem["msg"]}: give {{"action": "{names[0]}"}}{others}'
 
 
 def _jsonable(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
 
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
-from wfdash.questions.ask_policy import policy_of
+from wfdash.questions.ask_policy import policy_of, refuse_unknown
 from wfdash.questions.card import Asking, Card, Given
 from wfdash.questions.cards import Approval, Decision, make_request, prepare
 from wfdash.questions.durations import Duration, span_of
@@ -133,6 +133,7 @@ class Context(StepReports):
         policy: Policy | None = None,
         name: str | None = None,
         same: str | Sequence[str] | None = None,
+        **unknown: Any,
     ) -> Coroutine[Any, Any, Any]:
         """Ask people and wait, for days if need be: the run parks. Returns the typed answer.
 
@@ -149,6 +150,7 @@ class Context(StepReports):
         where later operations rest on it. What the answer must be, the actions and the tool's name always count.
         """
         RecordedCall.refuse(self._ops, "ctx.ask")
+        refuse_unknown(unknown)
         asking = prepare(card, answer)
         until = due if isinstance(due, datetime) else None
         said = policy_of(policy, {"by": by, "not_by": not_by, "due": None if until else due})
