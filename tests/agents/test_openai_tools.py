@@ -510,3 +510,16 @@ async def test_a_tool_that_runs_an_agent_which_asks_is_refused_in_words_or_repla
         if isinstance(outcome, Failed):
             assert outcome.error.type == "InvalidCall"
             assert "run_agent(..., replayed=['delegate'])" in outcome.error.message
+
+
+async def test_a_run_that_was_recorded_without_such_tools_is_refused_before_one_is_called_again():
+    ledger, storage = Ledger(), MemoryStorage()
+    script = Script(*CONFIRM, SAID)
+    await drive(serving(Agent(name="a", model=script, tools=[confirm])), storage=storage)
+    (request,) = (await storage.get_latest("r")).requests  # type: ignore[union-attr]
+    since = serving(Agent(name="a", model=script, tools=[confirm, run_shell(ledger)]))
+    failed = await since.run(answers={request.key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(failed, Failed), failed
+    assert failed.error.type == "ReplayMismatch"
+    assert "the code now does call 'list_tools'" in failed.error.message
+    assert (ledger, script.asked) == ([], 1)

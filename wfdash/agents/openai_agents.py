@@ -177,7 +177,14 @@ class RecordedAgents:
         return replace(given, on_invoke_handoff=recorded)
 
     async def list_tools(self, context: Any) -> None:
-        """Ask the MCP servers of all agents for their tools: a recorded call of each, and not again in this run."""
+        """Ask the MCP servers of all agents for their tools: a recorded call of each, and not again in this run.
+
+        A run that was recorded before tools other than functions were meets a call here that it did not make.
+        """
+        if self.tools.others:
+            names = sorted(self.tools.others)
+            await self.tools.record("list_tools", {}, lambda: _value(names))
+            self.tools.others.clear()
         for recorded in self.servers:
             recorded.mcp_servers = [
                 ListedServer(server, await self._listed(server, recorded, RunContextWrapper(context)))  # type: ignore[misc]
@@ -217,6 +224,7 @@ class RecordedAgents:
 
         wrapped.on_invoke_tool = recorded
         self.tools.known[id(wrapped)] = wrapped
+        self.tools.others.add(tool.name)
         return wrapped
 
     def _agent_tool(self, tool: FunctionTool, agent: Agent[Any]) -> FunctionTool:
@@ -392,6 +400,10 @@ def _response(event: ResponseCompletedEvent) -> ModelResponse:
             total_tokens=used.total_tokens,
         )
     return ModelResponse(output=found.output, usage=usage, response_id=found.id)
+
+
+async def _value(value: Json) -> Json:
+    return value
 
 
 def _call_of(item: ToolApprovalItem) -> str:

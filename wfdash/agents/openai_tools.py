@@ -93,6 +93,8 @@ class RecordedTools:
     """Operation of a patch as JSON -> what people put in its place: an editor does not know the call."""
     secrets: set[str] = field(default_factory=set)
     """Names of the fields that any of the tools calls secret."""
+    others: set[str] = field(default_factory=set)
+    """Names of the tools that are no functions."""
     known: dict[int, Any] = field(default_factory=dict)
     broken: Exception | None = None
     """Why the run cannot continue, where the SDK would tell the model instead."""
@@ -101,6 +103,8 @@ class RecordedTools:
         """Return a tool whose calls are recorded, or one that the provider runs. ``InvalidCall`` for other kinds."""
         wrap = next((wrap for kind, wrap in WRAPPERS.items() if isinstance(tool, kind)), None)
         if wrap is not None:
+            if not isinstance(tool, FunctionTool):
+                self.others.add(tool.name)
             tool = wrap(self, tool)
         elif not isinstance(tool, HOSTED):
             raise InvalidCall(
