@@ -35,7 +35,6 @@ from wfdash.questions.policy import Policy, default_answer
 from wfdash.questions.tools import ToolCall, ask_tool
 from wfdash.schemas.regex import UnsupportedPattern, refuse_unsupported
 from wfdash.schemas.validate import problems_of
-from wfdash.schemas.work import TooMuchWork, refuse_heavy
 from wfdash.values.codec import copy_plain
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall, WorkflowError
@@ -204,12 +203,11 @@ def make_request(
     """Return the request that opens when a step asks. ``due``: the deadline, if it was given as a time.
 
     ``InvalidCall`` if the default answer after the deadline is not valid for the request, or if the answer's type has a
-    pattern that cannot be checked, or takes too much work.
+    pattern that cannot be checked.
     """
     try:
-        refuse_heavy(asking.schema)
         refuse_unsupported(asking.schema)
-    except (TooMuchWork, UnsupportedPattern) as error:
+    except UnsupportedPattern as error:
         raise InvalidCall(f"The answer to {asking.card.get('subject')!r} cannot be checked: {error}") from error
     fallback = default_answer(policy.on_timeout, asking.schema)
     if policy.on_timeout not in (None, "fail") and problems_of(asking.schema, fallback):
