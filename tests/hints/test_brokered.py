@@ -35,11 +35,12 @@ def waiting(broker: Any) -> list[str]:
     return found
 
 
-def send_raw(broker: Any, body: object, **headers: Any) -> None:
+def send_raw(broker: Any, body: object, *, compression: str | None = None, **headers: Any) -> None:
     """Send what some other program might."""
     queue = queue_for("expense")
     with broker.Producer(serializer="json") as producer:
-        producer.publish(body, exchange=EXCHANGE, routing_key=queue.routing_key, declare=[queue], headers=headers)
+        facts = {"exchange": EXCHANGE, "routing_key": queue.routing_key, "declare": [queue]}
+        producer.publish(body, compression=compression, headers=headers, **facts)
 
 
 def test_the_most_important_run_comes_first(hints, make_run, broker) -> None:
@@ -71,6 +72,7 @@ def test_what_others_write_to_the_broker_is_passed_over(hints, make_run, serve, 
     for body in ("no task", [["gone", "twice"], {}, {}], [[7], {}, {}], {"run": "gone"}):
         send_raw(broker, body, task=TASK)
     send_raw(broker, [["someone else's"], {}, {}], task="tasks.mail")
+    send_raw(broker, [["unpacked"], {}, {}], compression="gzip", task=TASK)
     worker, run = serve(), make_run()
     hints.send(run)
     eventually(lambda: run in worker.heard)

@@ -178,6 +178,7 @@ class Listener(Thread):
 
     def _listen(self, broker: Any) -> None:
         channel = broker.channel()
+        channel.Message = uncompressed(channel.Message)
         with broker.Consumer(self._queues, channel=channel, accept=["json"], on_message=self._take) as consumer:
             consumer.qos(prefetch_count=1)
             self._outage.end("listen")
@@ -242,6 +243,24 @@ def publish(producer: Any, hint: Hint) -> None:
         expiration=LIVES_SECONDS,
         retry=False,
     )
+
+
+def uncompressed(kind: type) -> type:
+    """Return a class of messages that never unpacks a body: 400 KB of it may become a gigabyte.
+
+    Hints are not compressed. Kombu unpacks before anything else can look at a message.
+    """
+
+    class Uncompressed(kind):  # type: ignore[misc]
+        @property
+        def headers(self) -> Any:
+            return self._headers
+
+        @headers.setter
+        def headers(self, given: Any) -> None:
+            self._headers = {name: value for name, value in (given or {}).items() if name != "compression"}
+
+    return Uncompressed
 
 
 def run_in(message: Any) -> str:
