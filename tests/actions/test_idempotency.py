@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, Event, IdempotencyKey, Reply
 from wfdash import actions
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import EVERY, RIGHTS, TokenScope, Viewer
 from wfdash.actions.idempotency import _digest, forget_keys, idempotent
 from wfdash.errors import KeyReused, NotFound, WrongState, status_for
 
@@ -47,6 +47,17 @@ def test_another_person_may_use_the_same_key(person, run) -> None:
     actions.pause_run(person("otto", "operator"), run.id, key="k")
     actions.resume_run(person("adam", "admin"), run.id, key="k")
     assert IdempotencyKey.objects.count() == 2
+
+
+def test_another_token_of_the_same_person_may_use_the_same_key_and_learns_nothing(person, run) -> None:
+    otto = person("otto", "operator")
+    scope = TokenScope(rights=RIGHTS["operator"], workflows=frozenset({EVERY}))
+    deploy, monitor = (otto.with_token(name, scope) for name in ("deploy", "monitor"))
+    actions.pause_run(deploy, run.id, key="k")
+    assert actions.pause_run(deploy, run.id, key="k").phase == "paused"
+    for other in (monitor, otto):
+        with pytest.raises(WrongState):
+            actions.pause_run(other, run.id, key="k")
 
 
 def test_a_refused_command_leaves_its_key_free(person, run) -> None:

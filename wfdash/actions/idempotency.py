@@ -1,4 +1,4 @@
-"""Idempotency keys: the same command with the same key, from the same person, takes effect once.
+"""Idempotency keys: the same command with the same key, from the same person or token, takes effect once.
 
 The key is stored in the action's own transaction: an action that is refused leaves its key free.
 """
@@ -101,7 +101,9 @@ def _beyond(limit: int) -> list[int]:
 
 def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
     digest = _digest(key, verb, command)
-    return IdempotencyKey(person=viewer.name, key=_hash(key), verb=verb, digest=digest, at=timezone.now())
+    # Each token has its own keys: what one has done is not told to another, which may be narrower.
+    own = _hash(f"{key}\n{viewer.token}" if viewer.token else key)
+    return IdempotencyKey(person=viewer.name, key=own, verb=verb, digest=digest, at=timezone.now())
 
 
 def _stored_result(row: IdempotencyKey) -> dict[str, Json]:
