@@ -198,6 +198,7 @@ async def test_health_is_answered_while_every_page_thread_is_busy() -> None:
         for address, said in (("/livez", b"ok\n"), ("/readyz", b"")):
             start, body = await asyncio.wait_for(ask(address, method="GET", handler=handler), 60)
             assert (start["status"], body["body"]) == (200, said)
+            assert b"frame-ancestors" in dict(start["headers"])[b"content-security-policy"]
         assert not any(task.done() for task in busy)
     finally:
         free.set()

@@ -295,7 +295,7 @@ def _reply(response: HttpResponseBase) -> PreparedResponse:
 
 
 def _alive() -> PreparedResponse:
-    return _reply(HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"}))
+    return _reply(add_headers(HttpResponse("ok\n", content_type="text/plain", headers={"X-Frame-Options": "DENY"})))
 
 
 def _refusal(error: Exception, scope: Message) -> PreparedResponse:
