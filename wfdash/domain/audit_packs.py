@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from checkpoints.content.signing import Keyring
 from wfdash.domain.hash_chain import Break, breaks, shown_breaks, shown_flaw, shown_keys
+from wfdash.domain.invisible import escaped
 from wfdash.domain.json_stream import JsonStream
 
 PACK = "wfdash-audit/2"
@@ -238,8 +239,5 @@ def _member(name: str, value: Any) -> str:
 
 
 def _bytes(value: Any) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        # A lone surrogate, from before these were refused.
-        return json.dumps(value).encode()
+    # Lone surrogates are escaped, too: there are some from before they were refused.
+    return escaped(json.dumps(value, ensure_ascii=False)).encode()

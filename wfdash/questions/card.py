@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Literal, NoReturn
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
 from wfdash.domain import line_comments
+from wfdash.domain.invisible import visible
 from wfdash.questions.evidence import Evidence
 from wfdash.schemas.messages import ONLY_WITH
 from wfdash.schemas.meta_schema import flaw_of
@@ -215,7 +216,9 @@ def decision_schema(
 
 
 def checked(asking: Asking) -> Asking:
-    """Return the question; ``InvalidCall`` if it refers to unknown actions, or is too large to be shown."""
+    """Return the question, no character of its subject invisible: events, audit and mails quote it. ``InvalidCall`` if
+    it refers to unknown actions, or is too large to be shown.
+    """
     subject, consequence = asking.card.get("subject"), asking.card.get("consequence")
     if not str(subject or "").strip():
         raise InvalidCall(f"{asking.kind} without a subject: say in one line what is to be decided")
@@ -232,7 +235,7 @@ def checked(asking: Asking) -> Asking:
         raise InvalidCall(
             f"{subject!r}: the card is {size / 1e6:.1f} MB, at most {MAX_CARD / 1e6:.0f} MB fit: link to what is large"
         )
-    return asking
+    return replace(asking, card={**asking.card, "subject": visible(str(subject))})
 
 
 def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:

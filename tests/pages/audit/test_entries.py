@@ -48,6 +48,31 @@ def test_an_operator_reads_who_did_what_by_which_right_and_what_was_shown(client
     assert "<p>Pay 900?</p>" in get(client, "otto", "/audit/1/shown/")
 
 
+HOSTILE = "Pay 900\u202e000.1\x1b[2J\x1b]8;;http://x\x07"
+
+
+def test_no_text_of_a_card_or_a_person_deceives_in_events_the_audit_its_record_or_exports(client) -> None:
+    everybody = people.make_people()
+    run = people.make_run(created_by=everybody["sam"])
+    asked = people.ask(run, HOSTILE)
+    people.happen(run, ("request.opened", "review", {"request": asked.pk, "key": asked.key, "subject": HOSTILE}))
+    actions.answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, reason=HOSTILE)
+    pages = ["/audit/", "/audit/1/", "/audit/export.csv", "/audit/export.json"]
+    pages += [f"/runs/{run.pk}/events/", f"/runs/{run.pk}/record/"]
+    for address in pages:
+        text = get(client, "adam", address)
+        assert "Pay 900" in text
+        assert not {"\u202e", "\x1b", "\x07"} & set(text), address
+    client.force_login(everybody["adam"])
+    for kind in ("csv", "jsonl"):
+        exported = b"".join(client.post("/runs/export/", {"kind": kind})).decode()
+        assert "Expenses" in exported or "Pay 900" in exported
+        assert not {"\u202e", "\x1b", "\x07"} & set(exported), kind
+    packed = json.loads(get(client, "adam", "/audit/export.json"))
+    assert packed["entries"][0]["facts"]["subject"] == HOSTILE
+    assert packed["entries"][0]["facts"]["reason"] == "Pay 900[U+202E]000.1␛[2J␛]8;;http://x␇"
+
+
 def test_a_reviewer_sees_own_acts_only_and_a_stranger_none(client, decided) -> None:
     assert "Pay 900?" in get(client, "ana", "/audit/")
     assert "Pause" not in get(client, "ana", "/audit/")

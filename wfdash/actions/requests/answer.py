@@ -31,6 +31,7 @@ from wfdash.actions.requests.marks import has, marks_for
 from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
 from wfdash.actions.requests.validate_answer import validate_answer
 from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.invisible import visible
 from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.letters import PAST
@@ -121,7 +122,7 @@ def _take_answer(
     _refuse_unless_open(request)
     _refuse_second_vote(viewer, right, votes)
     context = replace(context, seen=_refuse_if_changed(request, context.seen))
-    why = reason or reason_in(value)
+    why = visible(reason or reason_in(value))
     if (context.override or context.on_behalf_of) and not why.strip():
         problems = [{"loc": ["reason"], "msg": "Give a reason for the override"}]
     if problems:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 
 from wfdash import actions, queries
+from wfdash.domain.invisible import visible
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
@@ -50,7 +52,7 @@ def acts(request: HttpRequest) -> HttpResponse:
     except Invalid as error:
         return render(request, "audit/page.html", context | {"flaws": flaws_of(error)}, status=422)
     called = queries.titles_of(viewer, [row.run for row in found.items if row.run])
-    context["rows"] = [(row, called.get(row.run or "", "")) for row in found.items]
+    context["rows"] = [(_legible(row), called.get(row.run or "", "")) for row in found.items]
     return render(request, "audit/page.html", context | pages_context(place, found))
 
 
@@ -58,7 +60,7 @@ def acts(request: HttpRequest) -> HttpResponse:
 def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
     viewer = viewer_of(request)
-    row = queries.entry(viewer, n)
+    row = _legible(queries.entry(viewer, n))
     title = queries.titles().get(row.workflow, row.workflow)
     run_title = queries.titles_of(viewer, [row.run]).get(row.run, "") if row.run else ""
     context = entry_context(row, queries.evidence(row)) | {"title": title, "run_title": run_title}
@@ -102,7 +104,7 @@ def record(request: HttpRequest, run_id: str) -> HttpResponse:
     rows = queries.entries_of_run(viewer, run_id)
     run = queries.run(viewer, run_id)
     shown = queries.evidence_of(rows)
-    entries = [entry_context(row, shown.get(row.n)) for row in rows]
+    entries = [entry_context(_legible(row), shown.get(row.n)) for row in rows]
     context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
     return render(request, "audit/record.html", context)
 
@@ -118,6 +120,12 @@ def entry_context(row: queries.AuditRow, evidence: queries.Evidence | None) -> d
         context["card"] = card.build(face, {"type": "null"})
         context["policy"] = sentence(Policy.model_validate(evidence.policy))
     return context
+
+
+def _legible(row: queries.AuditRow) -> queries.AuditRow:
+    """Return an entry as pages show it: no character of its texts is invisible, also in entries of before."""
+    texts = {name: visible(value) for name, value in row.facts.items() if isinstance(value, str)}
+    return replace(row, facts={**row.facts, **texts})
 
 
 _SHOWN_FACTS = frozenset(

@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from wfdash.domain.invisible import visible
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How text begins that spreadsheets run as a formula."""
 
@@ -18,5 +20,5 @@ def csv_text(rows: Iterable[Sequence[str]]) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a cell's text, quoted where a spreadsheet would run it."""
-    return f"'{text}" if text.startswith(FORMULA) else text
+    """Return a cell's text, no character of it invisible, quoted where a spreadsheet would run it."""
+    return f"'{visible(text)}" if text.startswith(FORMULA) else visible(text)

@@ -8,6 +8,7 @@ from typing import Any
 
 from checkpoints.events import KINDS, EventKind
 from wfdash import catalog
+from wfdash.domain.invisible import visible
 from wfdash.domain.labels import humanize, label_of_step
 from wfdash.pages.ui.times import duration, exact
 from wfdash.queries import RunRow
@@ -67,7 +68,9 @@ class _Fields(dict[str, Any]):
 
 
 def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") -> str:
-    """Return the text of an event; an unknown kind is its own name. ``workflow``: for the titles of its steps."""
+    """Return the text of an event, no character of it invisible; an unknown kind is its own name. ``workflow``: for the
+    titles of its steps.
+    """
     known = {
         **data,
         "step": step_label(step, workflow) if step else "The run",
@@ -86,7 +89,7 @@ def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") 
         words = f"{known['step']} wrote a log record. Your role cannot view it."
     words = words[:MOST_WORDS] + _added(kind, data, workflow)
     item = data.get("item")
-    return words if item is None else f"{words} (item {item})"
+    return visible(words if item is None else f"{words} (item {item})")
 
 
 def step_label(step: str, workflow: str = "") -> str:

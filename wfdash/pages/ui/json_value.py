@@ -29,9 +29,9 @@ def render_value(value: Any, *, open_levels: int = 1) -> SafeString:
 
 
 def pretty(value: Any) -> str:
-    """Return indented JSON text; values that JSON does not support are shown by their repr."""
+    """Return indented JSON text, no character of it invisible; values that JSON does not support become their repr."""
     try:
-        return json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text)
+        return escaped(json.dumps(value, indent=2, ensure_ascii=False, default=_scalar_text))
     except Exception:
         return _described(value)
 

@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from wfdash import actions, queries
+from wfdash.domain.invisible import escaped
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import RunsAddress
@@ -79,7 +80,8 @@ def exported_run(run: RunRow) -> dict[str, Any]:
 
 
 def _json(page: tuple[RunRow, ...]) -> str:
-    return "".join(json.dumps(exported_run(run), ensure_ascii=False, default=_plain) + "\n" for run in page)
+    lines = (json.dumps(exported_run(run), ensure_ascii=False, default=_plain) for run in page)
+    return "".join(escaped(line) + "\n" for line in lines)
 
 
 def _plain(value: Any) -> Any:
