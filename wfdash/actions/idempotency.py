@@ -101,7 +101,7 @@ def _beyond(limit: int) -> list[int]:
 
 def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
     digest = _digest(key, verb, command)
-    # Each token has its own keys: what one has done is not told to another, which may be narrower.
+    # Each token has its own keys: the results of one are not shown to another, which may be narrower.
     own = _hash(f"{key}\n{viewer.token}" if viewer.token else key)
     return IdempotencyKey(person=viewer.name, key=own, verb=verb, digest=digest, at=timezone.now())
 
