@@ -6,6 +6,7 @@ Neither needs a lifespan from its server.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import Any
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wfdash.settings")
@@ -22,6 +24,7 @@ if not apps.ready:
     django.setup(set_prefix=False)
 
 # Nothing may import models before the apps are loaded.
+from checkpoints.database.installation_key import refuse_other_keys
 from wfdash.http import PagesHandler
 from wfdash.live.hub import count_sockets, use_renderer
 from wfdash.live.routing import refuse, websocket_urlpatterns
@@ -35,6 +38,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
+log = logging.getLogger(__name__)
 use_renderer(event_row)
 use_sockets(count_sockets)
 routes = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
@@ -65,6 +69,8 @@ class ProjectApplication:
     def __init__(self, pages: Application, sockets: Application | None) -> None:
         self._pages, self._sockets = pages, sockets
         self._asked = False
+        self._logged = False
+        self._keys: asyncio.Future[None] | None = None
 
     @cached_property
     def prefix(self) -> str:
@@ -78,7 +84,14 @@ class ProjectApplication:
             return
         self._start_once()
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if path.startswith(self.prefix):
+        if path.startswith(self.prefix) and await self._lacks_keys():
+            if scope["type"] == "http":
+                headers, body = [(b"content-type", b"text/plain")], b"Misconfigured: see the log of the server"
+                await send({"type": "http.response.start", "status": 503, "headers": headers})
+                await send({"type": "http.response.body", "body": body})
+            else:
+                await refuse(scope, receive, send)
+        elif path.startswith(self.prefix):
             rest = {"path_remaining": path[len(self.prefix) :]} if scope["type"] == "websocket" else {}
             await application({**scope, **rest}, receive, send)
         elif scope["type"] == "http":
@@ -87,6 +100,19 @@ class ProjectApplication:
             await self._sockets(scope, receive, send)
         else:
             await refuse(scope, receive, send)
+
+    async def _lacks_keys(self) -> bool:
+        """Return whether content is encrypted with keys that this process lacks; asked once, and logged."""
+        if self._keys is None:
+            self._keys = asyncio.ensure_future(asyncio.to_thread(refuse_other_keys))
+        try:
+            await asyncio.shield(self._keys)
+        except ImproperlyConfigured as error:
+            if not self._logged:
+                self._logged = True
+                log.critical("%s", error)
+            return True
+        return False
 
     def _start_once(self) -> None:
         """Start the worker where the server has said nothing of its own start."""
@@ -100,7 +126,7 @@ class ProjectApplication:
         while (await receive())["type"] != "lifespan.shutdown":
             try:
                 await asyncio.to_thread(start_worker)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, ImproperlyConfigured) as error:
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             await send({"type": "lifespan.startup.complete"})

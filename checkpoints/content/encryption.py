@@ -36,6 +36,19 @@ NOT_ENCRYPTED = (
 OTHER_KEY = "this content is encrypted with key {key}: add that key to WFDASH_ENCRYPTION_KEYS"
 
 
+LOCKED = (
+    "The content of this database is encrypted with key {key}, which this process does not have: without it content "
+    "cannot be read, and what is written others could not read. Set WFDASH_ENCRYPTION_KEYS as the other processes "
+    "have it, with that key in the list. A key may leave the list once 'wfdash manage rotate_keys' has said that "
+    "everything uses the first one"
+)
+UNENCRYPTED = (
+    "This database has content that is not encrypted, but WFDASH_ENCRYPTION_KEYS takes none. If encryption is to be "
+    "turned on, add plain to the list, run 'wfdash manage rotate_keys', then take plain out again. Otherwise this is "
+    "not the process's database, or not its keys"
+)
+
+
 class Locked(Incompatible):
     """The stored content cannot be decrypted with the configured keys: the message says what to add."""
 
@@ -139,6 +152,8 @@ class Encryptor:
         """Whether anything is or was encrypted."""
         self.strict = PLAIN not in self._ciphers
         """Whether content that is not encrypted is refused."""
+        self.first = self._first.id
+        """The id of the key that encrypts."""
 
     def encrypt(self, text: str, *row: str) -> str:
         """Return the text encrypted for that row."""
@@ -161,8 +176,14 @@ class Encryptor:
 
     def is_current(self, text: str) -> bool:
         """Return whether it is encrypted with the first key."""
-        key = text[len(MARK) :].partition(":")[0] if text.startswith(MARK) else PLAIN
-        return key == self._first.id
+        return key_of(text) == self._first.id
+
+    def problem(self, needed: Iterable[str]) -> str:
+        """Return which of these ids of keys is not in the ring, and what to do; empty if all are."""
+        missing = [key for key in needed if key not in self._ciphers]
+        if not missing:
+            return ""
+        return UNENCRYPTED if missing == [PLAIN] else LOCKED.format(key=next(key for key in missing if key != PLAIN))
 
     def changes(self, text: str) -> bool:
         """Return whether ``encrypt_document`` returns something else than the text."""
@@ -231,6 +252,11 @@ class Encryptor:
         if key == PLAIN:
             raise NotEncrypted(f"{which}: {NOT_ENCRYPTED}", row=which)
         raise Locked(f"{which}: {OTHER_KEY.format(key=key)}", row=which)
+
+
+def key_of(text: str) -> str:
+    """Return the id of the key that a stored text is encrypted with, ``plain`` if it is not."""
+    return text[len(MARK) :].partition(":")[0] if text.startswith(MARK) else PLAIN
 
 
 def wrap_plain(text: str) -> str:

@@ -36,6 +36,11 @@ class Keyring:
         same = hmac.compare_digest(mac.encode(), self._mac(key, parts).encode())
         return "" if same else "has a signature that does not hold"
 
+    def lacks(self, signature: str) -> bool:
+        """Return whether a signature is by a key that is not in the ring: nothing says whether it holds."""
+        key, _, mac = signature.partition(":")
+        return bool(mac) and key not in self._keys
+
     def _mac(self, key: str, parts: Sequence[str]) -> str:
         return hmac.digest(self._keys[key], PARTS.join(parts).encode(), "sha256").hex()
 

@@ -5,16 +5,20 @@ A server may run at the same time, as long as it has all the keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
 from django.db import models
 
 from checkpoints.content.chunks import digest
-from checkpoints.content.encryption import encrypted_text_in
+from checkpoints.content.encryption import Locked, encrypted_text_in
 from checkpoints.database.alias import alias
+from checkpoints.database.installation_key import keep_first_key
 from checkpoints.database.storage import write
+from checkpoints.errors import Damaged
 from checkpoints.models import Chunk
 from checkpoints.models.fields import EncryptedJsonField, EncryptedTextField, StoredDocument, current_encryptor
 
@@ -22,18 +26,30 @@ PAGE = 200
 """Rows per transaction: a commit may have to wait for these."""
 
 
-def rotate(using: str | None = None) -> dict[str, int]:
-    """Encrypt everything with the first key and return how many rows of each table were re-encrypted.
+@dataclass(frozen=True, kw_only=True)
+class Rotation:
+    """What a rotation did: table -> how many rows, and the rows that it had to leave, each with the reason."""
 
-    ``Locked`` if something cannot be decrypted with the available keys: what was rotated before stays rotated.
+    counts: dict[str, int]
+    left: list[str]
+
+
+def rotate(using: str | None = None) -> Rotation:
+    """Encrypt everything with the first key. What cannot be decrypted is left as it is, and named.
+
+    Once nothing was left, the other keys are no longer needed: the installation forgets them.
     """
     using = using or alias()
-    counts = {model._meta.model_name or "": rotate_rows(model, using) for model in encrypted_tables()}
-    return {**counts, "chunk": rotate_chunks(using)}
+    left: list[str] = []
+    counts = {model._meta.model_name or "": rotate_rows(model, using, left) for model in encrypted_tables()}
+    counts["chunk"] = rotate_chunks(using, left)
+    if not left:
+        keep_first_key(using)
+    return Rotation(counts=counts, left=left)
 
 
-def rotate_rows(model: type[models.Model], using: str) -> int:
-    """Re-encrypt a table's documents; returns how many rows changed."""
+def rotate_rows(model: type[models.Model], using: str, left: list[str]) -> int:
+    """Re-encrypt a table's documents; returns how many rows changed, and adds those that it cannot read to ``left``."""
     columns = encrypted_columns(model)
     names = dict.fromkeys(["pk", *(name for column in columns for name in column.row), *(c.name for c in columns)])
     changed, last = 0, None
@@ -41,7 +57,11 @@ def rotate_rows(model: type[models.Model], using: str) -> int:
         with write(using):
             page = list(page_of(model, using, last).values(*names))
             for row in page:
-                changes = {column.name: reencrypted(column, row) for column in columns if is_stale(row[column.name])}
+                changes = {}
+                for column in columns:
+                    with noting(left, f"{model._meta.model_name} {row['pk']} {column.name}"):
+                        if is_stale(row[column.name]):
+                            changes[column.name] = reencrypted(column, row)
                 if changes:
                     changed += model._default_manager.using(using).filter(pk=row["pk"]).update(**changes)
         if len(page) < PAGE:
@@ -85,13 +105,24 @@ def reencrypted(column: Any, row: dict[str, Any]) -> Any:
     )
 
 
-def rotate_chunks(using: str) -> int:
+@contextmanager
+def noting(left: list[str], row: str) -> Iterator[None]:
+    """Return a context manager that notes a row whose content cannot be decrypted, and why."""
+    try:
+        yield
+    except (Damaged, Locked) as error:
+        left.append(f"{row}: {error}")
+
+
+def rotate_chunks(using: str, left: list[str]) -> int:
     """Re-encrypt the chunks under their new names; returns how many changed."""
     changed, last = 0, None
     while True:
         with write(using):
             page = list(page_of(Chunk, using, last).values_list("pk", "family", "hash", "data"))
-            changed += sum(rotate_chunk(using, *row) for row in page)
+            for pk, family, name, data in page:
+                with noting(left, f"chunk {name} of {family}"):
+                    changed += rotate_chunk(using, pk, family, name, data)
         if len(page) < PAGE:
             return changed
         last = page[-1][0]

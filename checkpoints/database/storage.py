@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -21,7 +23,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
-from checkpoints.errors import Conflict, StorageFailed, Unsupported, raise_if_driver_failed
+from checkpoints.errors import Conflict, InvalidConfig, StorageFailed, Unsupported, raise_if_driver_failed
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
@@ -48,6 +50,8 @@ OF_ANOTHER = frozenset({"26000", "42P05"})
 """Its codes for a prepared statement that another client of a pooler has, or has not: a later connection may do."""
 SYNCHRONOUS_FULL = 2
 """SQLite's number for it; 3 is stronger still."""
+_known: set[tuple[str, Encryptor]] = set()
+"""Databases by name, with the keys by which this process has found them readable."""
 DEPTH = "_wfdash_final_writes"
 """The attribute of a connection that counts the blocks it is in."""
 
@@ -224,7 +228,9 @@ class DatabaseStorage(SqlStorage):
             connections[self._using].close()
 
     def _open(self) -> Database:
-        return open_database(connections[self._using], self.encryptor)
+        connection = connections[self._using]
+        refuse_other_keys(connection, self.encryptor)
+        return open_database(connection, self.encryptor)
 
 
 def read_wish(scripts: Scripts, run: RunId) -> Script[tuple[str, str] | None]:
@@ -263,6 +269,29 @@ class PostgresDatabase:
     async def aclose_loop(self) -> None:
         """Close the pool of this event loop."""
         await self._pools.aclose_loop()
+
+
+def refuse_other_keys(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> None:
+    """``InvalidConfig`` if content of this database is encrypted with a key that is not in the ring, or with none.
+
+    The storage's threads and loops may use none of Django's connections, so this has one of its own, once per process.
+    """
+    name, found = str(connection.settings_dict["NAME"]), []
+    wrapper: Any = connection
+    driver = wrapper.Database
+    if (name, encryptor) in _known:
+        return
+    with contextlib.suppress(driver.Error):
+        if connection.vendor == "sqlite":
+            own = driver.connect(f"file:{quote(name)}?mode=ro", uri=True)
+        else:
+            own = driver.connect(**parameters_of(connection.settings_dict))
+        with contextlib.closing(own):
+            found = own.execute("SELECT content_keys FROM checkpoints_installation").fetchall()
+    stored = found[0][0] if found else None
+    if problem := encryptor.problem(json.loads(stored) if isinstance(stored, str) else stored or ()):
+        raise InvalidConfig(problem)
+    _known.add((name, encryptor))
 
 
 def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Database:

@@ -290,10 +290,15 @@ class WorkerBeat(models.Model):
 
 
 class Installation(models.Model):
-    """What all processes on one database have in common, in one row. ``key``: a slow, salted hash of the secret key."""
+    """What all processes on one database have in common, in one row.
+
+    ``key``: a slow, salted hash of the secret key, empty on SQLite. ``content_keys``: the ids of the keys that content
+    is encrypted with, ``plain`` for content that is not; None until a process has looked.
+    """
 
     id = models.SmallIntegerField(primary_key=True, default=1)
-    key = CharField(max_length=200)
+    key = CharField(max_length=200, default="")
+    content_keys = JsonField(null=True)
 
     def __str__(self) -> str:
         return "installation"

@@ -13,12 +13,14 @@ from django.db import connections
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
 from checkpoints.content.encryption import MARK, Locked, NotEncrypted
+from checkpoints.database.installation_key import keep_first_key
 from checkpoints.database.key_rotation import rotate
 from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.errors import Damaged, InvalidConfig
 from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, new_run_id
+from checkpoints.models.operations import Installation
 from checkpoints.records import Commit, Effect, Request, Standing
 from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, empty, started
 
@@ -241,10 +243,28 @@ async def test_what_people_did_is_sealed_again_too(alias: str, settings: Any) ->
         await in_orm(alias, models.Shown.objects.using(alias).all().delete)
 
 
+async def test_a_program_s_storage_is_refused_without_the_installation_s_key(alias: str, settings: Any) -> None:
+    await in_orm(alias, lambda: keep_first_key(alias))
+    try:
+        # None that this process has used: it asks once.
+        for keys in ("x" * 40, f"plain,{'y' * 40}"):
+            settings.WFDASH_ENCRYPTION_KEYS = keys
+            storage = DatabaseStorage(alias)
+            with pytest.raises(InvalidConfig, match="is encrypted with key"):
+                await storage.get_latest(new_run_id())
+            await storage.aclose()
+        settings.WFDASH_ENCRYPTION_KEYS = f"{NEW},{OLD}"
+        storage = DatabaseStorage(alias)
+        assert await storage.get_latest(new_run_id()) is None
+        await storage.aclose()
+    finally:
+        await in_orm(alias, Installation.objects.using(alias).all().delete)
+
+
 def rotated(alias: str) -> dict[str, int]:
     """Rotate in a thread of its own."""
     try:
-        return rotate(alias)
+        return rotate(alias).counts
     finally:
         connections[alias].close()
 

@@ -23,6 +23,7 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.memory import MemoryStorage
 from checkpoints.models.expressions import DatabaseNow
+from checkpoints.models.operations import Installation
 from checkpoints.records import Phase
 from checkpoints.rules import Priority
 from checkpoints.sql.standalone import StandaloneStorage
@@ -228,7 +229,7 @@ def empty(alias: str) -> None:
                 ThreadCheckpoint,
                 LangGraphThread,
                 models.Chunk,
-                *audit,
+                *(*audit, Installation),
             ):
                 model.objects.using(alias).all().delete()
     finally:

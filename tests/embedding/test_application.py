@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import include, path
 
 from wfdash import asgi
@@ -32,6 +33,7 @@ def dashboard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Answering:
     settings.ROOT_URLCONF = __name__
     answering = Answering()
     monkeypatch.setattr(asgi, "application", answering)
+    monkeypatch.setattr(asgi, "refuse_other_keys", lambda: None)
     return answering
 
 
@@ -67,6 +69,23 @@ async def test_what_is_below_the_prefix_is_the_dashboard_s(dashboard: Answering,
     ]
     assert pages.asked == [("http", "/peoples/"), ("http", "/")]
     assert sockets.asked == [("websocket", "/peoples/"), ("websocket", "/")]
+
+
+async def test_the_dashboard_is_not_served_without_the_keys_of_its_content(
+    dashboard: Answering, worker: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> None:
+        raise ImproperlyConfigured("The content of this database is encrypted with key 1a2b3c4d")
+
+    monkeypatch.setattr(asgi, "refuse_other_keys", refuse)
+    pages = Answering()
+    application = asgi.ProjectApplication(pages, None)
+    for _ in range(2):
+        connection = await connect(application, "http", "/people/")
+        assert (await connection.receive_output())["status"] == 503
+    await connect(application, "http", "/shop/")
+    assert (dashboard.asked, pages.asked) == ([], [("http", "/shop/")])
+    assert caplog.text.count("1a2b3c4d") == 1
 
 
 async def test_a_socket_of_neither_is_refused(dashboard: Answering, worker: list[str]) -> None:

@@ -118,7 +118,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _signin(options: argparse.Namespace) -> int:
     settings = setup(options)
+    from django.core.exceptions import ImproperlyConfigured
+
+    from checkpoints.database.installation_key import refuse_other_keys
     from checkpoints.models.user_model import User, has_name
+
+    try:
+        refuse_other_keys()
+    except ImproperlyConfigured as error:
+        return _print_error(str(error))
 
     if not User.objects.filter(has_name(options.user), is_active=True).exists():
         remedy = f"'wfdash person list' names those there are, 'wfdash person add {options.user}' adds one"
@@ -151,5 +159,5 @@ def _proven(options: argparse.Namespace) -> int:
         call_command("verify", *flags, *options.packs)
     except CommandError as error:
         print(error, file=sys.stderr)
-        return 1
+        return error.returncode
     return 0

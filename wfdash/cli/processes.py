@@ -271,29 +271,29 @@ def _usable(settings: Any, prepare: Callable[[], None]) -> int:
 
 
 def _prepare(*, migrates: bool) -> None:
-    """Migrate the database, or wait until another process has; then see that the secret key is the installation's."""
+    """Migrate the database, or wait until another process has; then see that the keys are the installation's."""
     from checkpoints.database import schema
-    from checkpoints.database.installation_key import check_key
+    from checkpoints.database.installation_key import check_keys
 
     _refuse_settings()
     if migrates:
         schema.migrate(_say)
     else:
         schema.await_schema(_say)
-    check_key()
+    check_keys()
 
 
 def _migrate_and_say(*, new_key: bool) -> None:
     """Migrate the database and say what that did."""
     from checkpoints.database import schema
-    from checkpoints.database.installation_key import check_key
+    from checkpoints.database.installation_key import check_keys
 
     _refuse_settings()
     applied = schema.migrate(_say)
     count = f"{len(applied)} migration{'' if len(applied) == 1 else 's'} applied"
     names = f": {', '.join(applied)}" if len(applied) <= MOST_NAMED else ""
     _say(f"The database is up to date; {count}{names}" if applied else "The database was up to date")
-    if check_key(new=new_key):
+    if check_keys(new=new_key):
         _say("Its secret key is this one from now on: restart servers and workers that have another")
 
 

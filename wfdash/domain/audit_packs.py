@@ -210,7 +210,7 @@ class _Reading:
             self._digest.add_shown(name, digest)
         signature = self._about.get("signature", "")
         if self._keys and (flaw := self._keys.flaw(signature, "pack", self._digest.end())):
-            yield Break(0, f"the pack {flaw}")
+            yield Break(0, f"the pack {flaw}", locked=self._keys.lacks(signature))
 
 
 def _read_about(stream: JsonStream) -> dict[str, Any]:

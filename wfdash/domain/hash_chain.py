@@ -38,6 +38,8 @@ class Break:
 
     n: int
     words: str
+    locked: bool = False
+    """Whether only a key that is missing keeps the entry from being checked."""
 
 
 def hash_of(entry: Mapping[str, Any]) -> str:
@@ -50,14 +52,16 @@ def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Ke
 
     ``whole``: it must start with the first entry and have no gap; else it is a selection, each entry verified
     separately. ``keys``: verify the signatures, too. Only the first entries may have none: they are older than signing.
+    Of an entry without ``facts`` only links and signature can be verified.
     """
     before: Mapping[str, Any] | None = None
     signed = False
     for entry in entries:
         n = entry["n"]
-        if hash_of(entry) != entry["hash"]:
+        readable = "facts" in entry
+        if readable and hash_of(entry) != entry["hash"]:
             yield Break(n, "the entry was changed after it was written")
-        if entry["verb"] == BROKEN:
+        if readable and entry["verb"] == BROKEN:
             yield Break(n, f"problem when it was written: {entry['facts'].get('words')}")
         follows = before is not None and n == before["n"] + 1
         if whole and not (follows or (before is None and n == 1)):
@@ -65,8 +69,9 @@ def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Ke
         elif follows and before is not None and entry["prev"] != before["hash"]:
             yield Break(n, "it does not match the previous entry")
         signed = signed or bool(entry.get("signature"))
-        if keys and signed and (flaw := keys.flaw(entry.get("signature", ""), "entry", str(n), entry["hash"])):
-            yield Break(n, f"it {flaw}")
+        signature = entry.get("signature", "")
+        if keys and signed and (flaw := keys.flaw(signature, "entry", str(n), entry["hash"])):
+            yield Break(n, f"it {flaw}", locked=keys.lacks(signature))
         before = entry
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
+from checkpoints.database.installation_key import check_keys
 from wfdash.installation.data_directory import make_private
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.shutdown import SERVER_DRAIN_SECONDS, drain_seconds, stop_seconds
@@ -24,11 +25,12 @@ def start_worker() -> None:
     """Run workflows in this process from now on, unless it does, or ``WFDASH_EMBED`` or ``WFDASH_HOLD`` forbids it.
 
     Another process on the same data directory that does keeps doing it alone. ``OSError``, ``ValueError`` if the
-    directory cannot be used.
+    directory cannot be used; ``ImproperlyConfigured`` if the database was used with other keys.
     """
     global _worker
     with _lock:
         if _worker is None and settings.WFDASH_EMBED and not settings.WFDASH_HOLD:
+            check_keys()
             make_private(settings.WFDASH_DATA_DIR)
             worker = EmbeddedWorker(settings.WFDASH_DATA_DIR / "worker.lock")
             worker.start()

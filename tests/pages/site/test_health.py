@@ -37,11 +37,11 @@ def test_a_migrated_database_with_a_worker_anywhere_is_healthy(worker):
     status, told = checks()
     assert status == 200
     assert all(line.startswith("ok") for line in told.values())
-    assert list(told) == ["database", "migrations", "worker", "timers"]
+    assert list(told) == ["database", "migrations", "keys", "worker", "timers"]
 
 
 def test_anyone_who_asks_learns_it_in_a_few_small_queries(worker, django_assert_max_num_queries):
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(13):
         checks()
 
 
@@ -112,10 +112,10 @@ def test_a_migration_that_is_missing_is_named(worker, monkeypatch):
 
 @pytest.mark.django_db
 def test_a_server_is_ready_whatever_becomes_of_workers_and_timers(django_assert_max_num_queries):
-    with django_assert_max_num_queries(2):
+    with django_assert_max_num_queries(6):
         status, told = checks("/readyz")
     assert status == 200
-    assert list(told) == ["process", "workflows", "database", "migrations"]
+    assert list(told) == ["process", "workflows", "database", "migrations", "keys"]
 
 
 @pytest.mark.django_db

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -181,17 +180,20 @@ def check_chain() -> tuple[int, list[Break]]:
         nonlocal count
         for entry in AuditEntry.objects.order_by("n").iterator(500):
             count += 1
+            fields: dict[str, Any] = {"n": entry.n, "verb": entry.verb, "prev": entry.prev}
             try:
-                facts = as_json(entry)
-            except (Damaged, Locked) as error:
+                fields = as_json(entry)
+            except Locked as error:
+                found.append(Break(entry.n, str(error), locked=True))
+            except Damaged as error:
                 found.append(Break(entry.n, str(error)))
-                continue
-            yield {**facts, "hash": entry.hash, "signature": entry.signature}
+            yield {**fields, "hash": entry.hash, "signature": entry.signature}
 
     def looked_at(entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while some := list(islice(entries, 500)):
             yield from some
-            found.extend(shown_breaks(some, _kept(some)))
+            readable = [entry for entry in some if "facts" in entry]
+            found.extend(shown_breaks(readable, _kept(readable, found)))
 
     found += breaks(looked_at(exported()), keys=current_keyring())
     return count, sorted([*found, *_head_breaks()], key=lambda broken: broken.n)
@@ -217,16 +219,21 @@ def _head_breaks() -> Iterator[Break]:
     elif (head.n, head.hash) != (head.last_n, head.last_hash):
         yield Break(head.n, "the end of the chain is missing")
     elif flaw := current_keyring().flaw(head.signature, "head", str(head.n), head.hash):
-        yield Break(head.n, f"the end of the chain {flaw}")
+        yield Break(head.n, f"the end of the chain {flaw}", locked=current_keyring().lacks(head.signature))
 
 
-def _kept(entries: list[dict[str, Any]]) -> dict[str, str]:
-    """Return, by hash, what is wrong with the stored content these entries refer to; what cannot be decrypted is
-    missing.
+def _kept(entries: list[dict[str, Any]], found: list[Break]) -> dict[str, str]:
+    """Return, by hash, what is wrong with the stored content these entries refer to. What only a missing key keeps from
+    being read is added to ``found``; what is damaged is missing.
     """
+    of = {name: entry["n"] for entry in entries for name in shown_keys(entry)}
     kept = {}
-    names = {name for entry in entries for name in shown_keys(entry)}
-    for row in Shown.objects.filter(pk__in=names).iterator(10):
-        with suppress(Damaged, Locked):
+    for row in Shown.objects.filter(pk__in=of).iterator(10):
+        try:
             kept[row.pk] = shown_flaw(row.pk, row.body)
+        except Locked as error:
+            kept[row.pk] = ""
+            found.append(Break(of[row.pk], str(error), locked=True))
+        except Damaged:
+            continue
     return kept

@@ -30,13 +30,19 @@ def setup(name: str | None) -> Any:
     django.setup()
     shorten_failures()
     from django.contrib.auth import get_user_model
+    from django.core.exceptions import ImproperlyConfigured
     from django.db import DatabaseError
+
+    from checkpoints.database.installation_key import refuse_other_keys
 
     model = get_user_model()
     active = model.objects.filter(is_active=True)
     chosen = active.filter(**{model.USERNAME_FIELD: name}) if name else active.filter(is_superuser=True).order_by("pk")
     try:
+        refuse_other_keys()
         found = chosen.first()
+    except ImproperlyConfigured as error:
+        raise NoPerson(str(error)) from error
     except DatabaseError as error:
         raise NoPerson(f"The database cannot be used: {error}. 'wfdash up' brings it up to date") from error
     if found is None:

@@ -8,12 +8,12 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import Count, Min
 
-from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
+from checkpoints.database.installation_key import content_flaws
 from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.ids import new_token
-from checkpoints.models import Claim, Notice, Run
+from checkpoints.models import Claim, Notice
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
 from wfdash.pages.site.health import CAUSES, LATE
 from wfdash.pubsub.bus import Wake
@@ -23,7 +23,7 @@ from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import workers
 
 SAMPLE = 20
-"""Runs whose content is read, at either end."""
+"""Rows of each kind whose content is read, at either end."""
 STUCK = timedelta(seconds=60)
 """An expired claim is found within a second or two."""
 WAITING = timedelta(minutes=5)
@@ -172,25 +172,16 @@ def hints() -> Findings:
 
 
 def readable_content() -> Findings:
-    """Read the content of the oldest and the newest runs with the keys that there are."""
-    locked = 0
-    for order in ("created", "-created"):
-        for pk in Run.objects.order_by(order).values_list("pk", flat=True)[:SAMPLE]:
-            try:
-                Run.objects.only("input", "output").get(pk=pk)
-            except Locked:
-                locked += 1
-            except Run.DoesNotExist:
-                continue
-    if locked:
+    """Read the oldest and the newest content with the keys that there are."""
+    if flaws := content_flaws(SAMPLE):
         yield problem(
             "keys",
-            f"{locked} of {2 * SAMPLE} runs that were looked at cannot be decrypted",
-            why="Their content is encrypted with a key that is not there.",
-            remedy="Add it to WFDASH_ENCRYPTION_KEYS, behind the first.",
+            f"content cannot be read: {len(flaws)} flaws among the oldest and the newest rows",
+            why=flaws[0],
+            remedy="Set WFDASH_ENCRYPTION_KEYS as the other processes have it.",
         )
     else:
-        yield ok("keys", "the content of the oldest and the newest runs can be read")
+        yield ok("keys", "the oldest and the newest audit entries, requests and runs can be read")
 
 
 def work() -> Findings:

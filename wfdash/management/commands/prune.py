@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.manager import CheckpointManager
@@ -28,6 +29,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, runs: list[str], dry_run: bool, **options: Any) -> None:
         """Prune the runs one by one."""
+        refuse_other_keys(CommandError)
         known = runs_to_look_at(runs)
         asyncio.run(self._prune(known, dry_run=dry_run, all_reasons=options["verbosity"] > 1))
 

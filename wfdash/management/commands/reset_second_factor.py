@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.models.user_model import User, has_name
 from wfdash.signin import second_factor
 
@@ -21,6 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, user: str, **options: Any) -> None:
         """Reset it, or say that there is none."""
+        refuse_other_keys(CommandError)
         person = User.objects.filter(has_name(user)).first()
         if person is None:
             raise CommandError(f"No user named {user!r}")

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.models.user_model import User, has_name
 from wfdash.installation.location import noted_address
 from wfdash.signin.links import create_link
@@ -25,6 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the link, or that there is no such person."""
+        refuse_other_keys(CommandError)
         user = User.objects.filter(has_name(options["user"]), is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person named {options['user']!r}")

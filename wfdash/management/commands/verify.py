@@ -13,13 +13,17 @@ from wfdash.actions.audit.entries import check_chain, check_head
 from wfdash.domain.audit_packs import PACK, Proof, continuity_breaks, prove_pack
 from wfdash.domain.hash_chain import Break
 
+UNCHECKED = 2
 UNSIGNED = (
     "{path} was exported before packs were signed, so no key proves it: --without-key checks its links and hashes alone"
 )
 
 
 class Command(BaseCommand):
-    """Check every hash, link and signature of the chain; exit status 1 and a line for each flaw."""
+    """Check every hash, link and signature of the chain, and print a line for each flaw.
+
+    Exit status 1: altered. 2: nothing is, as far as that can be checked, for want of a key.
+    """
 
     help = "Verify that the audit log in the database, or exported packs, were not altered."
 
@@ -41,8 +45,15 @@ class Command(BaseCommand):
         wrong = [broken for broken in found if broken.n >= start or not broken.n]
         for broken in wrong:
             self.stderr.write(f"entry {broken.n}: {broken.words}" if broken.n else broken.words)
+        altered = len({broken.n for broken in wrong if not broken.locked})
+        if altered:
+            raise CommandError(f"{count} entries, {altered} do not verify: the audit log was altered")
         if wrong:
-            raise CommandError(f"{count} entries, {len(wrong)} do not verify: the audit log was altered")
+            locked = len({broken.n for broken in wrong})
+            words = (
+                f"{count} entries, {locked} cannot be checked with the keys of this process; nothing else is altered"
+            )
+            raise CommandError(words, returncode=UNCHECKED)
         self.stdout.write(f"{count} entries, the chain holds{'(hashes and links only, no signatures)' * without_key}")
 
 

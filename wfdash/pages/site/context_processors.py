@@ -15,6 +15,7 @@ from django.http import HttpRequest
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, reverse
 
+from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
 from wfdash import queries
 from wfdash.access.viewer import EVERY
@@ -198,6 +199,11 @@ class SiteContext:
     def reloads(self) -> bool:
         """Return whether workflow files are read again when they change."""
         return bool(self.name) and bool(settings.WFDASH_RELOAD)
+
+    @property
+    def encrypted(self) -> bool:
+        """Return whether content is encrypted, so that no list can be searched by its words."""
+        return current_encryptor().active
 
     @property
     def may_start(self) -> bool:

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from checkpoints.database.clock import database_now
+from checkpoints.database.installation_key import content_flaws
 from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.database.schema import missing_migrations
 from wfdash import catalog
@@ -54,14 +55,14 @@ def livez(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Return 200 if this process can serve, else 503; the body names each check, one per line (two small queries)."""
+    """Return 200 if this process can serve, else 503; the body names each check, one per line (six small queries)."""
     return _answer(("ready", "not ready"), check_process())
 
 
 @never_cache
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
-    """Return 200 if the whole installation works, else 503; a line for each check (about nine small queries)."""
+    """Return 200 if the whole installation works, else 503; a line for each check (about thirteen small queries)."""
     return _answer(("healthy", "not healthy"), check_installation())
 
 
@@ -89,7 +90,7 @@ def _check_database(further: tuple[Callable[[datetime], Check], ...]) -> list[Ch
     except DatabaseError:
         return [Check(name="database", good=False, words="no response")]
     checks = [Check(name="database", good=True, words="responding"), _safely(_check_migrations, now)]
-    return [*checks, *(_safely(check, now) for check in further if checks[-1].good)]
+    return [*checks, *(_safely(check, now) for check in (_check_keys, *further) if checks[-1].good)]
 
 
 def _check_workflows() -> Check:
@@ -112,6 +113,12 @@ def _check_migrations(now: datetime) -> Check:
     missing = missing_migrations()
     words = f"not applied: {', '.join(missing)}" if missing else "all applied"
     return Check(name="migrations", good=not missing, words=words)
+
+
+def _check_keys(now: datetime) -> Check:
+    """Read the newest content. What is wrong with it is for operators: ``wfdash doctor`` says it."""
+    good = not content_flaws(1, oldest=False)
+    return Check(name="keys", good=good, words="content can be read" if good else "content cannot be read")
 
 
 def _check_workers(now: datetime) -> Check:
