@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkpoints.content.encryption import encryptor_of
@@ -30,14 +31,14 @@ class FileStorage(StandaloneStorage):
         self,
         path: str | os.PathLike[str],
         *,
-        encryption_keys: str = "",
+        encryption_keys: str | Sequence[str] = "",
         durability: Durability | str = Durability.FULL,
     ) -> None:
         """The file is created at first use, its folder is not. ``InvalidConfig`` for a database in memory.
 
-        ``encryption_keys``: comma-separated; the first encrypts, all decrypt, ``plain`` means content that is not
-        encrypted. ``durability``: with ``relaxed`` a power failure may undo the last steps, but nothing that the end of
-        a drive, an answer or a ``once`` call wrote.
+        ``encryption_keys``: a list, or a text with commas between them; the first encrypts, all decrypt, ``plain`` means
+        content that is not encrypted. ``durability``: with ``relaxed`` a power failure may undo the last steps, but
+        nothing that the end of a drive, an answer or a ``once`` call wrote.
         """
         super().__init__(encryptor_of(encryption_keys))
         self._durability = parse_durability(durability, name="durability")

@@ -33,6 +33,7 @@ NOT_ENCRYPTED = (
     "add plain to WFDASH_ENCRYPTION_KEYS, run rotate_keys and remove plain again; "
     "otherwise it was written without your keys: restore the row from a backup"
 )
+NO_KEYS = "WFDASH_ENCRYPTION_KEYS: give a list of texts, each one key without a comma, or a text with commas between keys"
 OTHER_KEY = "this content is encrypted with key {key}: add that key to WFDASH_ENCRYPTION_KEYS"
 
 
@@ -283,8 +284,22 @@ def row_identity(*row: str) -> bytes:
     return "\x1f".join(row).encode()
 
 
+def encryptor_of(keys: str | Sequence[str]) -> Encryptor:
+    """Return the ring of a list of keys, or of a text with commas between them; without keys, the ring that encrypts
+    nothing. ``InvalidConfig``.
+    """
+    return _ring_of(keys_in(keys))
+
+
+def keys_in(setting: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the keys in a setting: a list, or a text with commas between them. ``InvalidConfig``."""
+    if isinstance(setting, str):
+        setting = setting.split(",")
+    elif not isinstance(setting, (list, tuple)) or not all(isinstance(key, str) and "," not in key for key in setting):
+        raise InvalidConfig(NO_KEYS)
+    return tuple(key.strip() for key in setting if key.strip())
+
+
 @lru_cache(maxsize=16)
-def encryptor_of(keys: str) -> Encryptor:
-    """Return the ring of a comma-separated list of keys; of an empty one, the ring that encrypts nothing."""
-    names = [key.strip() for key in keys.split(",") if key.strip()] or [PLAIN]
-    return Encryptor([NoCipher() if name == PLAIN else AesGcm(name) for name in names])
+def _ring_of(keys: tuple[str, ...]) -> Encryptor:
+    return Encryptor([NoCipher() if name == PLAIN else AesGcm(name) for name in keys or (PLAIN,)])

@@ -9,7 +9,7 @@ OLD, NEW = "an-old-secret-long-enough-to-be-one", "a-new-secret-long-enough-to-b
 ROW = ("request", "r1", "card")
 
 
-@pytest.fixture(params=["", "plain", OLD, f"{NEW},{OLD}", f"{OLD},plain", f"plain,{OLD}"])
+@pytest.fixture(params=["", "plain", OLD, f"{NEW},{OLD}", f"{OLD},plain", f"plain,{OLD}", [NEW, OLD], [], (OLD, "plain")])
 def encryptor(request: pytest.FixtureRequest) -> Encryptor:
     """Give each kind of ring in turn."""
     return encryptor_of(request.param)
@@ -102,3 +102,10 @@ def test_only_a_stored_document_looks_sealed() -> None:
     assert encrypted_text_in({"sealed": "no"}) is None
     assert encrypted_text_in([MARK]) is None
     assert encrypted_text_in({"sealed": f"{MARK}k:x"}) == f"{MARK}k:x"
+
+
+def test_a_list_of_keys_is_what_the_same_keys_with_commas_are() -> None:
+    assert encryptor_of([f" {NEW}", OLD, ""]) is encryptor_of(f"{NEW}, {OLD}")
+    for wrong in ([f"{NEW},{OLD}"], [NEW, None], None, {NEW: OLD}):
+        with pytest.raises(InvalidConfig, match="WFDASH_ENCRYPTION_KEYS: give a list of texts"):
+            encryptor_of(wrong)  # type: ignore[arg-type]

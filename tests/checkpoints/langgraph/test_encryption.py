@@ -66,7 +66,7 @@ async def test_a_thread_is_encrypted_and_its_keys_are_rotated(alias: str, settin
         await saver.acopy_thread(config["configurable"]["thread_id"], copy["configurable"]["thread_id"])
     counts = await asyncio.to_thread(rotated, alias)
     assert (counts["threadcheckpoint"], counts["threadwrite"]) == (2, 4)
-    settings.WFDASH_ENCRYPTION_KEYS = f"{NEW},{OLD}"
+    settings.WFDASH_ENCRYPTION_KEYS = [NEW, OLD]
     assert CANARY not in await stored_text(alias)
     async with DjangoSaver(using=alias) as saver:
         await read(saver, copy)
@@ -87,7 +87,7 @@ async def test_a_thread_is_encrypted_and_its_keys_are_rotated(alias: str, settin
 def rotated(alias: str) -> dict[str, int]:
     """Rotate the keys as the command does."""
     try:
-        return rotate(alias)
+        return rotate(alias).counts
     finally:
         connections[alias].close()
 

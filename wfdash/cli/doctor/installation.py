@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, run_checks
 
 import wfdash
-from checkpoints.content.encryption import encryptor_of
+from checkpoints.content.encryption import encryptor_of, keys_in
 from checkpoints.database.installation_key import fingerprint
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
 from wfdash.installation.exposure import is_loopback
@@ -46,7 +46,7 @@ def keys() -> Findings:
             why="It signs sessions and links; a short one can be found by trying.",
             remedy="Set WFDASH_SECRET_KEY to 50 random characters, and the former in WFDASH_SECRET_KEY_FALLBACKS.",
         )
-    ciphers = [part for part in settings.WFDASH_ENCRYPTION_KEYS.split(",") if part.strip()]
+    ciphers = keys_in(settings.WFDASH_ENCRYPTION_KEYS)
     encryptor_of(settings.WFDASH_ENCRYPTION_KEYS)
     content = f"content is encrypted with the first of {len(ciphers)} keys" if ciphers else "content is not encrypted"
     audit = "has a key of its own" if settings.WFDASH_AUDIT_KEY else "is signed with a key derived from the secret key"
