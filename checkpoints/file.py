@@ -36,7 +36,7 @@ class FileStorage(StandaloneStorage):
     ) -> None:
         """The file is created at first use, its folder is not. ``InvalidConfig`` for a database in memory.
 
-        ``encryption_keys``: a list, or a text with commas between them; the first encrypts, all decrypt, ``plain`` means
+        ``encryption_keys``: a list, or a text with commas between; the first encrypts, all decrypt, ``plain`` means
         content that is not encrypted. ``durability``: with ``relaxed`` a power failure may undo the last steps, but
         nothing that the end of a drive, an answer or a ``once`` call wrote.
         """

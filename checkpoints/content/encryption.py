@@ -33,7 +33,9 @@ NOT_ENCRYPTED = (
     "add plain to WFDASH_ENCRYPTION_KEYS, run rotate_keys and remove plain again; "
     "otherwise it was written without your keys: restore the row from a backup"
 )
-NO_KEYS = "WFDASH_ENCRYPTION_KEYS: give a list of texts, each one key without a comma, or a text with commas between keys"
+NO_KEYS = (
+    "WFDASH_ENCRYPTION_KEYS: give a list of texts, each one key without a comma, or a text with commas between keys"
+)
 OTHER_KEY = "this content is encrypted with key {key}: add that key to WFDASH_ENCRYPTION_KEYS"
 
 

@@ -133,7 +133,7 @@ def encode(
         elif apart and (texts := _as_texts(value, version, dump, made, stored.get(name))) is not None:
             channels[name] = texts
         else:
-            typed[name] = dump(value)
+            typed[name] = typed_of(dump, name, value)
     rest = dump({key: value for key, value in checkpoint.items() if key != "channel_values"})
     size = sizes(typed.values()) + sum(channel.size for channel in channels.values()) + len(rest[1])
     inline = size <= INLINE
@@ -150,6 +150,14 @@ def encode(
     return EncodedCheckpoint(
         payload=payload_of(content), chunks=new, channels=channels, all_chunks=chunks, size=size, base=base
     )
+
+
+def typed_of(dump: Dump, channel: str, value: object) -> Typed:
+    """Return the value of a channel as the serializer writes it. ``InvalidValue`` names the channel."""
+    try:
+        return dump(value)
+    except InvalidValue as error:
+        raise InvalidValue(f"channel {channel!r}: {error}", field=channel) from error
 
 
 def _as_texts(

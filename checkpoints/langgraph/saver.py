@@ -22,23 +22,18 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from checkpoints.errors import InvalidConfig
 from checkpoints.langgraph.access import Access
 from checkpoints.langgraph.company import Company
 from checkpoints.langgraph.encoding import Heads
+from checkpoints.langgraph.serializer import AllowedTypes, refuse_pickle
 from checkpoints.langgraph.verbs import DatabaseCall, ThreadPage, Verb, Verbs, Wait
 
 T = TypeVar("T")
 
 BUSY = 0.005
 """Seconds after which a list lets the event loop's other tasks run."""
-PICKLE = (
-    "serde: a serializer with pickle_fallback runs code of anyone who can write to the database. Leave it out, and "
-    "allow the types of your state by allow="
-)
 
 
 class DjangoSaver(BaseCheckpointSaver[Any]):
@@ -59,14 +54,13 @@ class DjangoSaver(BaseCheckpointSaver[Any]):
         """``using`` names one of Django's databases, else it is wfdash's.
 
         ``allow``: classes of your state, or their ``(module, name)``. Besides what LangGraph knows to be safe only
-        these are made again from what is stored; others come back as their plain fields, with a warning. ``serde``:
-        another serializer. ``InvalidConfig`` if it may unpickle, or if the app is not installed.
+        these are made again from what is stored, so a value of another class is refused when it is to be stored.
+        ``serde``: another serializer. ``InvalidConfig`` if it may unpickle, or if the app is not installed.
         """
         if not apps.is_installed("checkpoints.langgraph"):
             raise InvalidConfig('add "checkpoints" and "checkpoints.langgraph" to INSTALLED_APPS, and migrate')
         refuse_pickle(serde)
-        strict = JsonPlusSerializer(allowed_msgpack_modules=None).with_msgpack_allowlist(tuple(allow))
-        super().__init__(serde=serde or strict)
+        super().__init__(serde=serde or AllowedTypes(allow))
         self._access = Access(using)
         self._heads = Heads()
         self._company = Company()
@@ -314,10 +308,3 @@ async def wait(call: Wait) -> bool | None:
         if timer is not None:
             timer.cancel()
     return call.result.result() if call.result.done() else None
-
-
-def refuse_pickle(serde: SerializerProtocol | None) -> None:
-    """Raise ``InvalidConfig`` for a serializer that reads pickles."""
-    inner = serde.serde if isinstance(serde, EncryptedSerializer) else serde
-    if isinstance(inner, JsonPlusSerializer) and inner.pickle_fallback:
-        raise InvalidConfig(PICKLE)

@@ -27,10 +27,11 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from checkpoints.errors import Damaged, InvalidValue
 from checkpoints.langgraph.access import Verb as Script
 from checkpoints.langgraph.company import MOMENT, Company, WaitingWrites, tell
-from checkpoints.langgraph.encoding import LACKING, Heads, StoredChannel, StoredHead, encode, encode_writes
+from checkpoints.langgraph.encoding import LACKING, Heads, StoredChannel, StoredHead, encode, encode_writes, typed_of
 from checkpoints.langgraph.pieces import Typed, extent, load
 from checkpoints.langgraph.pruning import ThreadPruning, ThreadSurvey
 from checkpoints.langgraph.reads import DeltaHistory, ReadCheckpoint, ThreadRow, first_group
+from checkpoints.langgraph.serializer import AllowedTypes
 from checkpoints.langgraph.statements import ROOTS, Cursor, ThreadFilter
 from checkpoints.langgraph.values import NAME, ThreadPlace, checked, metadata_of, place_of, thread_key
 from checkpoints.langgraph.writes import PreparedPut, PreparedWrites, StoredPut
@@ -80,7 +81,7 @@ class Verbs:
     def __init__(self, serde: SerializerProtocol, heads: Heads, company: Company) -> None:
         self._serde = serde
         # What another serializer writes is not known.
-        self._apart = type(serde) is JsonPlusSerializer
+        self._apart = type(serde) in (AllowedTypes, JsonPlusSerializer)
         self._heads = heads
         self._company = company
 
@@ -133,7 +134,7 @@ class Verbs:
         # By index: of several with the same one (such as two interrupts) the last is meant.
         by_index = {WRITES_IDX_MAP.get(channel, idx): (channel, value) for idx, (channel, value) in enumerate(writes)}
         typed = [
-            (idx, checked("channel", channel), self._serde.dumps_typed(value))
+            (idx, checked("channel", channel), typed_of(self._serde.dumps_typed, channel, value))
             for idx, (channel, value) in by_index.items()
         ]
         if not typed:

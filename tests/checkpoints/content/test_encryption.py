@@ -9,7 +9,9 @@ OLD, NEW = "an-old-secret-long-enough-to-be-one", "a-new-secret-long-enough-to-b
 ROW = ("request", "r1", "card")
 
 
-@pytest.fixture(params=["", "plain", OLD, f"{NEW},{OLD}", f"{OLD},plain", f"plain,{OLD}", [NEW, OLD], [], (OLD, "plain")])
+@pytest.fixture(
+    params=["", "plain", OLD, f"{NEW},{OLD}", f"{OLD},plain", f"plain,{OLD}", [NEW, OLD], [], (OLD, "plain")]
+)
 def encryptor(request: pytest.FixtureRequest) -> Encryptor:
     """Give each kind of ring in turn."""
     return encryptor_of(request.param)

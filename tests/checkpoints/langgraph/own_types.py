@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -10,3 +11,20 @@ class Own:
     """A number."""
 
     n: int
+
+
+@dataclass
+class Holder:
+    """Something with a number in it."""
+
+    own: Own
+
+    @dataclass
+    class Inner:
+        """A class that its module does not name."""
+
+        n: int
+
+
+class Moment(datetime):
+    """A moment that says more than another."""

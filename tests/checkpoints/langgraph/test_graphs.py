@@ -15,8 +15,9 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from checkpoints.errors import Conflict
+from checkpoints.errors import Conflict, InvalidValue
 from checkpoints.langgraph import DjangoSaver
+from tests.checkpoints.langgraph.own_types import Own
 from tests.checkpoints.langgraph.samples import thread
 
 
@@ -143,3 +144,36 @@ async def test_a_run_whose_changes_are_needed_is_not_deleted(alias: str) -> None
         assert (await graph.aget_state(config)).values["log"] == value
         await saver.adelete_for_runs(["first", "second"])
         assert await saver.aget_tuple(config) is None
+
+
+class Bill(TypedDict, total=False):
+    """A state with a class of its own."""
+
+    own: Own
+    verdict: str
+
+
+def billing(saver: Any) -> Any:
+    """Return a graph that keeps an object while it asks, and uses it afterwards."""
+    graph = StateGraph(Bill)
+    graph.add_node("read", lambda bill: {"own": Own(7)})
+    graph.add_node("ask", lambda bill: {"verdict": f"{interrupt('Pay?')} {bill['own'].n}"})
+    graph.add_edge(START, "read")
+    graph.add_edge("read", "ask")
+    return graph.compile(checkpointer=saver)
+
+
+def test_a_graph_with_a_class_that_is_not_allowed_fails_before_it_asks(alias: str) -> None:
+    config = thread()
+    with DjangoSaver(using=alias) as saver, pytest.raises(InvalidValue, match=r"channel 'own': .*allow=\[Own\]"):
+        billing(saver).invoke({}, config)
+    with DjangoSaver(using=alias, allow=[Own]) as saver:
+        assert billing(saver).invoke(None, config)["__interrupt__"][0].value == "Pay?"
+    with DjangoSaver(using=alias, allow=[Own]) as saver:
+        assert billing(saver).invoke(Command(resume="yes"), config)["verdict"] == "yes 7"
+
+
+async def test_a_graph_in_an_event_loop_fails_likewise(alias: str) -> None:
+    async with DjangoSaver(using=alias) as saver:
+        with pytest.raises(InvalidValue, match=r"channel 'own': .*allow=\[Own\]"):
+            await billing(saver).ainvoke({}, thread())

@@ -11,11 +11,13 @@ pytest.importorskip("langgraph")
 
 from django.db import connections, transaction
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.types import Interrupt
 
 from checkpoints.errors import Conflict, Damaged, InvalidConfig, InvalidValue
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.models import Chunk, Run
+from tests.checkpoints.langgraph.own_types import Holder, Moment, Own
 from tests.checkpoints.langgraph.samples import BIG, chain, checkpoint, chunks_of, in_orm, put, thread
 
 ODD = "Zürich 東京 \U0001f600 ' \" ; -- %s ? \x1f \uffff"
@@ -352,8 +354,6 @@ def test_a_graph_is_not_run_inside_of_a_transaction(alias: str) -> None:
 
 
 async def test_only_allowed_types_are_made_again(alias: str) -> None:
-    from tests.checkpoints.langgraph.own_types import Own
-
     config = thread()
     async with DjangoSaver(using=alias) as strict, DjangoSaver(using=alias, allow=[Own]) as knowing:
         await put(knowing, config, checkpoint(own=Own(1)))
@@ -362,6 +362,30 @@ async def test_only_allowed_types_are_made_again(alias: str) -> None:
         clone = strict.with_allowlist([(Own.__module__, "Own")])
         assert (await clone.aget_tuple(config)).checkpoint["channel_values"]["own"] == Own(1)
         assert clone._access is strict._access
+
+
+@pytest.mark.parametrize(
+    ("value", "allow", "remedy"),
+    [
+        (Own(1), [], r"own_types\.Own would come back as its plain fields: allow it by DjangoSaver\(allow=\[Own\]\)"),
+        ([{"deep": Holder(Own(1))}], [Holder], r"allow=\[Own\]"),
+        (Interrupt(value=Own(1), id="i"), [], r"allow=\[Own\]"),
+        (Holder.Inner(1), [Holder.Inner], "define it at the top of its module"),
+        (Moment(2026, 1, 1), [Moment], "keep a datetime"),
+    ],
+)
+async def test_a_value_that_would_come_back_as_another_is_refused_with_its_channel(
+    alias: str, value: Any, allow: list[type], remedy: str
+) -> None:
+    config = thread()
+    async with DjangoSaver(using=alias, allow=allow) as saver:
+        stored = await put(saver, config, checkpoint(own=1))
+        with pytest.raises(InvalidValue, match=f"channel 'own': .*{remedy}"):
+            await put(saver, stored, checkpoint(own=value))
+        with pytest.raises(InvalidValue, match=f"channel 'own': .*{remedy}"):
+            await saver.aput_writes(stored, [("own", value)], "task")
+        found = await saver.aget_tuple(config)
+        assert (found.config, found.pending_writes) == (stored, [])
 
 
 def test_a_serializer_that_unpickles_is_refused() -> None:

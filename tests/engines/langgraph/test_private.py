@@ -18,6 +18,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Interrupt, interrupt
 from typing_extensions import TypedDict
 
+from checkpoints.langgraph.serializer import SAFE_TYPES
 from tests.engines.langgraph.rides import Ride, asked, output
 from wfdash.engines.langgraph import private
 from wfdash.engines.langgraph.driving import questions
@@ -112,7 +113,7 @@ async def test_questions_of_one_node_with_one_id_are_told_apart(monkeypatch: pyt
 
 
 def test_the_types_that_langgraph_calls_safe_are_known():
-    assert ("langchain_core.messages.ai", "AIMessage") in private.SAFE_TYPES
-    assert (Interrupt.__module__, "Interrupt") in private.SAFE_TYPES
+    assert ("langchain_core.messages.ai", "AIMessage") in SAFE_TYPES
+    assert (Interrupt.__module__, "Interrupt") in SAFE_TYPES
     assert private.delta_value(private._DeltaSnapshot([1])) == [1]
     assert not private.is_invalid_resume(ValueError())

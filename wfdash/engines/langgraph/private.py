@@ -20,19 +20,12 @@ except ImportError:  # pragma: no cover - of versions to come
     _DeltaSnapshot = None  # type: ignore[assignment,misc]
 
 try:
-    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
-except ImportError:  # pragma: no cover - of versions to come
-    SAFE_MSGPACK_TYPES = frozenset()
-
-try:
     from langgraph.errors import is_invalid_resume as _is_invalid_resume
 except ImportError:  # of versions before 1.2.20
     _is_invalid_resume = None  # type: ignore[assignment]
 
 DISTINCT_IDS = hasattr(types, "_interrupt_id")
 """Whether each question of a node has an id of its own. In earlier versions those after the first have the first's."""
-SAFE_TYPES: frozenset[tuple[str, ...]] = SAFE_MSGPACK_TYPES
-"""Module and name of each type that LangGraph calls safe to load; without the list, none but data classes are."""
 STRICT_RESUME = "__pregel_strict_resume"
 """The key of a configuration by which a graph refuses answers to questions that are not asked. Unknown keys are ignored
 by LangGraph; then only the engine's own check is left, which is made before.

@@ -18,13 +18,13 @@ import sys
 from enum import Enum
 from typing import Any
 
-import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from checkpoints.errors import Damaged
+from checkpoints.langgraph.serializer import SAFE_TYPES, types_in
 from checkpoints.records import Json
-from wfdash.engines.langgraph.private import SAFE_TYPES, delta_value
+from wfdash.engines.langgraph.private import delta_value
 from wfdash.engines.langgraph.stored.display import shown
 from wfdash.values.errors import NotStorable
 
@@ -32,10 +32,6 @@ FOREIGN = object()
 """What ``plain`` returns for a value that is not plain JSON."""
 MOST_BITS = 3_000
 """Bits of a number up to which it is stored as JSON."""
-IMPORTED_BY_NAME = frozenset({0, 1, 2, 3, 4, 5})
-"""The msgpack extensions of LangGraph's serializer that name a module and what is in it."""
-NESTED = frozenset({7})
-"""Those that hold msgpack without naming anything."""
 
 
 def plain(value: Any) -> Json:
@@ -124,23 +120,6 @@ def _copied(value: Json) -> Json:
     if type(value) is dict:
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if type(value) is list else value
-
-
-def types_in(data: bytes) -> set[tuple[str, str]]:
-    """Return the module and name of each type that msgpack of LangGraph's serializer names. ``ValueError``."""
-    found: set[tuple[str, str]] = set()
-
-    def look(code: int, inner: bytes) -> Any:
-        held = ormsgpack.unpackb(inner, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
-        if code in IMPORTED_BY_NAME:
-            found.add((str(held[0]), str(held[1])))
-        return None
-
-    def passed(code: int, inner: bytes) -> Any:
-        return look(code, inner) if code in IMPORTED_BY_NAME | NESTED else None
-
-    ormsgpack.unpackb(data, ext_hook=passed, option=ormsgpack.OPT_NON_STR_KEYS)
-    return found
 
 
 def may_load(module: str, name: str) -> bool:
