@@ -82,7 +82,7 @@ def problem_of(what: str, value: object) -> str:
     if not isinstance(value, str):
         return f"{what}: must be text, not {type(value).__name__}"
     if limit.least and value and not value.strip():
-        return f"{what}: must not be blank: {limit.remedy}"
+        return f"{what}: must not be blank: give {limit.least} to {limit.most} characters"
     if not limit.least <= len(value) <= limit.most:
         return f"{what}: give {limit.least} to {limit.most} characters, not {len(value)}: {limit.remedy}"
     if not is_storable(value):

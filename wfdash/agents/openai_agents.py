@@ -103,7 +103,7 @@ def refuse_unrecorded(options: Mapping[str, Any], config: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ModelTurn:
     """A turn of a model: what it was given and what it said. ``shown``: it is of the conversation that pages show."""
 
     given: list[Any]
@@ -124,7 +124,7 @@ class RecordedAgents:
     tools: RecordedTools
     given: RunConfig
     shown: bool = True
-    turns: dict[str, Turn] = field(default_factory=dict)
+    turns: dict[str, ModelTurn] = field(default_factory=dict)
     """Call -> the turn that made it."""
     servers: list[Agent[Any]] = field(default_factory=list)
     """Copies of agents whose MCP servers have not been asked for their tools."""
@@ -278,7 +278,7 @@ class RecordedAgents:
             messages=self.said(turn) if turn is not None and hidden else None,
         )
 
-    def said(self, turn: Turn) -> tuple[Message, ...]:
+    def said(self, turn: ModelTurn) -> tuple[Message, ...]:
         """Return the conversation up to a turn."""
         return transcript([*turn.given, *turn.output], self.tools.secrets, turn.instructions)
 
@@ -368,10 +368,10 @@ class RecordedModel(Model):
                 raise raised[0]
         return found
 
-    def _turn(self, given: Mapping[str, Any], output: Sequence[Any]) -> Turn:
+    def _turn(self, given: Mapping[str, Any], output: Sequence[Any]) -> ModelTurn:
         items = given["input"]
         before = [{"role": "user", "content": items}] if isinstance(items, str) else items
-        return Turn(before, output, given["tools"], given["system_instructions"], self._agents.shown)
+        return ModelTurn(before, output, given["tools"], given["system_instructions"], self._agents.shown)
 
     async def _stream(self, args: tuple[Any, ...], options: dict[str, Any]) -> ModelResponse:
         try:

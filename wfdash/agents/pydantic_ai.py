@@ -84,7 +84,7 @@ class RecordedRun(AbstractCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
         """Return tools whose calls are recorded."""
-        return RecordedTools(toolset, self._call, self._results)
+        return RecordedToolset(toolset, self._call, self._results)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -114,7 +114,7 @@ class RecordedRun(AbstractCapability[Any]):
 
 
 @dataclass
-class RecordedTools(WrapperToolset[Any]):
+class RecordedToolset(WrapperToolset[Any]):
     """Tools whose calls are recorded by the tool's name. One that a person answered in its place is not called."""
 
     call: AgentCall

@@ -139,13 +139,7 @@ def serve(
     asked = (by,) if isinstance(by, str) else tuple(by)
     if asked and asked != ("",) and policy is not None:
         raise ValueError("serve: give by= or policy=, not both")
-    if wrong := [key for key, one in (policies or {}).items() if not isinstance(one, Policy)]:
-        raise ValueError(f"serve: policies[{wrong[0]!r}] must be a Policy")
-    for step, kind in (answers or {}).items():
-        try:
-            AnswerType(kind)
-        except (PydanticUserError, PydanticSchemaGenerationError, WorkflowError, TypeError) as error:
-            raise ValueError(f"serve: answers[{step!r}]: no form can be made from {kind!r}") from error
+    _refuse_unfit(policies or {}, answers or {})
     for words, given in (("name", name), ("title", title), ("doc", doc)):
         if not isinstance(given, str):
             raise ValueError(f"serve: {words} must be text, not {type(given).__name__}")
@@ -166,6 +160,16 @@ def serve(
         queue=queue,
         limit=limit,
     )
+
+
+def _refuse_unfit(policies: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+    if wrong := [key for key, one in policies.items() if not isinstance(one, Policy)]:
+        raise ValueError(f"serve: policies[{wrong[0]!r}] must be a Policy")
+    for step, kind in answers.items():
+        try:
+            AnswerType(kind)
+        except (PydanticUserError, PydanticSchemaGenerationError, WorkflowError, TypeError) as error:
+            raise ValueError(f"serve: answers[{step!r}]: no form can be made from {kind!r}") from error
 
 
 def problems_by_type(kind: Any, value: Json) -> list[dict[str, Json]]:

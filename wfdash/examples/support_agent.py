@@ -70,5 +70,6 @@ async def _converse(ctx: Context, prompt: str) -> Solved:
 def _refunded(history: list[Any]) -> list[int]:
     """Return the orders that were paid back in these messages, as the tool said."""
     parts = [part for message in history for part in message["parts"]]
-    done = [part["content"] for part in parts if part["part_kind"] == "tool-return" and part["tool_name"] == "refund"]
+    found = [part for part in parts if part["part_kind"] == "tool-return" and part["tool_name"] == "refund"]
+    done = [support_shop.result_of(part["content"]) for part in found]
     return [one["order"] for one in done if isinstance(one, dict)]

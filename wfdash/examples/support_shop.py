@@ -88,8 +88,13 @@ def _next(messages: list[Any]) -> str | tuple[str, dict[str, Any]]:
     return _after_look_up(results) if results else ("look_up", {"order": order})
 
 
+def result_of(content: Any) -> Any:
+    """Return what a tool returned: of a call that a person changed, without the sentence that says so."""
+    return content["result"] if isinstance(content, dict) and content.keys() == {"note", "result"} else content
+
+
 def _results(parts: list[Any], tool: str) -> list[dict[str, Any]]:
-    found = [part.content for part in parts if part.part_kind == "tool-return" and part.tool_name == tool]
+    found = [result_of(part.content) for part in parts if part.part_kind == "tool-return" and part.tool_name == tool]
     return [one for one in found if isinstance(one, dict)]
 
 
@@ -99,7 +104,7 @@ def _after_look_up(results: list[Any]) -> str | tuple[str, dict[str, Any]]:
         return f"I cannot find that order. {found['error']}: please check the number."
     if len(results) == 1:
         return "refund", {"order": found["order"], "amount": found["paid"], "reason": f"{found['item']} arrived broken"}
-    paid = results[-1].content
+    paid = result_of(results[-1].content)
     if isinstance(paid, dict):
         return f"I am sorry about your {found['item'].lower()}. We have paid back {paid['amount']:.2f} euros."
     return f"I am sorry about your {found['item'].lower()}. About your money: {paid}"

@@ -104,8 +104,7 @@ class Worker:
         self._unreleased: list[Claim] = []
         """Claims that could not be released in an outage."""
         self._suspects = SuspectSlot(steady_after=STEADY_SECONDS)
-        self._stopping, self._cut = asyncio.Event(), asyncio.Event()
-        self._drain_seconds = 0.0
+        self._stopping, self._cut, self._drain_seconds = asyncio.Event(), asyncio.Event(), 0.0
 
     @property
     def driving(self) -> int:

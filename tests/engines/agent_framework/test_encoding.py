@@ -33,7 +33,7 @@ from tests.engines.agent_framework import samples
 from tests.engines.agent_framework.desk import Desk
 from wfdash.engines.agent_framework.definition.allowed_types import codec_of
 from wfdash.engines.agent_framework.stored import encoding
-from wfdash.engines.agent_framework.stored.encoding import PICKLED, PickleCodec, Signing, Unsigned, signing
+from wfdash.engines.agent_framework.stored.encoding import PICKLED, NotSigned, PickleCodec, Signing, signing
 from wfdash.values.errors import NotStorable
 
 EITHER = FORMS["Union"][samples.Draft, int]
@@ -236,13 +236,13 @@ def test_a_value_that_no_key_of_the_installation_signed_is_refused_with_what_to_
         ({PICKLED: f"{ours.keys.sign('')}:{text}"}, "has a signature that does not hold"),
         ({PICKLED: None}, "is not signed"),
     ):
-        with pytest.raises(Unsigned, match=f"{words}.*WFDASH_UNSIGNED_PICKLES=1"):
+        with pytest.raises(NotSigned, match=f"{words}.*WFDASH_UNSIGNED_PICKLES=1"):
             codec().decode(refused)
     monkeypatch.setattr(encoding, "signing", rotated)
     assert codec().decode(by_ours) == draft
     assert codec().encode(draft) != by_ours
     monkeypatch.setattr(encoding, "signing", theirs)
-    with pytest.raises(Unsigned):
+    with pytest.raises(NotSigned):
         codec().decode(by_ours)
     theirs.use(["b" * 32], unsigned=True)
     assert [codec().decode(one) for one in (by_ours, {PICKLED: text}, other)] == [draft] * 3

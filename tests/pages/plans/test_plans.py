@@ -16,7 +16,7 @@ from checkpoints.models import Claim
 from tests.pages.plans import crawl, world
 from tests.pages.plans.plans import Recorder, flaws
 
-REFUSED = {"/health": 503, "follow_up": 409, "migrate_run": 409, "override_run": 409}
+REFUSED = {"/health": 503, "answer_again": 409, "follow_up": 409, "migrate_run": 409, "override_run": 409}
 """What has nothing to show or to do: no worker is running, and the runs were never executed."""
 
 

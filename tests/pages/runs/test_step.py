@@ -13,6 +13,18 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash.schemas.secrets import HIDDEN
 
+POSITION = {
+    "next": 60,
+    "v": 1,
+    "outputs": [],
+    "joins": {},
+    "asked": {},
+    "since": {},
+    "past": {},
+    "wrote": {},
+}
+"""Of a run that nothing else has happened in."""
+
 
 @pytest.fixture
 def mapped(run):
@@ -22,7 +34,7 @@ def mapped(run):
     for number in range(60):
         people.happen(run, *people.step("review", "started", activation=str(number), item=number))
     live = {str(n): {"step": "review", "message": [None, {"claim": n}], "scope": "", "journal": []} for n in range(60)}
-    people.save(run, step="read", body={"state": {}, "position": {"live": live}})
+    people.save(run, step="read", body={"state": {}, "position": {**POSITION, "live": live}})
     error = {"type": "CardDeclined", "message": "card 4242", "traceback": "File shop.py, line 3"}
     people.happen(run, ("step.failed", "review", {"activation": "2", "item": 2, "attempt": 1, "error": error}))
     again = {"activation": "2", "at": people.THEN.isoformat(), "attempt": 2, "attempts": 3}

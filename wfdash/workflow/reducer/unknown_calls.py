@@ -37,20 +37,8 @@ class CallDetails:
         ]
 
 
-def unknown_call(
-    key: RequestKey,
-    step: str,
-    entry: JournalEntry,
-    which: CallDetails,
-    policy: Policy,
-    running: tuple[str, ...] = (),
-) -> Request:
-    """Return the question to people whether a call of unknown outcome happened.
-
-    It is addressed to those whom the workflow's own policy names. ``running``: functions of the run that still run.
-    """
-    name = entry["name"]
-    result = dict(entry.get("schema") or {})
+def _outcome(result: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    """Return the schema of the answer, and what has to be said of a call that happened. ``result``: of its result."""
     defs = result.pop("$defs", None)
     schema: dict[str, Json] = {
         "type": "object",
@@ -69,6 +57,22 @@ def unknown_call(
     schema["allOf"].append(only_with("happened", "result"))
     if defs:
         schema["$defs"] = defs
+    return schema, needed
+
+
+def unknown_call(
+    key: RequestKey,
+    step: str,
+    entry: JournalEntry,
+    which: CallDetails,
+    policy: Policy,
+    running: tuple[str, ...] = (),
+) -> Request:
+    """Return the question to people whether a call of unknown outcome happened.
+
+    It is addressed to those whom the workflow's own policy names. ``running``: functions of the run that still run.
+    """
+    name, (schema, needed) = entry["name"], _outcome(dict(entry.get("schema") or {}))
     why = entry.get("failed")
     body = f"The step was interrupted while calling **{name}**. Check the external system first."
     if running:

@@ -76,7 +76,7 @@ class UnreadEvents:
     """
 
     def __init__(self) -> None:
-        self._events: deque[tuple[EventDraft | StreamedText, Checkpoint | None]] = deque()
+        self._events: deque[tuple[EventDraft | UnreadText, Checkpoint | None]] = deque()
         self._pieces = self._characters = 0
         self._cut = False
         self._ended = False
@@ -94,11 +94,11 @@ class UnreadEvents:
             return
         self._characters += len(text)
         last = self._events[-1][0] if self._events else None
-        if self._pieces >= MOST_PIECES and isinstance(last, StreamedText) and last.step == step and not self._cut:
+        if self._pieces >= MOST_PIECES and isinstance(last, UnreadText) and last.step == step and not self._cut:
             last.texts.append(text)
             return
         self._pieces += 1
-        self._add(StreamedText(step, [text], self._cut), checkpoint)
+        self._add(UnreadText(step, [text], self._cut), checkpoint)
         self._cut = False
 
     async def get(self) -> tuple[EventDraft, Checkpoint | None] | None:
@@ -111,7 +111,7 @@ class UnreadEvents:
             self._none.set()
             if not self._ended:
                 self._some.clear()
-        if isinstance(found, StreamedText):
+        if isinstance(found, UnreadText):
             found = self._whole(found)
         return found, checkpoint
 
@@ -124,12 +124,12 @@ class UnreadEvents:
         self._ended = True
         self._some.set()
 
-    def _add(self, event: EventDraft | StreamedText, checkpoint: Checkpoint | None) -> None:
+    def _add(self, event: EventDraft | UnreadText, checkpoint: Checkpoint | None) -> None:
         self._events.append((event, checkpoint))
         self._some.set()
         self._none.clear()
 
-    def _whole(self, found: StreamedText) -> EventDraft:
+    def _whole(self, found: UnreadText) -> EventDraft:
         text = "".join(found.texts)
         self._pieces -= 1
         self._characters -= len(text)
@@ -138,7 +138,7 @@ class UnreadEvents:
 
 
 @dataclass(slots=True)
-class StreamedText:
+class UnreadText:
     """Pieces of text of one step. ``cut``: some before them is missing."""
 
     step: str

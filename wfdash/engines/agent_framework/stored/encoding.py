@@ -35,7 +35,7 @@ REFUSED = (
 )
 
 
-class Unsigned(Locked):
+class NotSigned(Locked):
     """A pickled value was not written by this installation, as far as its keys can tell: the message has the remedy."""
 
 
@@ -81,7 +81,7 @@ class PickleCodec:
 
     def decode(self, data: Json) -> Any:
         """Return a value that was encoded. ``Damaged`` if it cannot be read, or names a class that is not allowed;
-        ``Unsigned``.
+        ``NotSigned``.
         """
         if isinstance(data, dict):
             if data.keys() == {PICKLED}:
@@ -109,7 +109,7 @@ class PickleCodec:
         signature, _, text = str(held).rpartition(":")
         flaw = signing.keys.flaw(signature, text)
         if flaw and not signing.unsigned:
-            raise Unsigned(REFUSED.format(flaw=flaw))
+            raise NotSigned(REFUSED.format(flaw=flaw))
         try:
             return pickles.read(base64.b64decode(text, validate=True), self._find, trusted=not flaw)
         except Exception as error:

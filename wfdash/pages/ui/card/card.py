@@ -156,10 +156,7 @@ def build(
         undo=_line(card.get("undo")),
         consequence=_line(card.get("consequence")) if isinstance(card.get("consequence"), str) else "",
         missing=_missing(card, choices),
-        actions=tuple(
-            _action(choice, key, card, initial, reading, problems)
-            for choice, key in zip(choices, _keys(choices), strict=True)
-        ),
+        actions=_actions(choices, card, initial, reading, problems),
         shared=shared,
         url=url,
         problem=_problem(choices, reading, problems),
@@ -240,6 +237,10 @@ def _keys(choices: tuple[ActionButton, ...]) -> list[str]:
         taken.add(key)
         keys.append(key)
     return keys
+
+
+def _actions(choices: tuple[ActionButton, ...], *given: Any) -> tuple[Action, ...]:
+    return tuple(_action(choice, key, *given) for choice, key in zip(choices, _keys(choices), strict=True))
 
 
 def _action(
