@@ -39,7 +39,11 @@ class RunSummary(ApiRecord):
     requests: list[WaitingFor] = []
     """Its open requests, oldest first."""
     rests: bool = False
-    """Whether it has ended, or cannot continue before a person acts: what ``wait`` waits for."""
+    """Whether it has ended, or cannot continue before a person or its own program acts: what ``wait`` waits for."""
+    driver: Literal["workers", "program"] = "workers"
+    """Who executes it. ``program``: the one that has begun it with the library; no worker takes it before it is resumed
+    here.
+    """
     progress: dict[str, Any]
     tags: list[str] = []
     failure: str = ""

@@ -78,7 +78,8 @@ def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None
 
 
 def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | None = None) -> Run:
-    """Resume a paused run from its latest checkpoint and return it; a held one is checked again.
+    """Resume a paused run from its latest checkpoint and return it; a held one is checked again. One that a program
+    drives is handed over to workers, paused or not, unless the program executes it now (``WrongState``).
 
     It waits for synchronous functions that still run in the worker it was taken from. ``force``: it does not wait, also
     where it was resumed before; the same step may then run twice at once. A requested pause is withdrawn.
@@ -91,7 +92,12 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
         if run.phase == Phase.READY and run.ending and run.ending_as == Phase.PAUSED:
             Run.objects.filter(pk=run.pk).update(ending="")
         elif not (forced and run.phase == Phase.READY):
-            move_run(run, Q(phase=Phase.PAUSED), "resume", viewer, error=None, **made_ready(Priority.STARTED))
+            if not run.for_workers and (program := in_flight.driver_of(run.pk)):
+                raise WrongState(
+                    f"The run's own program executes it now ({program}). Resume the run once that has ended"
+                )
+            resumable = Q(phase=Phase.PAUSED) | Q(phase__in=[Phase.READY, *TIMED], for_workers=False)
+            move_run(run, resumable, "resume", viewer, error=None, **made_ready(Priority.STARTED))
         facts: dict[str, Any] = {"forced": True} if forced else {}
         append_event(run, EventKind.RUN_RESUMED.draft(by=viewer.name, **facts))
         entries.record_run(viewer, "resume", run, **facts)

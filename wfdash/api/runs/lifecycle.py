@@ -30,7 +30,10 @@ def pause_run(request: HttpRequest, run_id: str, now: bool = False) -> Any:
 
 @router.post("/runs/{run_id}/resume", response=Created)
 def resume_run(request: HttpRequest, run_id: str, force: bool = False) -> Any:
-    """Resume a paused run. It waits for functions of it that still run elsewhere, unless ``force`` is given."""
+    """Resume a paused run, or hand the own run of a program (``driver``) over to workers.
+
+    It waits for functions of it that still run elsewhere, unless ``force`` is given.
+    """
     return run_id_of(actions.resume_run(viewer_of(request), run_id, force=force, key=key_of(request)))
 
 

@@ -24,6 +24,7 @@ DETAILS = (
         "title",
         "status",
         "pending",
+        "driver",
         "created",
         "finished",
         "created_by",
@@ -89,7 +90,9 @@ def _add_verbs(runs: Any) -> None:
     cancel.add_argument("--after-step", action="store_true", help="once the running step has ended")
     pause = _of_run(command(runs, "pause", _pause, "pause a run once its running steps have ended"))
     pause.add_argument("--now", action="store_true", help="at once: running steps are interrupted")
-    resume = _of_run(command(runs, "resume", _resume, "resume a paused run"))
+    resume = _of_run(
+        command(runs, "resume", _resume, "resume a paused run, or hand a program's own run over to workers")
+    )
     resume.add_argument("--force", action="store_true", help="although functions of it still run elsewhere")
     _of_run(command(runs, "retry", _retry, "retry a failed run from its latest checkpoint"))
     _of_run(command(runs, "answer-again", _answer_again, "ask again what a step was answered that failed with it"))

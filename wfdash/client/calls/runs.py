@@ -121,7 +121,7 @@ def pause(run_id: str, *, now: bool = False) -> Script[Created]:
 
 
 def resume(run_id: str, *, force: bool = False) -> Script[Created]:
-    """Resume a paused run."""
+    """Resume a paused run, or hand the own run of a program (``driver``) over to workers."""
     return Created.model_validate((yield from post(f"/runs/{part(run_id)}/resume", force=force or None)))
 
 

@@ -84,6 +84,14 @@ ACTIONS = {
         icon="play",
         done="Resumed from its latest checkpoint.",
     ),
+    "handover": RunAction(
+        name="handover",
+        label="Hand over to workers",
+        style="primary",
+        statuses=frozenset({"queued", "interrupted"}),
+        icon="play",
+        done="Handed over: a worker continues the run from its latest checkpoint.",
+    ),
     "pause": RunAction(
         name="pause",
         label="Pause",
@@ -161,6 +169,7 @@ PAUSES_LATER = "The run pauses after the running steps. Their results are kept a
 HANDLERS: dict[str, Callable[..., Run]] = {
     "retry": actions.retry_run,
     "resume": actions.resume_run,
+    "handover": actions.resume_run,
     "pause": actions.pause_run,
     "pausenow": partial(actions.pause_run, now=True),
     "force": partial(actions.resume_run, force=True),
@@ -171,6 +180,7 @@ def action_buttons(run: queries.RunView) -> list[RunButton]:
     """Return the buttons of a run; none for people who may not operate."""
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
+    offered = [verb for verb in offered if verb.name != "handover" or run.awaits_program]
     offered = [verb for verb in offered if verb.name != "edit" or run.edits]
     # What begins a follow-up is the end of another run, not its message alone.
     offered = [verb for verb in offered if verb.name != "again" or run.follows is None]

@@ -48,8 +48,8 @@ def status_sentence(
 
     ``asked``: its requests; ``course``: what changed its course; ``busy``: the running steps, with when each started.
     """
-    if not run.for_workers and run.status.value in {"queued", "interrupted"}:
-        return _sentence("Run by the program that started it: no worker takes it")
+    if run.awaits_program:
+        return _sentence("Run by the program that started it: no worker takes it until it is handed over")
     if run.pending == "limit":
         limit = limit_of(run.workflow)
         return _sentence(f"Waiting for a free place: {limit} of {limit} runs of this workflow execute")

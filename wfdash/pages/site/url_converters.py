@@ -22,7 +22,7 @@ class IdConverter(StringConverter):
 class VerbConverter(StringConverter):
     """An action on a run."""
 
-    regex = "pausenow|pause|resume|force|retry"
+    regex = "pausenow|pause|resume|handover|force|retry"
 
 
 class KindConverter(StringConverter):

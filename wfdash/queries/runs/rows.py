@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal
 
 from django.utils import timezone
 
@@ -56,6 +57,8 @@ class RunRow:
     """The first values of its input, for those who may inspect them."""
     pending: Pending = ""
     """Why no worker takes it although it is due; empty where one will."""
+    for_workers: bool = True
+    """Whether workers may take it at all: not one that a program drives itself."""
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
@@ -63,10 +66,21 @@ class RunRow:
         return tuple(one.subject for one in self.requests)
 
     @property
+    def driver(self) -> Literal["workers", "program"]:
+        """Return who executes it: workers, or the program that has begun it with the library."""
+        return "workers" if self.for_workers else "program"
+
+    @property
+    def awaits_program(self) -> bool:
+        """Return whether its program could continue it, and does not execute it now."""
+        return not self.for_workers and self.status in {Status.QUEUED, Status.INTERRUPTED}
+
+    @property
     def rests(self) -> bool:
-        """Return whether it has ended, or cannot continue before a person acts."""
-        asks = any(not one.signal for one in self.requests)
-        return self.ended or self.status in {Status.PAUSED, Status.HELD} or (self.status is Status.WAITING and asks)
+        """Return whether it has ended, or cannot continue before a person or its program acts."""
+        if self.ended or self.awaits_program or self.status in {Status.PAUSED, Status.HELD}:
+            return True
+        return self.status is Status.WAITING and any(not one.signal for one in self.requests)
 
     @property
     def title(self) -> str:
@@ -104,8 +118,6 @@ class RunView(RunRow):
     worker: str = ""
     lingers: bool = False
     """Whether that worker lost the run, but has not stopped everything that runs there."""
-    for_workers: bool = True
-    """Whether workers may take it at all: not one that a program drives itself."""
     ending: str = ""
     """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
     attempts: int = 0
