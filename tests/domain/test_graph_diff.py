@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.contract import ChannelInfo, Description, EdgeInfo, StepInfo
 from wfdash.domain.graph_diff import UNSEEN, compare
 
 
@@ -69,3 +69,18 @@ def test_types_and_routes_that_changed_are_told_with_what_they_were():
 
 def test_a_change_that_the_drawing_does_not_show_is_said_to_be_one():
     assert compare(OLD, OLD.model_copy(update={"version": "2"})).words == (UNSEEN,)
+
+
+def test_what_is_kept_between_steps_is_named_where_both_graphs_say_it():
+    def keeping(**kinds: str) -> Description:
+        kept = [ChannelInfo(name=name, kind=kind) for name, kind in kinds.items()]
+        own = ChannelInfo(name="own", kind="Last", hidden=True)
+        return OLD.model_copy(update={"version": "".join(kinds), "channels": (*kept, own)})
+
+    old = keeping(log="Sum", note="Last")
+    assert compare(old, keeping(log="Last", more="Last")).words == (
+        "log of the state is kept as Last, as Sum before",
+        "the state has also more",
+        "the state no longer has note",
+    )
+    assert compare(old, OLD.model_copy(update={"version": "2"})).words == (UNSEEN,)

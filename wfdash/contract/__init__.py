@@ -62,6 +62,17 @@ class EdgeInfo(Record):
     label: str = ""
 
 
+class ChannelInfo(Record):
+    """A value that is kept between the steps of a graph (``parent``: of the graph in that step), where steps do not
+    hand on their own. ``kind``: how what steps write to it is combined; ``hidden``: it is the engine's own.
+    """
+
+    name: str
+    kind: str
+    parent: str = ""
+    hidden: bool = False
+
+
 class Description(Record):
     """A workflow as the dashboard shows it. ``version`` is the graph signature a run is pinned to."""
 
@@ -83,6 +94,8 @@ class Description(Record):
     """How many of its runs may execute at once, in all workers; None: any number. No part of the version either."""
     steps: tuple[StepInfo, ...] = ()
     edges: tuple[EdgeInfo, ...] = ()
+    channels: tuple[ChannelInfo, ...] = ()
+    """Empty where its engine names none."""
 
 
 class InvalidInput(ValueError):
@@ -124,7 +137,7 @@ class InFlight(Record):
 
 
 class Carried(Record):
-    """A checkpoint of an older graph, migrated to the current one. ``how``: hook | alias | override."""
+    """A checkpoint of an older graph, migrated to the current one. ``how``: hook | alias | added | override."""
 
     how: str
     body: dict[str, Json]
@@ -290,7 +303,8 @@ class Migrates(Protocol):
     ) -> Carried:
         """Return the checkpoint's content under the current graph, checked. ``Incompatible`` with the reason.
 
-        By a declared hook or alias; with ``override`` unchanged, if it is valid there. Changes nothing. ``old``: the
+        By a declared hook or alias, or where the graph only gained what the checkpoint does not depend on; with
+        ``override`` unchanged, if it is valid there. Changes nothing. ``old``: the
         graph it was made under, where that is known.
         """
 

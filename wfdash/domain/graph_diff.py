@@ -36,6 +36,14 @@ class Retyped(Record):
     after: str
 
 
+class Kept(Record):
+    """A value between steps that is kept in another way; one that is new, or gone, is kept as nothing on one side."""
+
+    name: str
+    before: str
+    after: str
+
+
 class GraphDiff(Record):
     """The difference of two graphs. Steps have their new names, removed ones their old."""
 
@@ -47,6 +55,7 @@ class GraphDiff(Record):
     renamed: tuple[Renamed, ...] = ()
     rerouted: tuple[Rerouted, ...] = ()
     retyped: tuple[Retyped, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -73,6 +82,7 @@ def compare(old: Description, new: Description) -> GraphDiff:
         renamed=tuple(Renamed(old=was, new=name) for was, name in kept if was != name),
         rerouted=tuple(_rerouted(old, new, names)),
         retyped=tuple(change for was, name in kept for change in _retyped(before[was], after[name])),
+        kept=tuple(_kept(old, new)) if old.channels and new.channels else (),
     )
 
 
@@ -118,6 +128,22 @@ def _retyped(before: StepInfo, after: StepInfo) -> Iterator[Retyped]:
             yield Retyped(step=after.name, what=what, before=was, after=now)
 
 
+def _kept(old: Description, new: Description) -> Iterator[Kept]:
+    """Yield the values that are not kept in both graphs alike, without those of steps that only one of them has."""
+    shared = {one.parent for one in old.channels} & {one.parent for one in new.channels}
+    before, after = (
+        {
+            f"{one.parent}/{one.name}".removeprefix("/"): one.kind
+            for one in graph.channels
+            if not one.hidden and one.parent in shared
+        }
+        for graph in (old, new)
+    )
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield Kept(name=name, before=before.get(name, ""), after=after.get(name, ""))
+
+
 def _sentences(difference: GraphDiff) -> Iterator[str]:
     if difference.added:
         yield f"added: {', '.join(difference.added)}"
@@ -129,6 +155,11 @@ def _sentences(difference: GraphDiff) -> Iterator[str]:
         yield f"{route.step} comes {_after(route.after)}, {_after(route.before)} before"
     for kind in difference.retyped:
         yield f"{kind.step} {kind.what} {kind.after or 'anything'}, {kind.before or 'anything'} before"
+    for one in difference.kept:
+        if one.before and one.after:
+            yield f"{one.name} of the state is kept as {one.after}, as {one.before} before"
+        else:
+            yield f"the state {'no longer has' if one.before else 'has also'} {one.name}"
 
 
 def _after(sources: tuple[str, ...]) -> str:

@@ -50,7 +50,7 @@ def is_loaded(workflow: str, version: str) -> bool:
 def find_description(workflow: str, version: str) -> Description | None:
     """Return the stored graph of a version, None if there is none."""
     row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
-    return Description.model_validate(row.description) if row is not None else None
+    return Description.model_validate(row.description, extra="ignore") if row is not None else None
 
 
 def diff_since(workflow: str, version: str) -> GraphDiff | None:

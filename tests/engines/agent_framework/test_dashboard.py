@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import pickle
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from checkpoints.content.chunks import with_digest
 from checkpoints.database.rows import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
-from tests.people import make_people, viewer
+from tests.people import viewer
 from wfdash import actions, catalog
 from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
 from wfdash.timemachine import versions
@@ -70,24 +69,6 @@ asker.lock = threading.Lock()
 locked = WorkflowBuilder(start_executor=asker).build()
 fine = review_workflow()
 """
-
-
-@pytest.fixture
-def serve(tmp_path: Path, settings) -> Iterator[Serve]:
-    """Return a function that serves a file with this text."""
-    make_people()
-    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], [str(tmp_path / "served_here.py")]
-
-    def put(text: str) -> None:
-        (tmp_path / "served_here.py").write_text(text)
-        for name in [one for one in sys.modules if one.startswith("served_here")]:
-            del sys.modules[name]
-        catalog.load.cache_clear()
-        catalog.load()
-
-    yield put
-    catalog.load.cache_clear()
-    sys.modules.pop("served_here", None)
 
 
 def answered(run: Run, word: str) -> str:

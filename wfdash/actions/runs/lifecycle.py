@@ -177,9 +177,14 @@ def _same_start(run: Run, workflow: str, message: Json) -> Run:
 
 
 def remember_version(description: Description) -> None:
-    """Store the graph, so that runs started under it can be drawn and compared later."""
-    WorkflowVersion.objects.get_or_create(
-        workflow=description.workflow,
-        version=description.version,
-        defaults={"description": description.model_dump(mode="json")},
+    """Store the graph, so that runs started under it can be drawn and compared later.
+
+    What an earlier release stored without the graph's channels is stored again.
+    """
+    document = description.model_dump(mode="json")
+    row, _ = WorkflowVersion.objects.get_or_create(
+        workflow=description.workflow, version=description.version, defaults={"description": document}
     )
+    if description.channels and not row.description.get("channels"):
+        row.description = document
+        row.save(update_fields=["description"])

@@ -133,7 +133,7 @@ def versions(viewer: Viewer, name: str) -> list[VersionRow]:
     """
     newest = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
     rows = list(newest[: VERSIONS + 1])
-    described = [Description.model_validate(row.description) for row in rows]
+    described = [Description.model_validate(row.description, extra="ignore") for row in rows]
     loaded = catalog.find(name)
     current = loaded.description.version if loaded and viewer.may("see", name) else ""
     counts = _runs_of(viewer, name, [row.version for row in rows[:VERSIONS]])
@@ -167,7 +167,7 @@ def description_of(workflow: str, version: str) -> Description | None:
     """Return the graph a run is pinned to; the loaded one where that is not stored, None where neither is."""
     row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
     if row is not None:
-        return Description.model_validate(row.description)
+        return Description.model_validate(row.description, extra="ignore")
     return next((entry.description for entry in catalog.entries() if entry.name == workflow), None)
 
 

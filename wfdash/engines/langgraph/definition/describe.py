@@ -15,7 +15,7 @@ from langgraph.channels.base import BaseChannel
 
 from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
-from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.contract import ChannelInfo, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize, label_of_step
 from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
@@ -64,6 +64,7 @@ def _describe(ready: Ready) -> Description:
         limit=served.limit,
         steps=tuple(_step(ready, path) for path in ready.steps),
         edges=edges,
+        channels=tuple(_channels(ready)),
     )
 
 
@@ -161,14 +162,22 @@ def _version(ready: Ready, edges: tuple[EdgeInfo, ...]) -> str:
 
     Nothing in it depends on where a file lies.
     """
-    kept = {path: _channels(graph) for path, graph in ready.levels.items()}
-    content: Json = [sorted(ready.steps), [[one.source, one.target, one.kind] for one in edges], kept]
+    kept: dict[str, list[str]] = {path: [] for path in ready.levels}
+    for one in _channels(ready):
+        kept[one.parent].append(f"{one.name} {one.kind}")
+    content: Json = [
+        sorted(ready.steps),
+        [[one.source, one.target, one.kind] for one in edges],
+        {path: sorted(channels) for path, channels in kept.items()},
+    ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _channels(graph: Graph) -> list[str]:
-    channels = graph.channels.items()
-    return sorted(f"{name} {type(one).__name__}" for name, one in channels if isinstance(one, BaseChannel))
+def _channels(ready: Ready) -> Iterator[ChannelInfo]:
+    for path, graph in ready.levels.items():
+        for name, one in sorted(graph.channels.items()):
+            if isinstance(one, BaseChannel):
+                yield ChannelInfo(name=name, kind=type(one).__name__, parent=path, hidden=is_hidden(name))
 
 
 def code_places(ready: Ready) -> tuple[tuple[str, str, int], ...]:
