@@ -128,10 +128,20 @@ def message(text: str) -> Json:
     return {"log": [text], "items": [1, 2, 3]}
 
 
+def sample_of(make: Any) -> Sample:
+    """Return a kind of graph, with what people answer: a word, or nothing where there is only *Continue*."""
+    return Sample(
+        make=make,
+        message=message,
+        width=4,
+        reply=lambda request: None if request.answer_schema == {"type": "null"} else "yes",
+    )
+
+
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 async def test_a_crash_at_any_commit_changes_nothing(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saver, "HELD", 0.0)  # Each write in a commit of its own, as on a slow machine.
-    sample = Sample(make=make, message=message, width=4)
+    sample = sample_of(make)
     whole = await continues_after_any_crash(EngineWorld(LangGraphEngine, SAMPLES), sample, ways=HOW)
     assert whole.record.opened
     assert "yes" in str(whole.output) or make is breakpoints
@@ -140,15 +150,13 @@ async def test_a_crash_at_any_commit_changes_nothing(make: Any, monkeypatch: pyt
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 async def test_every_checkpoint_leads_to_the_same_output(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saver, "HELD", 0.0)
-    run = await continues_from_every_checkpoint(
-        EngineWorld(LangGraphEngine, SAMPLES), Sample(make=make, message=message, width=4)
-    )
+    run = await continues_from_every_checkpoint(EngineWorld(LangGraphEngine, SAMPLES), sample_of(make))
     assert run.record.opened
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 async def test_a_paused_run_is_continued_under_another_version_of_its_graph(make: Any) -> None:
-    world, sample = EngineWorld(LangGraphEngine, SAMPLES), Sample(make=make, message=message, width=4)
+    world, sample = EngineWorld(LangGraphEngine, SAMPLES), sample_of(make)
     run = await world.begin(sample)
     await run.drive()
     head = await run.head()
