@@ -13,6 +13,7 @@ from wfdash.engines.agent_framework.definition.allowed_types import codec_of
 from wfdash.engines.agent_framework.definition.definitions import workflow_for_drive
 from wfdash.engines.agent_framework.definition.inputs import input_for, options_for
 from wfdash.engines.agent_framework.driving import functions
+from wfdash.engines.agent_framework.driving.attributes import keep_attributes
 from wfdash.engines.agent_framework.driving.commits import Commits, DrivenRun
 from wfdash.engines.agent_framework.driving.questions import Asked, read
 from wfdash.engines.agent_framework.driving.run_storage import RunStorage, SaveFailed, not_saved
@@ -34,7 +35,9 @@ async def drive(served: Served, name: str, given: RunInput, recorder: Recorder) 
         if isinstance(given, Continue):
             before = before.started()
         head = None if isinstance(given, Start) else given.checkpoint
-        return await FrameworkDrive(given, Commits(driven, recorder, steps, head, before)).go()
+        commits = Commits(driven, recorder, steps, head, before)
+        keep_attributes(workflow, codec, commits.events.warned)
+        return await FrameworkDrive(given, commits).go()
 
 
 class FrameworkDrive:

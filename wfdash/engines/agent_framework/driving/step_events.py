@@ -170,11 +170,14 @@ class ExecutorEvents:
     def _remarked(self, event: Any) -> None:
         step = event.executor_id or self.last or ""
         if event.type in LEVELS:
-            words = str(event.data)
-            facts = {"level": LEVELS[event.type], "logger": "agent_framework", "message": str(display(words))}
-            self._steps.note(EventKind.LOG.draft_of(step or None, facts))
+            self.warned(step, str(event.data), level=LEVELS[event.type])
         else:
             self._steps.note(self._custom(step, event.type, event.data))
+
+    def warned(self, step: str, words: str, *, level: str = "WARNING") -> None:
+        """Note a line for the run's page."""
+        facts: dict[str, Json] = {"level": level, "logger": "agent_framework", "message": str(display(words))}
+        self._steps.note(EventKind.LOG.draft_of(step or None, facts))
 
     def _custom(self, step: str, name: str, data: Any) -> Any:
         facts: dict[str, Json] = {"name": str(name), "data": truncate(display(data))}

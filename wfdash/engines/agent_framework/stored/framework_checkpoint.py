@@ -14,6 +14,8 @@ from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS
 
 EXECUTOR, STATE = "executor:", "state:"
 """Prefixes of the entries of executors, and of what they share."""
+ATTRIBUTES = "wfdash:attributes"
+"""The key of what an executor kept in plain attributes: pairs of a name and a value."""
 INTERNAL = "internal:"
 """How the framework marks messages that an executor gets from outside of the graph."""
 
@@ -84,8 +86,12 @@ def state_shown(checkpoint: Any) -> dict[str, Json]:
     """Return the state as pages show it: what executors share, and what those keep that are no agents."""
     shared = {key: display(value) for key, value in checkpoint.state.items() if not key.startswith("_")}
     kept = checkpoint.state.get(EXECUTORS) or {}
-    own = {name: display(value) for name, value in kept.items() if value and not _is_agents(value)}
+    own = {name: display(_own(value)) for name, value in kept.items() if value and not _is_agents(value)}
     return {**own, **shared}
+
+
+def _own(value: Any) -> Any:
+    return dict(value[ATTRIBUTES]) if isinstance(value, dict) and ATTRIBUTES in value else value
 
 
 def _is_agents(value: Any) -> bool:
