@@ -14,8 +14,8 @@ from pathlib import Path
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.errors import InvalidConfig
 from checkpoints.sql.durability import Durability, parse_durability
-from checkpoints.sql.sqlite.executor import FairLock, SqliteDatabase, connect
-from checkpoints.sql.sqlite.schema import bring_up_to_date
+from checkpoints.sql.sqlite.executor import FairLock, ReadOnlyDatabase, SqliteDatabase, connect, connect_read_only
+from checkpoints.sql.sqlite.schema import bring_up_to_date, refuse_old
 from checkpoints.sql.standalone import StandaloneStorage, standalone_scripts
 from checkpoints.sql.writes import Database
 
@@ -24,7 +24,8 @@ class FileStorage(StandaloneStorage):
     """``CheckpointStorage``, ``Journal`` and ``Claims`` in a SQLite file. For any loop and thread.
 
     When a call has returned, its data is on disk: WAL with ``synchronous=FULL``. Use it with ``async with``, or call
-    ``aclose()`` once it is no longer needed.
+    ``aclose()`` once it is no longer needed. A file that this process may not write is only read: whatever writes
+    raises ``StorageFailed``.
     """
 
     def __init__(
@@ -48,6 +49,10 @@ class FileStorage(StandaloneStorage):
             raise InvalidConfig(f"path={str(path)!r}: give a file, or use MemoryStorage")
 
     def _open(self) -> Database:
+        if os.path.exists(self.path) and not os.access(self.path, os.W_OK):
+            with contextlib.closing(connect_read_only(str(self.path))) as connection:
+                refuse_old(connection, self.path)
+            return ReadOnlyDatabase(str(self.path), standalone_scripts(self.encryptor))
         with contextlib.closing(connect(str(self.path))) as connection:
             bring_up_to_date(connection, self.path)
         return SqliteDatabase(

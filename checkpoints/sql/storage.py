@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.content.encoder_cache import EncoderCache
 from checkpoints.content.encryption import Encryptor, encryptor_of
-from checkpoints.errors import CheckpointsError, Damaged, NotFound, raise_if_driver_failed
+from checkpoints.errors import CheckpointsError, Damaged, NotFound, StorageFailed, raise_if_driver_failed
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
@@ -372,7 +372,7 @@ class SqlStorage(ABC):
         except Damaged as error:
             run, checkpoint, reason = error.facts.get("run"), error.facts.get("checkpoint"), str(error)
             if run is not None and checkpoint is not None and not error.facts.get("known"):
-                with contextlib.suppress(NotFound):
+                with contextlib.suppress(NotFound, StorageFailed):
                     await self._write(lambda s: s.quarantine(findable(run), findable(checkpoint), cleaned(reason)))
             raise
 

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from checkpoints.conformance.samples import asking, checkpoint
-from checkpoints.errors import Conflict, Incompatible, InvalidConfig, NotFound
+from checkpoints.errors import Conflict, Damaged, Incompatible, InvalidConfig, NotFound, StorageFailed
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
+from checkpoints.records import CheckpointInfo
 from checkpoints.sql.sqlite.executor import connect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,10 +46,15 @@ def saver(path: Path, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
+async def listed(path: Path, run: RunId) -> Sequence[CheckpointInfo]:
+    """Return a run's checkpoints, newest first."""
+    async with FileStorage(path) as storage:
+        return await storage.list_checkpoints(run, limit=1000)
+
+
 async def saved(path: Path, run: str) -> list[int]:
     """Return the n of a run's checkpoints, oldest first."""
-    async with FileStorage(path) as storage:
-        return [info.n for info in reversed(await storage.list_checkpoints(RunId(run), limit=1000))]
+    return [info.n for info in reversed(await listed(path, RunId(run)))]
 
 
 @pytest.mark.process
@@ -110,6 +119,71 @@ async def test_someone_elses_database_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(InvalidConfig, match="new file"):
         await FileStorage(path).save(checkpoint(new_run_id()))
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, RunId]:
+    """A file with one run that this process may not write, root or not."""
+    path, run = tmp_path / "kept.sqlite3", new_run_id()
+
+    async def write() -> None:
+        async with FileStorage(path) as storage:
+            await storage.save(checkpoint(run))
+
+    asyncio.run(write())
+    path.chmod(0o444)
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda place, mode: (mode != os.W_OK or place != path) and may(place, mode))
+    return path, run
+
+
+def test_a_file_that_may_not_be_written_is_read_and_left_as_it_is(kept: tuple[Path, RunId]) -> None:
+    path, run = kept
+    before = path.read_bytes()
+
+    async def read() -> None:
+        async with FileStorage(path) as storage:
+            found = await storage.get_latest(run)
+            assert found is not None
+            for write in (storage.save(checkpoint(run, 2)), storage.set_label(run, found.id, "x")):
+                with pytest.raises(StorageFailed, match=r"kept\.sqlite3: the file is read-only"):
+                    await write
+
+    asyncio.run(read())
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_its_log_still_holds_is_read_too(kept: tuple[Path, RunId]) -> None:
+    path, run = kept
+    with contextlib.closing(connect(str(path))) as connection:
+        connection.execute("UPDATE checkpoints_checkpoint SET label='late'")
+        assert path.with_name("kept.sqlite3-wal").stat().st_size
+        (info,) = asyncio.run(listed(path, run))
+    assert info.label == "late"
+
+
+def test_an_old_file_that_may_not_be_written_is_refused_in_words(kept: tuple[Path, RunId]) -> None:
+    path, run = kept
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=5")
+    with pytest.raises(Incompatible, match="version 5 and is read-only: open a copy"):
+        asyncio.run(listed(path, run))
+
+
+def test_a_damaged_checkpoint_of_a_file_that_may_not_be_written_is_said_to_be_damaged(
+    kept: tuple[Path, RunId],
+) -> None:
+    path, run = kept
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE checkpoints_checkpoint SET body='{}'")
+
+    async def read() -> None:
+        async with FileStorage(path) as storage:
+            await storage.get_latest(run)
+
+    with pytest.raises(Damaged):
+        asyncio.run(read())
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])

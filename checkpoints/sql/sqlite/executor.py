@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from checkpoints.errors import Damaged
+from checkpoints.errors import Damaged, StorageFailed
 from checkpoints.sql.durability import Durability
 from checkpoints.sql.sqlite.fair_lock import FairLock as FairLock
 from checkpoints.sql.sqlite.fair_lock import write_lock as write_lock
@@ -76,7 +77,7 @@ class SqliteThread:
         connection: sqlite3.Connection | None = None
         while jobs := self._next():
             try:
-                connection = connection or connect(self._path)
+                connection = connection or self._connect()
                 self._run_all(connection, jobs)
             except Exception as error:
                 fail_all(jobs, error)
@@ -84,6 +85,9 @@ class SqliteThread:
             jobs.clear()
         if connection is not None:
             connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self._path)
 
     def _next(self) -> list[QueuedScript]:
         jobs: list[QueuedScript] = []
@@ -248,6 +252,57 @@ class SqliteDatabase:
         self._writer.close()
         self._inline.close()
         self._reader.close()
+
+
+class ReadOnlyReader(SqliteReader):
+    """A reader thread that changes nothing of the file, nor beside it."""
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect_read_only(self._path)
+
+
+class ReadOnlyDatabase:
+    """A file that may not be written: a reader thread alone."""
+
+    def __init__(self, path: str, scripts: Scripts) -> None:
+        self.scripts = scripts
+        self._path = path
+        self._reader = ReadOnlyReader(path)
+
+    async def write(
+        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
+    ) -> T:
+        """Raise ``StorageFailed``."""
+        words = "the file is read-only, nothing was written: make it writable, or use a copy of it"
+        raise StorageFailed(f"{self._path}: {words}", place=self._path)
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+        return await self._reader.submit(QueuedScript(make))  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """End the thread once its queue is empty."""
+        self._reader.close()
+
+    async def aclose_loop(self) -> None:
+        """Do nothing: there is nothing per event loop."""
+
+
+def connect_read_only(path: str) -> sqlite3.Connection:
+    """Return a connection that writes neither the file nor its log.
+
+    A file without a log beside it counts as one that no one changes: SQLite would need to create the log's index.
+    """
+    log = Path(f"{path}-wal")
+    unchanging = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    return sqlite3.connect(
+        f"{Path(path).absolute().as_uri()}?mode=ro{unchanging}",
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_TIMEOUT,
+        cached_statements=512,
+        check_same_thread=False,
+    )
 
 
 def connect(path: str, *, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:

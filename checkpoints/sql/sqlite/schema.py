@@ -97,11 +97,8 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = version_of(connection)
-        if version > VERSION:
-            raise Incompatible(f"{path} has version {version}, this code reads up to {VERSION}: upgrade wfdash")
+        version = readable_version(connection, path)
         if version == 0:
-            refuse_foreign(connection, path)
             create_tables(connection)
         elif version < VERSION:
             for earlier in range(version, VERSION):
@@ -122,7 +119,19 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise ``InvalidConfig`` if there are foreign tables."""
-    if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+def refuse_old(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise ``Incompatible`` if the tables are not those of this version, and otherwise as ``bring_up_to_date``."""
+    version = readable_version(connection, path)
+    if version < VERSION:
+        words = f"open a copy that may be written, which gets version {VERSION}"
+        raise Incompatible(f"{path} has version {version} and is read-only: {words}")
+
+
+def readable_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the schema's version; 0 for an empty file. Raises as ``bring_up_to_date`` does."""
+    version = version_of(connection)
+    if version > VERSION:
+        raise Incompatible(f"{path} has version {version}, this code reads up to {VERSION}: upgrade wfdash")
+    if version == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         raise InvalidConfig(f"path={str(path)!r}: another program's database, such as the dashboard's; give a new file")
+    return version
