@@ -137,6 +137,10 @@ class CheckpointManager:
         await self._after_commit(commit.checkpoint, commit.run, commit.standing)
         return claim
 
+    def last_saved(self, run: RunId) -> CheckpointId | None:
+        """Return the checkpoint that the run's next one follows; None where that is simply the one before."""
+        return None if self.config.when == "step" else self._last.get(run, (0, None))[1]
+
     # CheckpointStorage
 
     async def save(self, checkpoint: Checkpoint, *, facts: Mapping[str, Json] | None = None) -> CheckpointId:

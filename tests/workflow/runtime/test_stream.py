@@ -315,3 +315,15 @@ def test_a_loop_that_is_closed_under_a_stream_is_no_error():
     gc.collect()
     assert sys.exc_info() == (None, None, None)
     assert steps.begun <= 1
+
+
+@pytest.mark.parametrize("when", ["step", "pause", 5])
+async def test_the_parent_of_a_checkpoint_that_is_returned_is_the_one_that_was_stored(when: Any):
+    storage, run = MemoryStorage(), new_run_id()
+    manager = CheckpointManager(storage, CheckpointConfig(when=when))
+    async with Steps(length=12).workflow.run_stream(0, storage=manager, run_id=run) as stream:
+        seen = {stream.checkpoint.parent async for _ in stream if stream.checkpoint is not None}
+    (stored, *_) = await storage.list_checkpoints(run)
+    given = stream.outcome.checkpoint
+    assert (given.id, given.n, given.parent) == (stored.id, stored.n, stored.parent)
+    assert seen <= {None, *await storage.list_checkpoint_ids(run)}

@@ -10,6 +10,7 @@ from typing import Any
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
+from checkpoints.manager import CheckpointManager
 from checkpoints.records import Answer, Checkpoint, Commit
 from checkpoints.storage import Recorder
 from wfdash.contract import Outcome
@@ -112,12 +113,15 @@ class RunCall:
         routes = pack_input(graph, self.message, follow_up=self.follows is not None)
         # Handed over by who has stored it as the new run's own first checkpoint, or that of the completed run.
         own = self.follows if self.follows is not None and self.follows.run == run else None
-        writer = CheckpointWriter(run, WorkflowId(name), graph.version, own)
+        writer = CheckpointWriter(run, WorkflowId(name), graph.version, own, self._manager())
         # A recorder's run was named by its creator, as those of a worker are.
         title = "" if recorders.claiming is None or self.follows is not None else self._title(graph)
         began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state, title=title)
         drive = Drive(graph, recorders.recorder, writer, new_moment(graph), self.park_after)
         return PreparedRun(drive, (began,), recorders.claiming)
+
+    def _manager(self) -> CheckpointManager | None:
+        return self.storage if isinstance(self.storage, CheckpointManager) else None
 
     def _title(self, graph: Graph) -> str:
         return title_of(self.run_title, accept_input(graph, self.message)[1], graph.secrets) if self.run_title else ""
@@ -135,7 +139,7 @@ class RunCall:
             position=checkpoint.body["position"],
             requests={request.key: request for request in checkpoint.requests},
         )
-        writer = CheckpointWriter(checkpoint.run, WorkflowId(name), graph.version, checkpoint)
+        writer = CheckpointWriter(checkpoint.run, WorkflowId(name), graph.version, checkpoint, self._manager())
         now = recorders.recorder.now()
         resumed = RunResumed(at=now, running=still_running(checkpoint.run))
         ticks: tuple[Tick, ...] = (resumed, AnswersArrived(at=now, answers=answers), TimePassed(at=now))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkpoints.ids import CheckpointId, RunId, WorkflowId, new_checkpoint_id
+from checkpoints.manager import CheckpointManager
 from checkpoints.records import Checkpoint, Commit, Reason, Standing
 from checkpoints.storage import Recorder
 from wfdash.workflow.reducer.ticks import Moment
@@ -12,8 +13,17 @@ from wfdash.workflow.runtime.commit_batch import CommitBatch
 class CheckpointWriter:
     """Knows the run's latest checkpoint."""
 
-    def __init__(self, run: RunId, workflow: WorkflowId, version: str, checkpoint: Checkpoint | None) -> None:
+    def __init__(
+        self,
+        run: RunId,
+        workflow: WorkflowId,
+        version: str,
+        checkpoint: Checkpoint | None,
+        manager: CheckpointManager | None = None,
+    ) -> None:
+        """``manager`` leaves out checkpoints by its policy: those are no parents."""
         self.run = run
+        self._manager = manager
         self.workflow = workflow
         self.version = version
         self.checkpoint = checkpoint
@@ -62,12 +72,13 @@ class CheckpointWriter:
 
     def _next(self, recorder: Recorder, moment: Moment, reason: Reason, batch: CommitBatch) -> Checkpoint:
         parent = self.checkpoint
+        saved = self._manager.last_saved(self.run) if self._manager is not None else None
         return Checkpoint.trusted(
             id=new_checkpoint_id(),
             run=self.run,
             workflow=self.workflow,
             n=parent.n + 1 if parent is not None else 1,
-            parent=CheckpointId(parent.id) if parent is not None else None,
+            parent=CheckpointId(saved or parent.id) if parent is not None else None,
             version=self.version,
             step=batch.step.removesuffix(">") if batch.step is not None else None,
             reason=reason,
