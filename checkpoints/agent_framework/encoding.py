@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
-# Not public, and the one thing that the framework has for it: its own file storage uses the same.
+# Not public; where it is gone, no registered class is known.
 from agent_framework._workflows import _checkpoint_encoding as theirs
 
 from checkpoints.content import pickles
@@ -24,6 +24,7 @@ from checkpoints.records import Json
 
 PICKLED, TYPE = "__pickled__", "__type__"
 """The framework's keys of what is pickled."""
+NATIVE = (str, int, float, bool, type(None))
 OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
 """Packages whose classes the framework allows."""
 
@@ -31,11 +32,10 @@ OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
 def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str, Json]:
     """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
     try:
-        fields = theirs.encode_checkpoint_value(checkpoint.to_dict())
+        fields = encoded(checkpoint.to_dict())
         _decoded(fields, lambda written: pickles.verify(written, _finder(allowed)))
-        state = as_json(fields.pop("state"))
         # Two levels: a value that has not changed is not stored again.
-        return {"state": state, "position": as_json(fields)}
+        return {"state": fields.pop("state"), "position": fields}
     except WorkflowCheckpointException:
         raise
     except Exception as error:
@@ -84,19 +84,24 @@ def _finder(allowed: frozenset[str]) -> pickles.Find:
     return find
 
 
-def as_json(value: Json) -> Json:
-    """Return an encoded value with what strict JSON lacks as the framework's pickle: NaN, infinity, half characters."""
-    if isinstance(value, dict):
-        return {name: as_json(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [as_json(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return _pickled(value)
-    if isinstance(value, str) and not is_holdable(value):
-        return _pickled(value)
-    return value
+def encoded(value: Any) -> Json:
+    """Return a value as the framework's own storages write it: JSON as it is, anything else as a pickle.
+
+    Pickled as well is what they lose: dicts with keys that are no texts, and what strict JSON lacks (NaN, infinity,
+    half characters).
+    """
+    if isinstance(value, NATIVE):
+        lacking = not is_holdable(value) if isinstance(value, str) else value != value or value in (math.inf, -math.inf)
+        return _pickled(value) if lacking else value
+    if type(value) is list:
+        return [encoded(one) for one in value]
+    plain = type(value) is dict and all(isinstance(name, str) and is_holdable(name) for name in value)
+    if plain and PICKLED not in value and TYPE not in value:
+        # Of an enumeration's member as a key its text is kept, which equals it.
+        return {str.__str__(name): encoded(one) for name, one in value.items()}
+    return _pickled(value)
 
 
 def _pickled(value: Any) -> dict[str, str]:
     data = base64.b64encode(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)).decode("ascii")
-    return {PICKLED: data, TYPE: f"builtins:{type(value).__qualname__}"}
+    return {PICKLED: data, TYPE: f"{type(value).__module__}:{type(value).__qualname__}"}

@@ -72,6 +72,8 @@ VALUES: dict[str, Any] = {
     "uuid": UUID(int=7),
     "reserved": {"__pickled__": "x", "__type__": "y"},
     "keys": {1: "a", "1": "b"},
+    "numbers as keys": {1: "a", 2: [{(3, None): {"b": 4.0}}]},
+    "a key with NUL": {"a\0b": 1},
     "nested": {"deep": [{"deeper": {"deepest": (1,)}}]},
     "empty": {},
 }
