@@ -388,3 +388,25 @@ class Vague(Executor):
 
 def formless() -> Any:
     return WorkflowBuilder(start_executor=Vague(id="formless"), name="formless").build()
+
+
+class Asker(Executor):
+    """Asks, and fails on the answer *fail*."""
+
+    @handler
+    async def ask(self, text: str, ctx: WorkflowContext) -> None:
+        await ctx.request_info(f"{self.id}: {text}?", str)
+
+    @response_handler
+    async def answered(self, asked: str, word: str, ctx: WorkflowContext) -> None:
+        if word == "fail":
+            raise ValueError(f"{self.id} fails")
+
+
+def two_askers() -> Any:
+    @executor(id="start")
+    async def start(text: str, ctx: WorkflowContext[str]) -> None:
+        await ctx.send_message(text)
+
+    askers = [Asker(id="first"), Asker(id="second")]
+    return WorkflowBuilder(start_executor=start, name="two_askers").add_fan_out_edges(start, askers).build()

@@ -178,6 +178,19 @@ async def test_an_answer_that_a_handler_fails_on_is_kept_for_the_retry(monkeypat
     assert desk.kinds("printer") == ["started", "waiting", "failed", "finished"]
 
 
+@pytest.mark.parametrize(
+    ("answers", "step"), [(("fail", "fine"), "first"), (("fine", "fail"), "second"), (("fail", "fail"), "first")]
+)
+async def test_an_error_is_that_of_the_executor_that_raised_it(answers: tuple[str, ...], step: str):
+    desk = Desk(samples.two_askers())
+    await desk.start("go")
+    await desk.answer(*answers)
+    assert isinstance(desk.outcome, Failed)
+    assert (desk.outcome.error.step, desk.error) == (step, f"{step} fails")
+    failed = [name for name, answer in zip(("first", "second"), answers, strict=True) if answer == "fail"]
+    assert [event.step for event in desk.events if event.kind == "step.failed"] == failed
+
+
 async def test_a_checkpoint_that_the_framework_cannot_make_ends_the_run(caplog: pytest.LogCaptureFixture):
     desk = Desk(samples.unkeepable())
     await desk.start("go")

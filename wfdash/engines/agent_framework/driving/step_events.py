@@ -32,8 +32,8 @@ class ExecutorEvents:
         self.asking = dict(position.asking)
         self.inputs = dict(position.inputs)
         self.outputs = list(position.outputs)
-        self.failed = ""
-        """The step that failed."""
+        self._failed: dict[str, dict[str, Json]] = {}
+        """Step -> error of those that failed, in their order: others may fail beside the first."""
         self.last: str | None = None
         """The step that ended last."""
         self._running: dict[str, str] = {}
@@ -57,7 +57,8 @@ class ExecutorEvents:
         elif kind == "executor_completed":
             self.ended(event.executor_id, event.data)
         elif kind == "executor_failed":
-            self.failed = event.executor_id
+            facts: dict[str, Json] = {"type": event.details.error_type, "message": event.details.message}
+            self._failed.setdefault(event.executor_id, facts)
         elif kind in ("output", "intermediate", "data"):
             self._gave(event, final=kind == "output")
         elif kind == "request_info":
@@ -132,11 +133,13 @@ class ExecutorEvents:
         return parked
 
     def fail(self, error: dict[str, Json]) -> str:
-        """Note that a step failed, and return its name."""
-        step = self.failed or next(reversed(self._running), "")
-        activation = self._running.get(step)
-        if activation is not None and self._is_running(activation):
-            self._end(activation, EventKind.STEP_FAILED, {"error": error, "attempt": 1})
+        """Note that steps failed, and return the name of the one with this error."""
+        named = [step for step, facts in self._failed.items() if facts == error]
+        step = next(iter([*named, *self._failed]), next(reversed(self._running), ""))
+        for one, facts in {**self._failed, step: error}.items():
+            activation = self._running.get(one)
+            if activation is not None and self._is_running(activation):
+                self._end(activation, EventKind.STEP_FAILED, {"error": facts, "attempt": 1})
         return step
 
     def settle(self) -> tuple[Json, ...]:
