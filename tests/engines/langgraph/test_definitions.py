@@ -50,6 +50,11 @@ class Data:
     tags: list[str] = field(default_factory=list)
 
 
+@dataclass
+class Defaults:
+    tags: list[str] = field(default_factory=list)
+
+
 def nothing(state: Any) -> dict[str, Any]:
     """Do nothing.
 
@@ -138,6 +143,16 @@ def test_the_version_follows_nodes_edges_and_channels_and_nothing_else():
     same, other = graph(Old), graph(Inner)
     assert described(graph(Old)).version == described(same, title="Another").version
     assert described(other).version != described(same).version
+
+
+def test_a_graph_whose_context_is_not_given_says_so():
+    with_context = graph(Old, context_schema=Data)
+    assert described(with_context).doc.startswith(
+        "**`runtime.context` is None in every node.** The graph expects a Data"
+    )
+    assert described(with_context, doc="Does it.").doc.startswith("Does it.\n\n**`runtime.context`")
+    assert described(with_context, context={"amount": 1}).doc == ""
+    assert described(graph(Old, context_schema=Defaults)).doc == ""
 
 
 def test_only_graphs_are_accepted():

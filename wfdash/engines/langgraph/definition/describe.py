@@ -19,7 +19,7 @@ from wfdash.contract import ChannelInfo, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize, label_of_step
 from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
-from wfdash.engines.langgraph.definition.schemas import input_of, output_schema
+from wfdash.engines.langgraph.definition.schemas import hints_of, input_of, is_required, output_schema
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.engines.serving import NotServable
 from wfdash.schemas.secrets import secret_names
@@ -28,6 +28,10 @@ from wfdash.values.type_names import type_name
 UNNAMED = "LangGraph"
 """The name of every graph that its author gave none."""
 START, END = "__start__", "__end__"
+NO_CONTEXT = (
+    "**`runtime.context` is None in every node.** The graph expects a {name}: give its values by "
+    "`serve(graph, context=...)`, the same for all runs."
+)
 Drawn: TypeAlias = dict[str, list[tuple[str, str, str, bool]]]
 """The path of a graph -> its edges: source, target, label, and whether the graph decides."""
 _described: WeakKeyDictionary[Ready, Description] = WeakKeyDictionary()
@@ -54,7 +58,7 @@ def _describe(ready: Ready) -> Description:
     return Description(
         workflow=WorkflowId(name),
         title=served.title or humanize(name),
-        doc=served.doc or _doc_of(graph),
+        doc="\n\n".join(one for one in (served.doc or _doc_of(graph), _lacks(ready)) if one),
         engine="langgraph",
         version=_version(ready, edges),
         input_schema=input_of(ready).schema(),
@@ -73,6 +77,15 @@ def _doc_of(graph: Graph) -> str:
     nodes = [node for name, node in graph.nodes.items() if not is_hidden(name)]
     function = function_of(nodes[0]) if len(nodes) == 1 and getattr(graph, "builder", None) is None else None
     return inspect.getdoc(function) or "" if function is not None else ""
+
+
+def _lacks(ready: Ready) -> str:
+    """Return that the graph is called without the context that its nodes expect; empty if it is not."""
+    kind = getattr(ready.graph, "context_schema", None)
+    if ready.served.context is not None or not isinstance(kind, type):
+        return ""
+    wanted = any(is_required(kind, name, True) for name in hints_of(kind))
+    return NO_CONTEXT.format(name=kind.__name__) if wanted else ""
 
 
 def _step(ready: Ready, path: str) -> StepInfo:

@@ -152,10 +152,10 @@ def _of_type(kind: Any, channels: Mapping[str, BaseChannel[Any, Any, Any]], *, r
         return Input(whole=part_of("input", kind, None))
     names = [name for name in hints if not channels or name in channels]
     fields = {name: part_of(name, hints[name], channels.get(name)) for name in names}
-    return Input(fields=fields, required=tuple(name for name in names if _is_required(kind, name, required)))
+    return Input(fields=fields, required=tuple(name for name in names if is_required(kind, name, required)))
 
 
-def _is_required(kind: Any, name: str, required: bool) -> bool:
+def is_required(kind: Any, name: str, required: bool) -> bool:
     if issubclass(kind, BaseModel):
         return kind.model_fields[name].is_required() if name in kind.model_fields else False
     if dataclasses.is_dataclass(kind):
