@@ -55,7 +55,10 @@ def replay(run_id: str, seq: int) -> Script[ReplayRecord]:
 
 
 def restore(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
-    """Make a checkpoint the run's head again; the run waits for someone to resume it. Returns the new head."""
+    """Make a checkpoint the run's head again, and continue the run from there. Returns the new head.
+
+    No one has to resume it: where a question was open, it is open again and the run waits for its answer.
+    """
     body = {"edits": edits, "seen": seen}
     return Created.model_validate((yield from post(f"{_at(run_id, checkpoint_id)}/restore", body)))
 
