@@ -104,7 +104,7 @@ def keys_of_content() -> set[str]:
     """Return the ids of the keys that the oldest and the newest content is encrypted with."""
     found = set()
     for model, (column, *_) in CONTENT:
-        rows = model._default_manager.exclude(**{column: None}).values_list(column, flat=True)
+        rows = model._default_manager.filter(**{f"{column}__isnull": False}).values_list(column, flat=True)
         for value in (*rows.order_by("pk")[:SAMPLE], *rows.order_by("-pk")[:SAMPLE]):
             text = encrypted_text_in(value.document) if isinstance(value, StoredDocument) else None
             found.add(key_of(text or ""))
