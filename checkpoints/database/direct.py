@@ -1,13 +1,19 @@
-"""Connections to the PostgreSQL server itself, past a pooler in front of it, and the names of all connections.
+"""Connections to the PostgreSQL server itself, past a pooler in front of it; the names of all, and limits of threads.
 
 Migrations, listeners and locks of a session need a server connection of their own, which a pooler in transaction mode
 does not give. ``WFDASH_DATABASE_DIRECT`` is the address for them; without it they use the usual one.
+
+A server that is unreachable is given up by the parameters of a connection. One that is reachable and does not answer (a
+frozen machine, a disk that hangs) is given up by nothing but the limit of the thread that waits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 from django.conf import settings
@@ -72,3 +78,51 @@ def name_connections(role: str) -> None:
     usual = connections.settings[alias()]
     if "postgresql" in usual["ENGINE"]:
         usual["OPTIONS"] = {**usual.get("OPTIONS", {}), "fallback_application_name": application_name("pages")}
+
+
+class _Patience(threading.local):
+    left: float | None = None
+
+
+patience = _Patience()
+"""Seconds that this thread may still wait for replies; None: as long as it takes."""
+
+
+@contextlib.contextmanager
+def replies_within(seconds: float) -> Iterator[None]:
+    """Let this thread wait for so many seconds in all for the database's replies, not counting what else it does.
+
+    After that the statement raises ``OperationalError``, and its connection is closed: what it asked for last may
+    still happen if that was a commit, and nothing else of its transaction. Only in threads that ``keep_limits``.
+    """
+    before, patience.left = patience.left, seconds
+    try:
+        yield
+    finally:
+        patience.left = before
+
+
+def keep_limits() -> None:
+    """Let the connections of this thread, from the next one on, keep to its limits. Once a thread, at its start."""
+    usual: Any = connection()
+    if usual.vendor != "postgresql":
+        return  # SQLite has a limit of its own, and no server that could be silent
+    from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+    if is_psycopg3:
+        from checkpoints.sql.postgres.impatient import be_impatient
+
+        open_usual = usual.get_new_connection
+
+        def open_impatient(parameters: dict[str, Any]) -> Any:
+            left = patience.left
+            if left is None:
+                return be_impatient(open_usual(parameters), patience)
+            most = min(int(parameters.get("connect_timeout") or ceil(left)), max(1, ceil(left)))
+            began = time.monotonic()
+            try:
+                return be_impatient(open_usual({**parameters, "connect_timeout": most}), patience)
+            finally:
+                patience.left = left - (time.monotonic() - began)
+
+        usual.get_new_connection = open_impatient

@@ -7,6 +7,8 @@ import signal
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -48,6 +50,20 @@ class Postgres:
         postmaster = psutil.Process(self._server.get_pid())
         os.kill(postmaster.pid, signal.SIGQUIT)
         postmaster.wait(20)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let all its processes stand still until the body ends: connections stay, and nothing answers."""
+        postmaster = psutil.Process(self._server.get_pid())
+        postmaster.suspend()  # first, so that no process is added
+        family = [postmaster, *postmaster.children(recursive=True)]
+        for process in family[1:]:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in reversed(family):
+                process.resume()
 
     def restart(self) -> None:
         """Start it again on the same data and the same socket; returns once it takes connections."""

@@ -12,13 +12,17 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError, connections
 from django.http import HttpRequest, HttpResponse
 
+from checkpoints.database.direct import keep_limits, replies_within
 from wfdash.access.viewer import viewer_for
 from wfdash.pages.site import health, metrics
+from wfdash.problems import with_retry
 
 View = Callable[[HttpRequest], HttpResponse]
 VIEWS: Mapping[str, View] = {"/livez": health.livez, "/readyz": health.readyz, "/metrics": metrics.metrics}
 PASSED = ("Accept", "Authorization")
 """Headers that the views read."""
+METRICS_SECONDS = 15.0
+"""For the database's replies to all that metrics ask."""
 CLIENT_SECONDS = 10.0
 """The longest time a client may take for its request."""
 
@@ -51,11 +55,12 @@ class HealthHandler(BaseHTTPRequestHandler):
         request: Any = HttpRequest()
         request.method, request.path, request.viewer = str(self.command), self.path, viewer_for(AnonymousUser())
         request.META = {f"HTTP_{name.upper()}": self.headers[name] for name in PASSED if name in self.headers}
+        keep_limits()
         try:
-            return view(request)
+            with replies_within(health.SECONDS.get(request.path, METRICS_SECONDS)):
+                return view(request)
         except DatabaseError:
-            headers = {"Retry-After": str(health.RETRY_AFTER)}
-            return HttpResponse("the database did not respond\n", "text/plain", 503, headers=headers)
+            return with_retry(HttpResponse("the database did not respond\n", "text/plain", 503))
         finally:
             connections.close_all()
 

@@ -16,15 +16,21 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.database.alias import connection
+from checkpoints.database.direct import keep_limits, replies_within
 from checkpoints.models import Event, Notice, Run
 from checkpoints.records import ENDED
 
 P = ParamSpec("P")
 T = TypeVar("T")
+REPLY_SECONDS = 15.0
+"""For the database's replies to one read."""
 
 
 class DatabaseThreads:
-    """A small pool of threads that keep their database connections between reads."""
+    """A small pool of threads that keep their database connections between reads.
+
+    A read fails if the database does not answer for ``REPLY_SECONDS``: all viewers share these few threads.
+    """
 
     def __init__(self, threads: int) -> None:
         self._connections: list[BaseDatabaseWrapper] = []
@@ -34,6 +40,7 @@ class DatabaseThreads:
         kept = connection()
         kept.inc_thread_sharing()  # so that ``close`` may close it from another thread
         self._connections.append(kept)
+        keep_limits()
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a function, called in one of the threads."""
@@ -53,7 +60,8 @@ class DatabaseThreads:
 
 def _guarded(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     try:
-        return function(*args, **kwargs)
+        with replies_within(REPLY_SECONDS):
+            return function(*args, **kwargs)
     except Exception:
         connection().close()
         raise

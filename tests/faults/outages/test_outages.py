@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -118,3 +120,36 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
     finally:
         server.kill()
         postgres.restart()
+
+
+@pytest.mark.long
+def test_a_database_that_hangs_holds_no_request_for_longer_than_its_deadline(
+    shared_world: World, postgres: Postgres
+) -> None:
+    server = shared_world.server()
+    server.start()
+    session = server.session_of("admin")
+    cookies = {session["name"]: session["value"]}
+
+    def ask(path: str, most: float) -> httpx.Response:
+        began = time.monotonic()
+        told = httpx.get(f"{server.url}{path}", timeout=60, cookies=cookies)
+        assert time.monotonic() - began < most
+        return told
+
+    try:
+        assert ask("/readyz", 30).status_code == 200
+        assert ask("/runs/", 30).status_code == 200
+        with postgres.frozen(), ThreadPoolExecutor(12) as clients:
+            asked = [clients.submit(ask, path, 25) for path in ("/runs/", "/api/v1/runs") * 5]
+            for _ in range(3):
+                told = ask("/readyz", 6)
+                assert (told.status_code, told.headers["retry-after"]) == (503, "5")
+                assert "FAILED database: no response" in told.text
+            assert ask("/livez", 5).status_code == 200
+            answers = [one.result() for one in asked]
+            assert {(told.status_code, told.headers.get("retry-after")) for told in answers} == {(503, "5")}
+        wait_until(lambda: ask("/readyz", 30).status_code == 200, what="readiness")
+        assert ask("/api/v1/runs", 30).status_code == 200
+    finally:
+        server.kill()

@@ -21,6 +21,7 @@ from wfdash.errors import Busy, NotAllowed, ProviderUnavailable, SignInFailed, T
 from wfdash.installation.provider import Provider
 from wfdash.pages.account.second_factor import enter
 from wfdash.pages.account.signin import wanted_page
+from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import attempt_limits
 from wfdash.signin.client_address import client_address
@@ -112,7 +113,4 @@ def _failed(request: HttpRequest, provider: Provider, error: Exception) -> HttpR
     log.warning("Sign-in with %s: %s (%s)", provider.name, error, facts.get("cause", kind.code))
     heading = "Not connected" if request.user.is_authenticated else "Sign-in did not work"
     context = {"provider": provider, "heading": heading, "message": str(error).rstrip(".")}
-    response = render(request, "account/signin/failed.html", context, status=kind.status)
-    if "retry_after" in facts:
-        response.headers["Retry-After"] = str(facts["retry_after"])
-    return response
+    return with_retry(render(request, "account/signin/failed.html", context, status=kind.status), facts)

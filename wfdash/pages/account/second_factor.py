@@ -21,6 +21,7 @@ from checkpoints.models.user_model import User
 from wfdash.errors import Invalid, TooManyTries, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
+from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import second_factor as signin_second_factor
 from wfdash.signin.known_browsers import remember_browser
@@ -195,7 +196,4 @@ def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
 
 def _refused(request: HttpRequest, template: str, shown: dict[str, Any], error: Invalid | TooManyTries) -> HttpResponse:
     problem = str(error.errors[0]["msg"]) if isinstance(error, Invalid) else str(error).rstrip(".")
-    response = render(request, template, shown | {"problem": problem}, status=status_for(error))
-    if "retry_after" in error.facts:
-        response.headers["Retry-After"] = str(error.facts["retry_after"])
-    return response
+    return with_retry(render(request, template, shown | {"problem": problem}, status=status_for(error)), error.facts)

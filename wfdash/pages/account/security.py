@@ -23,6 +23,7 @@ from wfdash.errors import (
 )
 from wfdash.pages.account.provider import to_provider
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.problems import with_retry
 from wfdash.queries.account.security import own_account
 from wfdash.rendering import render
 from wfdash.signin.identities import provider_in_use
@@ -53,9 +54,7 @@ def account(request: HttpRequest) -> HttpResponse:
         return _shown(request, viewer, act=act, problems=error.by_field, status=422)
     except (TooManyTries, Busy) as error:
         problems = {"current": str(error).rstrip(".")}
-        response = _shown(request, viewer, act=act, problems=problems, status=status_for(error))
-        response.headers["Retry-After"] = str(error.facts["retry_after"])
-        return response
+        return with_retry(_shown(request, viewer, act=act, problems=problems, status=status_for(error)), error.facts)
     except (NotFound, WrongState, ProviderUnavailable, SignInFailed) as error:
         messages.error(request, f"{error}.")
     return redirect("wfdash:account")

@@ -18,6 +18,7 @@ from checkpoints.models.user_model import is_staff
 from wfdash.actions.account.password import NO_PASSWORDS
 from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.pages.account.second_factor import enter
+from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import links
 
@@ -36,9 +37,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     try:
         user = authenticate(request, username=name, password=request.POST.get("password", ""))
     except (TooManyTries, Busy) as error:
-        response = _form(request, target, name, str(error), status=status_for(error))
-        response.headers["Retry-After"] = str(error.facts["retry_after"])
-        return response
+        return with_retry(_form(request, target, name, str(error), status=status_for(error)), error.facts)
     if user is None:
         return _form(request, target, name, "Wrong user name or password.", status=422)
     return enter(request, user, target, how="password")

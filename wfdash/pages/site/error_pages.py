@@ -22,7 +22,7 @@ from wfdash.actions.audit.account_events import asked_by
 from wfdash.contract import InvalidInput
 from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, ProblemKind, kind_of
 from wfdash.installation.keep_rules import keep_rules
-from wfdash.problems import is_for_programs, problem_response
+from wfdash.problems import is_for_programs, problem_response, with_retry
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render, render_to_string
 from wfdash.signin.session_user import rights_read_with
@@ -136,12 +136,8 @@ def error_page(
     title = title or TITLES.get(status, TITLES[500])
     message = message or WORDS.get(status, "")
     facts = facts or {}
-    headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
     context = {"status": status, "heading": title, "message": message, "facts": facts}
-    response = render(request, "errors/error.html", context, status=status)
-    for name, value in headers.items():
-        response.headers[name] = value
-    return response
+    return with_retry(render(request, "errors/error.html", context, status=status), facts)
 
 
 def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpResponseBase:
@@ -194,7 +190,7 @@ def broken_page(request: HttpRequest, status: int) -> HttpResponse:
     if is_for_programs(request):
         return problem_response(request, REFUSALS[status])
     context = {"heading": TITLES[status], "message": WORDS[status]}
-    return render(request, "errors/broken.html", context, status=status)
+    return with_retry(render(request, "errors/broken.html", context, status=status))
 
 
 def refusal_page(kind: ProblemKind, words: str, accept: str, *, foreign: bool = False) -> HttpResponse:

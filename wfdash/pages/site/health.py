@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
@@ -18,11 +19,12 @@ from checkpoints.database.schema import missing_migrations
 from wfdash import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pages.ui.times import duration
+from wfdash.problems import with_retry
 from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import workers
 
-RETRY_AFTER = 5
-"""Seconds after which a client may ask again."""
+SECONDS = {"/readyz": 3.0, "/health": 10.0}
+"""For the database's replies to all that a probe asks, by its path."""
 LATE = 30.0
 """Seconds by which something that was due may be late."""
 CAUSES = {
@@ -66,17 +68,52 @@ def health(request: HttpRequest) -> HttpResponse:
     return _answer(("healthy", "not healthy"), check_installation())
 
 
+class Threads(Protocol):
+    """The threads that answer requests."""
+
+    many: int
+    hanging: int
+
+
+class _Process:
+    threads: Threads | None = None
+
+
+_process = _Process()
+
+
+def use_threads(threads: Threads) -> None:
+    """Set which threads ``/readyz`` judges. Called by who starts them."""
+    _process.threads = threads
+
+
+def no_answer(path: str, seconds: float) -> HttpResponse:
+    """Return the response to a probe whose checks are not done after so many seconds. Makes no query."""
+    database = Check(name="database", good=False, words=f"no response within {seconds:g} s")
+    if path == "/health":
+        return _answer(("healthy", "not healthy"), [database])
+    return _answer(("ready", "not ready"), [*_check_itself(), database])
+
+
 def _answer(words: tuple[str, str], checks: list[Check]) -> HttpResponse:
     good = all(check.good for check in checks)
     body = "\n".join([words[not good], *map(str, checks)])
-    headers = {} if good else {"Retry-After": str(RETRY_AFTER)}
-    return HttpResponse(f"{body}\n", status=200 if good else 503, content_type="text/plain", headers=headers)
+    return with_retry(HttpResponse(f"{body}\n", status=200 if good else 503, content_type="text/plain"))
 
 
 def check_process() -> list[Check]:
     """Return the checks of this process: does it stay, its workflows, and whether it can use the database."""
-    stays = Check(name="process", good=not stopping.begun, words="stopping" if stopping.begun else "running")
-    return [stays, _check_workflows(), *_check_database(())]
+    return [*_check_itself(), _check_workflows(), *_check_database(())]
+
+
+def _check_itself() -> list[Check]:
+    """Return whether this process stays, and whether threads of pages hang, if some do."""
+    checks = [Check(name="process", good=not stopping.begun, words="stopping" if stopping.begun else "running")]
+    threads = _process.threads
+    if threads is not None and threads.hanging:
+        words = f"{threads.hanging} of {threads.many} hang"
+        checks.append(Check(name="threads", good=threads.hanging * 2 < threads.many, words=words))
+    return checks
 
 
 def check_installation() -> list[Check]:
