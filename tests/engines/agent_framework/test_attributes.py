@@ -123,10 +123,11 @@ async def test_an_attribute_that_cannot_be_kept_is_said_to_be_lost_once(
     assert desk.output == "['red'] one 1 3"
 
 
-async def test_what_an_attribute_was_in_the_copy_is_stored_nowhere():
+async def test_only_what_has_changed_is_stored_and_what_is_private_is_not_shown():
     desk = Desk(desks())
     await desk.start("red")
-    assert set(desk.engine.show(desk.head).state["desks"]) == {"asked_in_all", "_open"}
+    assert desk.engine.show(desk.head).state["desks"] == {"asked_in_all": 1}
+    assert "red" not in str(desk.engine.show(desk.head).state)
 
 
 async def test_an_altered_attribute_is_not_read():
@@ -139,6 +140,29 @@ async def test_an_altered_attribute_is_not_read():
     at = desk.head.model_copy(update={"body": {**body, "framework": altered}})
     await desk.resume({request.key: "x" for request in at.requests}, at=at)
     assert "desks on_checkpoint_restore failed" in desk.error
+
+
+class Executor_(Desks):
+    """Saves what it wants to be saved, and is called like the framework's own class."""
+
+    async def on_checkpoint_save(self) -> dict[str, Any]:
+        return {"count": self.asked_in_all}
+
+    async def on_checkpoint_restore(self, state: dict[str, Any]) -> None:
+        self.asked_in_all = 10 + state["count"]
+        self._open = {0: Order(0, ["from the hook"])}
+
+
+Executor_.__name__ = "Executor"
+
+
+async def test_an_executor_with_hooks_keeps_what_they_give_and_nothing_else():
+    asking = Executor_()
+    desk = Desk(WorkflowBuilder(start_executor=asking, name="desks", output_from=[asking]).build())
+    await desk.start("red")
+    assert desk.engine.show(desk.head).state["desks"] == {"count": 1}
+    await desk.answer("one")
+    assert desk.output == "['from the hook'] one 11 3"
 
 
 def test_the_framework_s_own_attributes_are_those_of_a_bare_executor():

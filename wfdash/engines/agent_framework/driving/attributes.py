@@ -45,7 +45,8 @@ def _plain(workflow: Any) -> Iterator[Any]:
     for executor in executors_of(workflow).values():
         kind = type(executor)
         by = next(one for one in kind.__mro__ if HOOKS[0] in vars(one))
-        if kind.__module__.partition(".")[0] not in OURS and by.__name__ == "Executor":
+        own = HOOKS[0] in vars(executor) or by.__module__.partition(".")[0] not in OURS or by.__name__ != "Executor"
+        if not own and kind.__module__.partition(".")[0] not in OURS:
             yield executor
     for _, inner in nested(workflow):
         yield from _plain(inner)

@@ -86,12 +86,15 @@ def state_shown(checkpoint: Any) -> dict[str, Json]:
     """Return the state as pages show it: what executors share, and what those keep that are no agents."""
     shared = {key: display(value) for key, value in checkpoint.state.items() if not key.startswith("_")}
     kept = checkpoint.state.get(EXECUTORS) or {}
-    own = {name: display(_own(value)) for name, value in kept.items() if value and not _is_agents(value)}
+    own = {name: display(shown) for name, value in kept.items() if not _is_agents(value) and (shown := _own(value))}
     return {**own, **shared}
 
 
 def _own(value: Any) -> Any:
-    return dict(value[ATTRIBUTES]) if isinstance(value, dict) and ATTRIBUTES in value else value
+    """Return what is shown of an executor: of its attributes those that are not private, which may hold anything."""
+    if not isinstance(value, dict) or ATTRIBUTES not in value:
+        return value
+    return {name: kept for name, kept in value[ATTRIBUTES] if not name.startswith("_")}
 
 
 def _is_agents(value: Any) -> bool:
