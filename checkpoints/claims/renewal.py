@@ -52,6 +52,8 @@ class HeldClaim:
     good_until: float
     """By ``boottime``: until then no other worker can have it, whatever happened to this process."""
     gone: bool = False
+    committing: bool = False
+    """A commit under it is in progress: where there is one writer, a renewal waits for that."""
     ending: bool = False
     """A commit that gives it back is in progress."""
     running: Callable[[], Sequence[str]] | None = None
@@ -147,22 +149,24 @@ class ClaimRenewer:
             self._held.pop(claim.token, None)
 
     @contextlib.contextmanager
-    def giving_back(self, claim: Claim) -> Iterator[None]:
-        """Let the claim go once the body, a commit that gives it back, has returned; if it fails, keep it.
+    def committing(self, claim: Claim, *, ends: bool = False) -> Iterator[None]:
+        """Mark that the body is a commit under the claim; a renewal that has to wait for that is no outage.
 
-        Until then it is renewed, but no loss is reported: a renewal that comes after the commit finds no claim either,
-        and the commit itself raises ``ClaimLost``.
+        ``ends``: it gives the claim back, which is let go once the body has returned; if it fails, it is kept. Until
+        then it is renewed, but no loss is reported: a renewal that comes after the commit finds no claim either, and
+        the commit itself raises ``ClaimLost``.
         """
         held = self._held.get(claim.token)
         if held is None:
             yield
             return
-        held.ending = True
+        held.committing, held.ending = True, ends
         try:
             yield
-            self.let_go(claim)
+            if ends:
+                self.let_go(claim)
         finally:
-            held.ending = False
+            held.committing = held.ending = False
 
     def renew_now(self) -> None:
         """Renew at once, because a run may have been taken over."""
@@ -261,7 +265,9 @@ class ClaimRenewer:
             async with asyncio.timeout(min(RENEW_TIMEOUT, self.ttl / 2)):
                 lost = await renew_many(self._storage, [each.claim for each in held], ttl=self.ttl)
         except Exception as error:
-            self._log_failure(len(held), error)
+            waits = isinstance(error, TimeoutError) and any(each.committing for each in held)
+            if not waits or any(boottime() >= each.good_until for each in held):
+                self._log_failure(len(held), error)
             return min(RETRY_SECONDS, self.every)
         self._failing = False
         for each in held:

@@ -74,8 +74,8 @@ class ClaimedRecorder(BoundRecorder):
                 f"The engine resumed with an answer to {kept} and suspended the run without closing that request. "
                 "An engine must close each request whose answer it is given: see Engines in the documentation"
             )
-        if commit.standing is not None and self.renewer is not None:
-            with self.renewer.giving_back(self.lease):
+        if self.renewer is not None:
+            with self.renewer.committing(self.lease, ends=commit.standing is not None):
                 await super().commit(commit)
         else:
             await super().commit(commit)

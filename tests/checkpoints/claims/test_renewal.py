@@ -106,6 +106,28 @@ async def test_an_outage_is_logged_once_and_renewals_go_on_after_it(storage, ren
     assert caplog.text.count("Could not renew 1 claims") == 1
 
 
+async def test_a_renewal_that_waits_for_the_runs_own_long_commit_is_no_outage(
+    storage, renewer, monkeypatch, caplog
+) -> None:
+    claim, renewer.every = await claim_of(storage, ttl=30), 60
+
+    async def busy(claims, *, ttl):
+        raise TimeoutError
+
+    monkeypatch.setattr(storage, "renew_many", busy)
+    renewer.hold(claim, pytest.fail)
+    with renewer.committing(claim):
+        await renewer._renew()
+        assert caplog.text == ""
+        renewer._held[claim.token].good_until = 0.0
+        await renewer._renew()
+        assert "Could not renew 1 claims" in caplog.text
+    caplog.clear()
+    renewer._failing = False
+    await renewer._renew()
+    assert "Could not renew 1 claims" in caplog.text
+
+
 async def test_a_storage_without_the_common_statement_is_renewed_claim_by_claim(renewer) -> None:
     class Plain:
         def __init__(self) -> None:
@@ -155,7 +177,7 @@ async def test_a_renewal_between_the_commit_that_gives_a_claim_back_and_its_retu
 ) -> None:
     claim, renewer.every = await claim_of(storage), 60
     renewer.hold(claim, pytest.fail)
-    with renewer.giving_back(claim):
+    with renewer.committing(claim, ends=True):
         await storage.release(claim)
         await renewer._renew()
     await renewer._renew()
@@ -165,7 +187,7 @@ async def test_a_renewal_between_the_commit_that_gives_a_claim_back_and_its_retu
 async def test_a_claim_that_could_not_be_given_back_is_kept_and_its_loss_reported(storage, renewer) -> None:
     claim, renewer.every, losses = await claim_of(storage), 60, list[str]()
     renewer.hold(claim, lambda: losses.append("lost"))
-    with pytest.raises(OSError, match="away"), renewer.giving_back(claim):
+    with pytest.raises(OSError, match="away"), renewer.committing(claim, ends=True):
         raise OSError("the database is away")
     assert renewer.is_held(claim)
     await storage.release(claim)

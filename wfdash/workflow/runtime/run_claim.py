@@ -42,8 +42,8 @@ class ClaimingRecorder(BoundRecorder):
         """Make it durable. The first commit of a new run takes it; the one that lets go gives it back."""
         if self._claims is not None and self.claim is None:
             await self._hold(taking.begin(self._claims, self.journal, commit, self._worker))
-        elif self.claim is not None and self._renewer is not None and commit.standing is not None:
-            with self._renewer.giving_back(self.claim):
+        elif self.claim is not None and self._renewer is not None:
+            with self._renewer.committing(self.claim, ends=commit.standing is not None):
                 await super().commit(commit)
         else:
             await super().commit(commit)
