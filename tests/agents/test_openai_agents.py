@@ -47,7 +47,7 @@ def say(text: str) -> ResponseOutputMessage:
     return ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[content])
 
 
-def support(script: Script, calls: list[Any]) -> Workflow:
+def support(script: Script, calls: list[Any], **options: Any) -> Workflow:
     @function_tool
     def look_up(order: int) -> str:
         calls.append(("look_up", order))
@@ -65,7 +65,7 @@ def support(script: Script, calls: list[Any]) -> Workflow:
 
     @wf.step(start=True)
     async def answer(question: str, ctx: Context) -> dict[str, Any]:
-        reply = await run_agent(ctx, front if question.startswith("Hand over") else agent, question)
+        reply = await run_agent(ctx, front if question.startswith("Hand over") else agent, question, **options)
         return {"said": reply.output, "turns": reply.usage.turns}
 
     return wf
@@ -176,3 +176,41 @@ async def test_a_secret_of_a_tools_schema_is_not_in_the_record_of_a_call_that_is
     intents = [entry["args"] for live in lives for entry in live["journal"] if "args" in entry]
     assert {"user": "ana", "pin": "•••"} in intents
     assert not [one for one in intents if "4711" in one.values()]
+
+
+@pytest.mark.parametrize("question", ["Where is my money?", "Hand over, please"])
+async def test_a_person_lets_an_agent_continue_beyond_its_turns_and_nothing_is_made_again(question: str):
+    over = [[use("transfer_to_support", "t")]] if question.startswith("Hand over") else []
+    script, calls, storage = Script(*over, LOOK, REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls, max_turns=1 + len(over), more_turns=2)
+    waiting = await wf.run(question, storage=storage, run_id="r")
+    assert isinstance(waiting, Waiting), waiting
+    (request,) = waiting.requests
+    assert (request.kind, request.card["subject"]) == ("approval", "Continue for 2 more turns?")
+    assert "Max turns" in request.card["body"]
+    assert "paid 40" in str(request.card["evidence"])
+    # An approval of a tool in the turns that were added, and the last of these after it.
+    waiting = await wf.run(answers={request.key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(waiting, Waiting), waiting
+    assert waiting.requests[0].kind == "tool_call"
+    done = await wf.run(answers={waiting.requests[0].key: {"action": "approve"}}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert done.output == {"said": "All done.", "turns": 3 + len(over)}
+    assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3 + len(over))
+    assert results(script) == ["paid 40", "refunded 7 to ana"] or over
+
+
+async def test_an_agent_that_may_not_continue_fails_with_the_sdks_error():
+    script, calls, storage = Script(LOOK, REFUND, SAID), [], MemoryStorage()
+    wf = support(script, calls, max_turns=1, more_turns=2)
+    waiting = await wf.run("Where is my money?", storage=storage, run_id="r")
+    reject = {"action": "reject", "reason": "enough"}
+    outcome = await wf.run(answers={waiting.requests[0].key: reject}, storage=storage, run_id="r")
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.type, calls) == ("MaxTurnsExceeded", [("look_up", 7)])
+
+
+async def test_a_conversation_that_the_provider_keeps_cannot_be_continued_from_its_messages():
+    outcome = await support(Script(SAID), [], more_turns=2, conversation_id="c").run("Where is my money?")
+    assert isinstance(outcome, Failed)
+    assert "more_turns= does not go with conversation_id=" in outcome.error.message

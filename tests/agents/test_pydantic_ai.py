@@ -10,7 +10,7 @@ import pytest
 pydantic_ai = pytest.importorskip("pydantic_ai")
 
 from pydantic import SecretStr, TypeAdapter  # noqa: E402
-from pydantic_ai import Agent, ApprovalRequired, ModelRetry, RunContext  # noqa: E402
+from pydantic_ai import Agent, ApprovalRequired, ModelRetry, RunContext, RunUsage, UsageLimits  # noqa: E402
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart  # noqa: E402
 from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 
@@ -19,7 +19,7 @@ from checkpoints.records import Answer  # noqa: E402
 from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
 from wfdash.engines.native import NativeEngine  # noqa: E402
-from wfdash.outcomes import Finished, Waiting  # noqa: E402
+from wfdash.outcomes import Failed, Finished, Waiting  # noqa: E402
 from wfdash.questions.transcript import pack_transcript  # noqa: E402
 from wfdash.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
@@ -82,8 +82,27 @@ def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workf
     return wf
 
 
+def limited(script: Script, calls: list[int], **options: Any) -> Workflow:
+    agent = Agent(FunctionModel(script))
+
+    @agent.tool_plain
+    def look_up(order: int) -> str:
+        calls.append(order)
+        return "paid"
+
+    wf = Workflow("support")
+
+    @wf.step(start=True, people=True)
+    async def answer(question: str, ctx: Context) -> dict[str, Any]:
+        reply = await run_agent(ctx, agent, question, **options)
+        return {"said": reply.output, "turns": reply.usage.turns, "messages": len(reply.history)}
+
+    return wf
+
+
 CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
 LOOK = [ToolCallPart("look_up", {"order": 7}, tool_call_id="a")]
+LOOK_AGAIN = [ToolCallPart("look_up", {"order": 8}, tool_call_id="c")]
 REFUND = [ToolCallPart("refund", {"order": 7, "name": "ana"}, tool_call_id="b")]
 SAID = [TextPart("All done.")]
 
@@ -384,3 +403,90 @@ async def test_a_tool_that_runs_an_agent_which_asks_is_refused_in_words_or_repla
 async def test_a_tool_is_either_made_once_or_replayed():
     both = await start(delegating([], once=["delegate"], replayed=["delegate"]), MemoryStorage())
     assert "once= and replayed= both name delegate" in both.error.message
+
+
+@pytest.mark.parametrize("limits", [UsageLimits(request_limit=2), UsageLimits(total_tokens_limit=120)])
+async def test_a_person_lets_an_agent_continue_beyond_its_limit_and_nothing_is_made_again(limits: UsageLimits):
+    script, calls, storage = Script(LOOK, LOOK_AGAIN, SAID), [], MemoryStorage()
+    wf = limited(script, calls, usage_limits=limits, more_turns=3)
+    waiting = await start(wf, storage)
+    assert isinstance(waiting, Waiting), waiting
+    (request,) = waiting.requests
+    assert (request.kind, request.card["subject"]) == ("approval", "Continue for 3 more turns?")
+    assert "The agent has reached a limit: " in request.card["body"]
+    assert "Where is my money?" in str(request.card["evidence"])
+    before = script.asked
+    done = await wf.run(answers={request.key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert done.output == {"said": "All done.", "turns": 3, "messages": 6}
+    assert (calls, script.asked, before) == ([7, 8], 3, 2)
+
+
+async def test_an_agent_that_uses_up_its_turns_again_is_asked_about_again():
+    script, calls, storage = Script(LOOK, LOOK_AGAIN, SAID), [], MemoryStorage()
+    wf = limited(script, calls, usage_limits=UsageLimits(request_limit=1), more_turns=1)
+    outcome = await start(wf, storage)
+    for count in (1, 2):
+        assert (isinstance(outcome, Waiting), script.asked) == (True, count), outcome
+        outcome = await wf.run(answers={outcome.requests[0].key: APPROVE}, storage=storage, run_id="r")
+    assert outcome.output == {"said": "All done.", "turns": 3, "messages": 6}
+    assert calls == [7, 8]
+
+
+@pytest.mark.parametrize("more", [None, 3])
+async def test_an_agent_that_may_not_continue_fails_with_its_librarys_error(more: int | None):
+    script, calls, storage = Script(LOOK, LOOK_AGAIN, SAID), [], MemoryStorage()
+    wf = limited(script, calls, usage_limits=UsageLimits(request_limit=1), more_turns=more)
+    outcome = await start(wf, storage)
+    if more is not None:
+        reject = {"action": "reject", "reason": "it goes round in circles"}
+        outcome = await wf.run(answers={outcome.requests[0].key: reject}, storage=storage, run_id="r")
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.type, calls) == ("UsageLimitExceeded", [7])
+
+
+async def test_turns_after_a_limit_count_in_a_usage_that_agents_share():
+    script, storage, wf = Script(LOOK, LOOK_AGAIN, SAID), MemoryStorage(), Workflow("support")
+    agent = Agent(FunctionModel(script))
+    agent.tool_plain(name="look_up")(lambda order: "paid")
+
+    @wf.step(start=True, people=True)
+    async def answer(question: str, ctx: Context) -> list[int]:
+        used = RunUsage(requests=4)
+        limits = UsageLimits(request_limit=5)
+        reply = await run_agent(ctx, agent, question, usage=used, usage_limits=limits, more_turns=5)
+        return [used.requests, reply.usage.turns]
+
+    waiting = await start(wf, storage)
+    done = await wf.run(answers={waiting.requests[0].key: APPROVE}, storage=storage, run_id="r")
+    assert done.output == [7, 7]
+
+
+async def test_a_call_beyond_a_limit_is_not_made_and_the_model_hears_that():
+    script, calls, storage = Script(LOOK, LOOK_AGAIN, SAID), [], MemoryStorage()
+    wf = limited(script, calls, usage_limits=UsageLimits(tool_calls_limit=1), more_turns=3)
+    waiting = await start(wf, storage)
+    done = await wf.run(answers={waiting.requests[0].key: APPROVE}, storage=storage, run_id="r")
+    assert isinstance(done, Finished), done
+    assert calls == [7]
+    assert tool_results(script) == ["paid", "The tool call was interrupted before a result was produced."]
+
+
+async def test_the_question_about_more_turns_shows_no_secret_of_a_tool():
+    script = Script([ToolCallPart("log_in", {"name": "ana", "password": "swordfish"}, tool_call_id="a")], SAID)
+    agent = Agent(FunctionModel(script))
+
+    @agent.tool_plain
+    def log_in(name: str, password: SecretStr) -> str:
+        return "welcome"
+
+    wf = serving(agent, usage_limits=UsageLimits(request_limit=1), more_turns=1)
+    waiting = await start(wf, MemoryStorage())
+    evidence = str(waiting.requests[0].card["evidence"])
+    assert ("welcome" in evidence, "swordfish" in evidence) == (True, False)
+
+
+async def test_no_turns_at_all_are_refused():
+    outcome = await start(limited(Script(SAID), [], more_turns=0), MemoryStorage())
+    assert isinstance(outcome, Failed)
+    assert "more_turns=0: give at least 1" in outcome.error.message

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.records import Json
+from wfdash.questions.cards import Approval
 from wfdash.questions.conversation import conversation
 from wfdash.questions.evidence import JsonValue
 from wfdash.questions.policy import Policy
@@ -72,6 +73,16 @@ class Approvals:
                 made = masked(truncate(decision.arguments), secret_names(one.parameters))
                 self.notes[one.call] = f"{CHANGED}{json.dumps(made, ensure_ascii=False)}"
         return {one.call: decision for one, decision in zip(wanted, decisions, strict=True)}
+
+    async def ask_for_turns(self, count: int, why: str, messages: Sequence[Message]) -> bool:
+        """Ask whether an agent that has reached a limit continues for so many turns."""
+        card = Approval(
+            subject=f"Continue for {count} more {'turn' if count == 1 else 'turns'}?",
+            body=f"The agent has reached a limit: {why}",
+            labels={"approve": "Continue", "reject": "Stop"},
+            evidence=conversation(messages, most=MOST_MESSAGES),
+        )
+        return (await self.ctx.ask(card, policy=self.policy)).action == "approve"
 
     def note(self, call: str) -> str | None:
         """Return the sentence before the result of a call; None if people did not change the call."""

@@ -18,6 +18,8 @@ from agents import (
     Agent,
     FunctionTool,
     Handoff,
+    ItemHelpers,
+    MaxTurnsExceeded,
     Model,
     ModelProvider,
     ModelResponse,
@@ -56,6 +58,10 @@ async def run(call: AgentCall) -> AgentReply[Any]:
     # Traces would be sent to the SDK's makers.
     config = own.pop("run_config", None) or RunConfig(tracing_disabled=True)
     refuse_unrecorded(own, config)
+    if call.more_turns is not None:
+        for name in ("previous_response_id", "auto_previous_response_id", "conversation_id"):
+            if own.get(name):
+                raise InvalidCall(f"run_agent: more_turns= does not go with {name}=: give history= instead")
     recording = RecordedAgents(RecordedTools(call), config)
     recorded = recording.agent(call.agent)
     try:
@@ -72,7 +78,7 @@ async def _drive(
 ) -> AgentReply[Any]:
     config = recording.config()
     given: Any = [*call.history, {"role": "user", "content": call.prompt}] if call.history else call.prompt
-    result = await Runner.run(recorded, given, run_config=config, **own)
+    result = await _run_on(call, recording, recorded, given, {**own, "run_config": config})
     while result.interruptions:
         items = {_call_of(item): item for item in result.interruptions}
         said = transcript(result.to_input_list(), recording.tools.secrets)
@@ -83,10 +89,29 @@ async def _drive(
         for id_, decision in decisions.items():
             recording.tools.decide(state, items[id_], recording.tool_of(id_, items[id_]), id_, decision)
         again = {name: value for name, value in own.items() if name != "context"}
-        result = await Runner.run(recorded, state, run_config=config, **again)
+        result = await _run_on(call, recording, recorded, state, {**again, "run_config": config})
     used = result.context_wrapper.usage
     usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
     return AgentReply(output=result.final_output, history=to_jsonable_python(result.to_input_list()), usage=usage)
+
+
+async def _run_on(
+    call: AgentCall, recording: RecordedAgents, agent: Agent[Any], given: Any, options: dict[str, Any]
+) -> Any:
+    """Return the SDK's result; where the agent has used up its turns and a person allows more, of all of them."""
+    while True:
+        try:
+            return await Runner.run(agent, given, **options)
+        except MaxTurnsExceeded as error:
+            found = error.run_data
+            if found is None:
+                raise
+            new = [item.to_input_item() for item in found.new_items if not isinstance(item, ToolApprovalItem)]
+            given = [*ItemHelpers.input_to_new_input_list(found.input), *new]
+            if not await call.continues(error, transcript(given, recording.tools.secrets)):
+                raise
+            agent = found.last_agent
+            options = {**options, "context": found.context_wrapper, "max_turns": call.more_turns}
 
 
 def refuse_unrecorded(options: Mapping[str, Any], config: Any) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai import Agent
+from pydantic_ai import Agent, RunUsage, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UsageLimitExceeded
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -57,10 +58,29 @@ TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
 async def run(call: AgentCall) -> AgentReply[Any]:
     """Run an agent until it has its output; every turn and tool is recorded."""
     agent: Agent[Any, Any] = call.agent
-    given = {**call.options, "capabilities": [*call.options.get("capabilities", ()), RecordedRun(call)]}
-    earlier = ModelMessagesTypeAdapter.validate_python(list(call.history)) if call.history else None
-    result = await agent.run(call.prompt, message_history=earlier, **given)
-    used = result.usage
+    recorded = RecordedRun(call)
+    given = {**call.options, "capabilities": [*call.options.get("capabilities", ()), recorded]}
+    history = ModelMessagesTypeAdapter.validate_python(list(call.history)) if call.history else None
+    used = given.pop("usage", None) or RunUsage()
+    prompt, counted = call.prompt, used
+    while True:
+        # Only where it is needed: an author's own capture around this sees no run inside of another.
+        capture: AbstractContextManager[list[ModelMessage]]
+        capture = nullcontext([]) if call.more_turns is None else capture_run_messages()
+        with capture as messages:
+            try:
+                result = await agent.run(prompt, message_history=history, usage=counted, **given)
+                break
+            except UsageLimitExceeded as error:
+                if not await call.continues(error, transcript(messages, recorded.tools)):
+                    raise
+            finally:
+                if counted is not used:
+                    used.incr(counted)
+        # Every limit counts from here.
+        history, prompt, counted = messages, None, RunUsage()
+        limits = given.get("usage_limits") or UsageLimits()
+        given |= {"usage_limits": replace(limits, request_limit=call.more_turns), "deferred_tool_results": None}
     usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
     return AgentReply(output=result.output, history=as_json(result.all_messages()), usage=usage)
 
@@ -77,10 +97,12 @@ class RecordedRun(AbstractCapability[Any]):
     def __init__(self, call: AgentCall) -> None:
         self._call = call
         self._results: dict[str, ToolReturnPart] = {}
+        self.tools: list[ToolDefinition] = []
+        """Those of the latest turn."""
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """Return a model whose turns are recorded."""
-        return RecordedTurns(model, self._call.ctx)
+        return RecordedTurns(model, self._call.ctx, self.tools)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
         """Return tools whose calls are recorded."""
@@ -145,9 +167,10 @@ class RecordedToolset(WrapperToolset[Any]):
 class RecordedTurns(WrapperModel):
     """A model whose turns are recorded calls; what it writes is streamed to the run's page."""
 
-    def __init__(self, wrapped: Model, ctx: Context) -> None:
+    def __init__(self, wrapped: Model, ctx: Context, tools: list[ToolDefinition]) -> None:
         super().__init__(wrapped)
         self._ctx = ctx
+        self._tools = tools
 
     async def request(
         self,
@@ -156,6 +179,8 @@ class RecordedTurns(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Return the model's turn, as it was recorded if it was made before."""
+
+        self._tools[:] = model_request_parameters.function_tools
 
         async def turn() -> Json:
             response = await self._stream(messages, model_settings, model_request_parameters)

@@ -38,6 +38,7 @@ async def run_agent(
     once: Collection[str] = (),
     replayed: Collection[str] = (),
     tell_changes: bool = True,
+    more_turns: int | None = None,
     **options: Any,
 ) -> AgentReply[Any]:
     """Run an agent of pydantic-ai or of the OpenAI Agents SDK in a step, durably; returns its ``AgentReply``.
@@ -50,12 +51,16 @@ async def run_agent(
     calls; ``policy``: about those of all other tools. ``once``: tools that must not be called twice: if it is unknown
     whether a call happened, a person is asked. ``replayed``: tools that ask people themselves, or run another agent
     that does: they are not recorded, their code runs again as that of a step. ``tell_changes``: whether the model
-    hears, before the result, that a person changed its call. ``options``: go to the library's own ``run``.
+    hears, before the result, that a person changed its call. ``more_turns``: where the agent reaches a limit of its
+    library, a person is asked whether it continues for so many more turns; by default, and if they reject that, the
+    library's error is raised. ``options``: go to the library's own ``run``.
     ``InvalidCall``: the agent is of no library that is supported, or of a version that is too old; or a tool of it
     cannot be recorded.
     """
     if both := set(once) & set(replayed):
         raise InvalidCall(f"run_agent: once= and replayed= both name {', '.join(sorted(both))}: a tool is either")
+    if more_turns is not None and more_turns < 1:
+        raise InvalidCall(f"run_agent: more_turns={more_turns}: give at least 1, or leave it out")
     call = AgentCall(
         ctx=ctx,
         agent=agent,
@@ -64,6 +69,7 @@ async def run_agent(
         approvals=Approvals(ctx, dict(policies or {}), policy, tell_changes),
         once=frozenset(once),
         replayed=frozenset(replayed),
+        more_turns=more_turns,
         options=options,
     )
     driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
