@@ -279,7 +279,7 @@ def refuse_other_keys(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> 
     name, found = str(connection.settings_dict["NAME"]), []
     wrapper: Any = connection
     driver = wrapper.Database
-    if (name, encryptor) in _known:
+    if (name, encryptor) in _known or connection.vendor not in {"sqlite", "postgresql"}:
         return
     with contextlib.suppress(driver.Error):
         if connection.vendor == "sqlite":

@@ -65,6 +65,7 @@ async def test_a_file_from_before_there_were_facts_is_read_and_gets_them(tmp_pat
     async with FileStorage(path) as storage:
         await storage.save(old)
     altered(path, "ALTER TABLE checkpoints_checkpoint DROP COLUMN facts")
+    altered(path, "ALTER TABLE checkpoints_answer DROP COLUMN digest")
     altered(path, "DROP INDEX run_to_take")
     for later in ("for_workers", "priority", "ready_at"):
         altered(path, f"ALTER TABLE checkpoints_run DROP COLUMN {later}")

@@ -39,7 +39,7 @@ def open_answer(options: Sequence[Json] = ()) -> dict[str, Json]:
 
 def is_open(branches: Any) -> bool:
     """Return whether one of a schema's alternatives is any JSON, so that nothing says what an answer means."""
-    return isinstance(branches, Sequence) and ANYTHING in branches
+    return isinstance(branches, list | tuple) and ANYTHING in branches
 
 
 def doubt_of(schema: Mapping[str, Any], value: Json) -> str:
@@ -48,7 +48,10 @@ def doubt_of(schema: Mapping[str, Any], value: Json) -> str:
     What the question itself offers is taken.
     """
     branches: Any = schema.get("anyOf")
-    if not isinstance(value, str) or not is_open(branches) or any(value in one.get("enum", ()) for one in branches):
+    if not isinstance(value, str) or not is_open(branches):
+        return ""
+    offered = [one.get("enum") for one in branches if isinstance(one, dict)]
+    if any(value in values for values in offered if isinstance(values, list | tuple)):
         return ""
     flags = re.IGNORECASE | re.DOTALL
     if re.fullmatch(_AS_NO, value, flags):

@@ -41,8 +41,8 @@ OTHERS: Mapping[str, Any] = {
 """Operation -> the body that its key is refused for afterwards; of the others it is refused for a new group."""
 GRAPHS = ("migrate_run", "override_run")
 """Tried with a run whose graph has changed."""
-FOLLOWING = "follow_up"
-"""Tried in ``runs/test_follow_ups.py``, with a workflow that takes it."""
+ELSEWHERE = ("answer_again", "follow_up")
+"""Tried with a run that has failed after an answer, and in ``runs/test_follow_ups.py``."""
 
 
 def posts() -> set[str]:
@@ -71,7 +71,7 @@ def check(client: Client, call: Call, body: Any = None) -> None:
 
 def test_a_call_that_is_sent_twice_is_done_once(each: dict[str, Call], adam: Client) -> None:
     wrong = []
-    for name in posts() - PURE - {*GRAPHS, FOLLOWING}:
+    for name in posts() - PURE - {*GRAPHS, *ELSEWHERE}:
         # Each finds what was there before the others.
         with transaction.atomic():
             try:

@@ -41,7 +41,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "code": ("get_code",),
     "operate": (
         *("bulk_runs", "cancel_run", "pause_run", "resume_run", "retry_run", "tag_run", "delete_run"),
-        *("get_skew", "migrate_run", "override_run", "label_checkpoint", "delete_checkpoint"),
+        *("get_skew", "migrate_run", "override_run", "answer_again", "label_checkpoint", "delete_checkpoint"),
         *("editing", "preview", "restore_run", "fork_run", "extend_deadline", "amend_request"),
         *("pause_schedule", "delete_schedule", "get_operations"),
     ),
@@ -54,7 +54,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Right -> the operations that need it."""
-NOTHING_TO_DO = {"migrate_run": 409, "override_run": 409, "follow_up": 409}
+NOTHING_TO_DO = {"answer_again": 409, "migrate_run": 409, "override_run": 409, "follow_up": 409}
 """What those are answered who may, where there is nothing to do."""
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from django.db.models import F
 
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
@@ -52,8 +54,11 @@ def head_of(run_id: str) -> str:
 
 
 def last_pause(run_id: str) -> str:
-    """Return the id of the checkpoint at which a failed run can be answered again, empty if there is none."""
-    found = restore_point.last_pause(Run.objects.get(pk=run_id))
+    """Return the id of the checkpoint at which a failed run can be answered again; empty: there is none to read."""
+    try:
+        found = restore_point.last_pause(Run.objects.get(pk=run_id))
+    except (Damaged, Locked):
+        return ""
     return found.pk if found is not None else ""
 
 
