@@ -204,16 +204,27 @@ def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tm
 
 
 LEAVING = """
-import threading, time
+import atexit, threading, time
 import django; django.setup()
 from wfdash.worker.shutdown import exit_process
-threading.Thread(target=time.sleep, args=[60]).start()
+class SlowToCollect:
+    def __del__(self):
+        time.sleep(300)
+{holds}
+atexit.register(print, "what is sent at the end")
 exit_process(3)
 """
 
 
 @pytest.mark.process
-def test_a_thread_that_waits_for_something_does_not_keep_the_process_from_ending(data: Path) -> None:
-    more = {"DJANGO_SETTINGS_MODULE": "wfdash.settings"}
-    ended = subprocess.run([sys.executable, "-c", LEAVING], env=environment(data) | more, timeout=240, check=False)
-    assert ended.returncode == 3
+@pytest.mark.parametrize("holds", ["threading.Thread(target=time.sleep, args=[300]).start()", "kept = SlowToCollect()"])
+def test_neither_threads_nor_objects_keep_the_process_from_ending(data: Path, holds: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LEAVING.format(holds=holds)],
+        env=environment(data) | {"DJANGO_SETTINGS_MODULE": "wfdash.settings"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (3, "what is sent at the end\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import atexit
 import os
 import sys
 import threading
@@ -18,7 +18,7 @@ RELEASE_SECONDS = 4.0
 STOP_SECONDS = 7.0
 """For both at least, where there is a database to wait for."""
 LEAVE_SECONDS = 2.0
-"""For threads that still read or write."""
+"""For what sends or writes something when the process ends."""
 
 
 def drain_seconds(default: float) -> float:
@@ -39,18 +39,14 @@ def exit_after(seconds: float, status: int) -> None:
 
 
 def exit_process(status: int) -> None:
-    """End the process, even while a plain function of a step still runs in its thread: at once then.
+    """End the process, whatever still runs in its threads: a plain function of a step, or a wait for the database.
 
-    Python would wait for it, maybe forever. Its run was released, and repeats that step where it continues.
-    For other threads it waits a little.
+    Not by ``sys.exit``: Python would wait for its threads, maybe forever, then look through all objects for garbage,
+    which takes seconds on a busy machine, and no deadline holds any more while it does. The run of such a step was
+    released, and repeats the step where it continues.
     """
-    if any(thread.name.startswith("wfdash-step") for thread in threading.enumerate()):
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    # Python waits for every thread, and one may be waiting for a database that does not answer.
-    impatience = threading.Timer(LEAVE_SECONDS, os._exit, [status])
-    impatience.daemon = True
-    impatience.start()
-    sys.exit(status)
+    exit_after(LEAVE_SECONDS, status)
+    atexit._run_exitfuncs()  # the log's, and those of telemetry, which send what they hold
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
