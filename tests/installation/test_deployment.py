@@ -17,6 +17,7 @@ from wfdash.cli import sign_in_texts
 from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import SECRETS, read_secret_files
+from wfdash.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
 from wfdash.worker.shutdown import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
     begun.write_text(written("refunds")["Dockerfile"])
     for command in (
         [tools / "hadolint", DEPLOYMENT / "Dockerfile", begun],
-        [tools / "yamllint", "--strict", "-d", rules, DEPLOYMENT / "compose.yaml", DEPLOYMENT / "kubernetes"],
+        [tools / "yamllint", "--strict", "-d", rules, *DEPLOYMENT.rglob("*.yaml")],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -111,10 +112,14 @@ def test_a_proxy_tells_the_address_and_the_scheme_and_passes_on_what_stays_open(
     text = re.sub(r"^\s*#.*$", "", (DEPLOYMENT / name).read_text(), flags=re.MULTILINE)
     assert re.search(r"X-Request-ID", text)
     if name == "Caddyfile":
-        # Caddy sets X-Forwarded-For and -Proto itself, upgrades sockets and has no limits of time or size.
+        # Caddy sets X-Forwarded-For and -Proto itself, upgrades sockets and has no limit of size.
         assert "flush_interval -1" in text
         assert "health_uri /readyz" in text
         assert "max_size" not in text
+        waits, usual = map(int, re.findall(r"response_header_timeout (\d+)s", text))
+        (tries,) = map(int, re.findall(r"lb_try_duration (\d+)s", text))
+        assert waits > long_poll.LONGEST
+        assert DEADLINE_SECONDS + LEAST_SECONDS < usual < tries < 30
         return
     for header, value in {
         "X-Forwarded-For": r"\$remote_addr",
@@ -126,14 +131,24 @@ def test_a_proxy_tells_the_address_and_the_scheme_and_passes_on_what_stays_open(
     assert "proxy_buffering off;" in text
     (size,) = re.findall(r"client_max_body_size (\d+)m;", text)
     assert int(size) * 1_000_000 > DEFAULTS["WFDASH_MAX_BODY"]
-    (seconds,) = re.findall(r"proxy_read_timeout (\d+)s;", text)
-    assert int(seconds) > long_poll.LONGEST
+    usual, waits = map(int, re.findall(r"proxy_read_timeout (\d+)s;", text))
+    assert waits > long_poll.LONGEST
+    assert DEADLINE_SECONDS + LEAST_SECONDS < usual < 30
+    waiting = [line.split('"')[1::2] for line in re.findall(r'^    "~.*$', text, re.MULTILINE)]
+    for asked, expected in {
+        "websocket||*/*": True,
+        "|60|*/*": True,
+        "||text/event-stream": True,
+        "||text/html": False,
+    }.items():
+        found = [pattern for (pattern,) in waiting if re.search(pattern.removeprefix("~"), asked)]
+        assert (found[:1] != [r"~^\|\|"]) is expected
 
 
 def kubernetes() -> dict[tuple[str, str], dict[str, Any]]:
     """Return the objects of the Kubernetes files by kind and name."""
     made: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in (DEPLOYMENT / "kubernetes").glob("*.yaml"):
+    for path in (*(DEPLOYMENT / "kubernetes").glob("*.yaml"), DEPLOYMENT / "kubernetes-secrets.yaml"):
         for one in yaml.safe_load_all(path.read_text()):
             for item in one["items"] if one["kind"] == "List" else [one]:
                 made[item["kind"], item["metadata"]["name"]] = item
@@ -193,6 +208,18 @@ def test_the_objects_of_kubernetes_name_each_other_rightly() -> None:
     flow: dict[str, Any] = {}
     exec(made["ConfigMap", "wfdash-workflows"]["data"]["hello.py"], flow)
     assert flow["hello"].name == "hello"
+
+
+def test_the_examples_of_secrets_are_in_no_folder_that_is_applied_and_are_refused(tmp_path: Path) -> None:
+    assert not [path for path in (DEPLOYMENT / "kubernetes").glob("*.yaml") if "kind: Secret" in path.read_text()]
+    for name, text in kubernetes()["Secret", "wfdash"]["stringData"].items():
+        variable = {"database": "WFDASH_DATABASE", "metrics_token": "WFDASH_METRICS_TOKEN"}.get(
+            name, f"WFDASH_{name.upper()}"
+        )
+        (tmp_path / name).write_text(f"{text}\n")
+        if variable != "WFDASH_DATABASE":
+            with pytest.raises(ValueError, match=f"{variable} is the text of an example"):
+                read_secret_files({f"{variable}_FILE": str(tmp_path / name)})
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:

@@ -30,10 +30,15 @@ SECRETS = (
     "PGPASSWORD",
 )
 """Variables that hold secrets: each may be given as ``NAME_FILE``, the path of a file that holds the value."""
+MADE_UP = ("WFDASH_AUDIT_KEY", "WFDASH_METRICS_TOKEN", "WFDASH_SECRET_KEY")
+"""Those that people make up; examples of them begin with ``replace``."""
 
 
 def read_secret_files(env: MutableMapping[str, str]) -> None:
-    """Set each secret whose file is named to what that holds, without line ends around it. ``ValueError``."""
+    """Set each secret whose file is named to what that holds, without line ends around it.
+
+    ``ValueError`` where a file cannot be read, and for the text of an example, which everyone knows.
+    """
     for name in SECRETS:
         path = env.get(f"{name}_FILE", "")
         if not path:
@@ -45,6 +50,9 @@ def read_secret_files(env: MutableMapping[str, str]) -> None:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{name}_FILE: {path} cannot be read: {error}") from None
         del env[f"{name}_FILE"]
+    for name in MADE_UP:
+        if env.get(name, "").strip().lower().startswith("replace"):
+            raise ValueError(f"{name} is the text of an example that everyone knows. Make one: openssl rand -base64 40")
 
 
 def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:
