@@ -7,10 +7,23 @@ from pydantic import BaseModel, Field
 
 from checkpoints.ids import RunId
 from checkpoints.records import Answer
+from tests.workflow.runtime.test_run_claim import Proxy
+from tests.workflow.runtime.test_run_claim import static_lookups as static_lookups
 from tests.workflow.world import ListRecorder, finished, handed_over
+from wfdash import contract
 from wfdash.contract import Engine, InvalidInput, Resume, Shows, Start
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow, each, gather
+
+
+@pytest.mark.usefixtures("static_lookups")
+def test_a_proxy_around_an_engine_keeps_its_abilities() -> None:
+    abilities = [kind for kind in vars(contract).values() if getattr(kind, "_is_runtime_protocol", False)]
+    abilities = [kind for kind in abilities if isinstance(NativeEngine(), kind)]
+    assert {Shows, contract.Migrates, contract.TakesEdits} <= {*abilities}
+    for kind in abilities:
+        assert isinstance(Proxy(NativeEngine()), kind)
+        assert not isinstance(Proxy(object()), kind)
 
 
 class Batch(BaseModel):

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from checkpoints.ids import RequestKey, WorkflowId
 from checkpoints.records import Checkpoint, EventDraft, Json, Record, Request
-from checkpoints.storage import Recorder
+from checkpoints.storage import PortType, Recorder
 from wfdash.contract.inputs import Continue as Continue
 from wfdash.contract.inputs import Resume as Resume
 from wfdash.contract.inputs import RunInput as RunInput
@@ -106,7 +106,7 @@ class InvalidInput(ValueError):
         self.errors = errors
 
 
-class Engine(Protocol):
+class Engine(Protocol, metaclass=PortType):
     """Executes definitions of one kind. Loaded by dotted path, never imported by others."""
 
     name: str
@@ -223,7 +223,7 @@ class Edited(Record):
 
 
 @runtime_checkable
-class ChecksAnswers(Protocol):
+class ChecksAnswers(Protocol, metaclass=PortType):
     """An engine that can check answers beyond their schema. For others only the schema decides."""
 
     def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
@@ -247,7 +247,7 @@ class Addressees:
 
 
 @runtime_checkable
-class NamesSecrets(Protocol):
+class NamesSecrets(Protocol, metaclass=PortType):
     """An engine that knows which fields its definitions call secret besides their input and output."""
 
     def secret_names(self, definition: object) -> frozenset[str]:
@@ -255,7 +255,7 @@ class NamesSecrets(Protocol):
 
 
 @runtime_checkable
-class LocatesFlaws(Protocol):
+class LocatesFlaws(Protocol, metaclass=PortType):
     """An engine that knows where in the code the problems of an invalid definition are."""
 
     def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
@@ -263,7 +263,7 @@ class LocatesFlaws(Protocol):
 
 
 @runtime_checkable
-class JudgesCode(Protocol):
+class JudgesCode(Protocol, metaclass=PortType):
     """An engine that finds mistakes in the code of valid definitions, which ``wfdash check`` prints."""
 
     def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
@@ -271,7 +271,7 @@ class JudgesCode(Protocol):
 
 
 @runtime_checkable
-class LocatesCode(Protocol):
+class LocatesCode(Protocol, metaclass=PortType):
     """An engine that knows where the functions of its steps are written. The code of others is not shown."""
 
     def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
@@ -279,7 +279,7 @@ class LocatesCode(Protocol):
 
 
 @runtime_checkable
-class NamesPeople(Protocol):
+class NamesPeople(Protocol, metaclass=PortType):
     """An engine that knows from a definition whom its steps ask."""
 
     def addressees(self, definition: object) -> Sequence[Addressees]:
@@ -287,7 +287,7 @@ class NamesPeople(Protocol):
 
 
 @runtime_checkable
-class TellsInFlight(Protocol):
+class TellsInFlight(Protocol, metaclass=PortType):
     """An engine that knows what is in progress at a checkpoint. For others it is unknown what was interrupted."""
 
     def in_flight(self, definition: object, checkpoint: Checkpoint) -> InFlight:
@@ -295,7 +295,7 @@ class TellsInFlight(Protocol):
 
 
 @runtime_checkable
-class Migrates(Protocol):
+class Migrates(Protocol, metaclass=PortType):
     """An engine that can migrate checkpoints to a changed graph. Runs of others are held."""
 
     def carry(
@@ -310,7 +310,7 @@ class Migrates(Protocol):
 
 
 @runtime_checkable
-class LooksAhead(Protocol):
+class LooksAhead(Protocol, metaclass=PortType):
     """An engine that can predict what a checkpoint does next. For others there are only the events."""
 
     def look_ahead(self, definition: object, checkpoint: Checkpoint, now: datetime) -> LookAhead:
@@ -318,7 +318,7 @@ class LooksAhead(Protocol):
 
 
 @runtime_checkable
-class Continues(Protocol):
+class Continues(Protocol, metaclass=PortType):
     """An engine whose finished runs take a follow-up message: ``Continue``. Runs of others take none.
 
     Which of its definitions do is said by ``Description.follow_up_schema``.
@@ -333,7 +333,7 @@ class Continues(Protocol):
 
 
 @runtime_checkable
-class TakesEdits(Protocol):
+class TakesEdits(Protocol, metaclass=PortType):
     """An engine whose checkpoints people can edit."""
 
     def edit(self, definition: object, checkpoint: Checkpoint, edits: Edits) -> Edited:
@@ -345,7 +345,7 @@ class TakesEdits(Protocol):
 
 
 @runtime_checkable
-class Shows(Protocol):
+class Shows(Protocol, metaclass=PortType):
     """An engine whose checkpoints can be shown. Of others pages say so; no body is shown raw."""
 
     def show(self, checkpoint: Checkpoint) -> Shown:

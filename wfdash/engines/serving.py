@@ -22,6 +22,7 @@ from pydantic import PydanticUserError, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from checkpoints.records import Json, Request
+from checkpoints.storage import PortType
 from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
 from wfdash.questions.card import AnswerType
 from wfdash.questions.policy import Policy
@@ -186,7 +187,7 @@ def problems_by_type(kind: Any, value: Json) -> list[dict[str, Json]]:
 
 
 @runtime_checkable
-class Adopts(Protocol):
+class Adopts(Protocol, metaclass=PortType):
     """An engine for objects of another library. ``accepts`` gets such an object, every other method a ``Served``."""
 
     def parts(self, served: Served) -> Iterable[object]:
