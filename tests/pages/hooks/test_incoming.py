@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import IncomingDelivery, IncomingHook
 
+KEY = re.compile(r'name="_key" value="([^"]+)"')
 FORM = {
     "name": "Shop",
     "scheme": "token",
@@ -91,3 +94,17 @@ def test_no_one_else_sees_or_changes_it_but_admins(otto: Client, ana: Client, pe
     assert (hook.name, hook.owner, hook.active) == ("Renamed", people["otto"], True)
     ana.post(url, {"act": "remove"})
     assert not IncomingHook.objects.exists()
+
+
+def test_a_form_that_is_sent_twice_makes_one_address_and_one_new_secret(otto: Client) -> None:
+    key = KEY.findall(otto.get(NEW).content.decode())[-1]
+    for _ in range(2):
+        made = otto.post(NEW, {**FORM, "act": "save", "_key": key}, follow=True)
+        hook = IncomingHook.objects.get()
+        assert hook.secret in made.content.decode()
+    url = f"/settings/incoming/{hook.pk}/"
+    key = KEY.findall(otto.get(url).content.decode())[-1]
+    for _ in range(2):
+        shown = otto.post(url, {"act": "renew", "_key": key}, follow=True).content.decode()
+        first, second = IncomingHook.objects.get().secret.split()
+        assert (first in shown, second) == (True, hook.secret)

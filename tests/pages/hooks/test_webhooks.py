@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -8,6 +10,7 @@ from checkpoints.models import DeliveryAttempt, Notice, Webhook
 from tests.people import viewer
 from wfdash.actions.people.accounts import create_service_account
 
+KEY = re.compile(r'name="_key" value="([^"]+)"')
 HOOK = {"name": "Chat", "url": "https://hooks.example.org/in", "workflow": "*"}
 
 
@@ -133,3 +136,17 @@ def test_the_list_of_webhooks_costs_the_same_however_many(adam: Client, django_a
         adam.post("/settings/webhooks/", {**HOOK, "name": f"hook {n}"})
     with django_assert_max_num_queries(12):
         adam.get("/settings/webhooks/")
+
+
+def test_a_form_that_is_sent_twice_makes_one_webhook_and_one_new_secret(adam: Client) -> None:
+    key = KEY.findall(adam.get("/settings/webhooks/").content.decode())[-1]
+    for _ in range(2):
+        made = adam.post("/settings/webhooks/", {**HOOK, "_key": key}, follow=True)
+        webhook = Webhook.objects.get()
+        assert webhook.secret in made.content.decode()
+    url = f"/settings/webhooks/{webhook.pk}/"
+    key = KEY.findall(adam.get(url).content.decode())[-1]
+    for _ in range(2):
+        shown = adam.post(url, {"act": "renew", "_key": key}, follow=True).content.decode()
+        first, second = Webhook.objects.get().secret.split()
+        assert (first in shown, second) == (True, webhook.secret)

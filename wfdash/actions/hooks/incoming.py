@@ -5,7 +5,7 @@ owner.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.utils import timezone
@@ -21,6 +21,7 @@ from wfdash.access.administration import managed_by, refuse_narrow, service_acco
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
+from wfdash.actions.idempotency import idempotent
 from wfdash.domain.hooks.mapping import pointer_problem, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES, new_secret, secret_problem
 from wfdash.errors import Invalid, NotAllowed, NotFound
@@ -50,25 +51,29 @@ class IncomingPlan:
 
 
 def create_incoming(
-    viewer: Viewer, plan: IncomingPlan, *, secret: str = "", owner: str = ""
+    viewer: Viewer, plan: IncomingPlan, *, secret: str = "", owner: str = "", key: str | None = None
 ) -> tuple[IncomingHook, str]:
     """Create an incoming webhook. Returns it and its secret, a new one if none is given.
 
-    It acts as the viewer, or as ``owner``, a service account, if an admin of everything says so. ``Invalid`` with
-    errors per field, ``NotAllowed``, ``NotFound``.
+    It acts as the viewer, or as ``owner``, a service account, if an admin of everything says so. The same ``key``
+    creates it once. ``Invalid`` with errors per field, ``NotAllowed``, ``NotFound``.
     """
     _refuse_who_cannot_start(viewer, plan.workflow)
-    acting = _acting(viewer, owner or viewer.name)
+    acting, command = _acting(viewer, owner or viewer.name), [asdict(plan), secret, owner]
     secret = secret.strip() or new_secret()
     if problems := [*plan_problems(plan), *_secret_problems(plan.scheme, secret), *_idle(acting, plan.workflow)]:
         raise Invalid(problems)
-    with write():
+    with write(), idempotent(viewer, key, "add incoming webhook", command) as call:
+        if call.previous_result is not None:
+            hook = find_incoming(viewer, str(call.previous_result["id"]))
+            return hook, newest(hook.secret)
         rate_limit.charge(viewer, "webhook")
         if IncomingHook.objects.filter(created_by=viewer.user).count() >= MOST:
             raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} per person. Remove one first"}])
         made = {"id": ids.new_token(), "secret": secret, "owner": acting.user, "created_by": viewer.user}
         made["authors"] = sorted(viewer.names)
         hook = IncomingHook.objects.create(**made, **_columns(plan), created=timezone.now())
+        call.record(id=hook.pk)
         entries.record(viewer, "add incoming webhook", **_about(hook), facts=_facts(hook))
     return hook, secret
 
@@ -100,17 +105,21 @@ def switch_incoming(viewer: Viewer, hook_id: str, *, active: bool) -> None:
         entries.record(viewer, "switch incoming webhook", **_about(hook), facts={"hook": hook.name, "active": active})
 
 
-def renew_incoming_secret(viewer: Viewer, hook_id: str, secret: str = "") -> str:
-    """Return the new secret, the given one or a new one; the previous one is accepted until this is done again.
+def renew_incoming_secret(viewer: Viewer, hook_id: str, secret: str = "", *, key: str | None = None) -> str:
+    """Return the new secret, the given one or a new one; the previous one is accepted until this is done again. The
+    same ``key`` renews it once.
 
     The person counts as requester of its runs from now on: who knows the secret can sign a delivery.
     """
+    command = [hook_id, secret]
     hook, secret = find_incoming(viewer, hook_id), secret.strip() or new_secret()
     if problems := _secret_problems(hook.scheme, secret):
         raise Invalid(problems)
-    with write():
-        rate_limit.charge(viewer, "webhook")
+    with write(), idempotent(viewer, key, "renew incoming secret", command) as call:
         hook = find_incoming(viewer, hook_id)
+        if call.previous_result is not None:
+            return newest(hook.secret)
+        rate_limit.charge(viewer, "webhook")
         hook.secret, hook.authors = rotated(hook.secret, secret), _authors(hook, viewer)
         hook.save(update_fields=["secret", "authors"])
         entries.record(viewer, "renew incoming secret", **_about(hook), facts={"hook": hook.name})

@@ -18,6 +18,7 @@ from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
 from wfdash.actions.hooks.feed import open_feed
+from wfdash.actions.idempotency import idempotent
 from wfdash.domain.hooks.signatures import new_secret
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.kinds import WEBHOOK, WEBHOOK_KINDS
@@ -39,18 +40,22 @@ def create_webhook(
     kinds: Sequence[str] = (),
     values: bool = False,
     owner: str = "",
+    key: str | None = None,
 ) -> tuple[Webhook, str]:
     """Create a webhook. Returns it and its secret, which is shown only this once. No kinds: all of them.
 
     ``owner``: the name of the viewer, or for an admin that of a service account: it is sent what that account may see.
     Empty: a webhook of the installation. ``values``: deliveries carry answers, outputs and errors, as far as the owner
-    may inspect them. ``Invalid`` with errors per field, ``NotAllowed``.
+    may inspect them. The same ``key`` creates it once. ``Invalid`` with errors per field, ``NotAllowed``.
     """
     whose = _owner(viewer, owner)
     if problems := [*_problems(name, url, workflow, kinds), *_missing_rights(whose, workflow.strip(), values)]:
         raise Invalid(problems)
-    secret = new_secret()
-    with write():
+    secret, command = new_secret(), [name, url, workflow, sorted(set(kinds)), values, owner]
+    with write(), idempotent(viewer, key, "add webhook", command) as call:
+        if call.previous_result is not None:
+            made = find_webhook(viewer, str(call.previous_result["id"]))
+            return made, newest(made.secret)
         rate_limit.charge(viewer, "webhook")
         _refuse_too_many(viewer)
         open_feed()
@@ -66,6 +71,7 @@ def create_webhook(
             created_by=viewer.user,
             created=timezone.now(),
         )
+        call.record(id=webhook.pk)
         facts = {"url": webhook.url, "kinds": webhook.kinds, "values": values, "owner": owner}
         _record(viewer, "add webhook", webhook, facts)
     return webhook, secret
@@ -82,13 +88,15 @@ def switch_webhook(viewer: Viewer, webhook_id: str, *, active: bool) -> None:
         _record(viewer, "switch webhook", webhook, {"active": active})
 
 
-def renew_secret(viewer: Viewer, webhook_id: str) -> str:
+def renew_secret(viewer: Viewer, webhook_id: str, *, key: str | None = None) -> str:
     """Return a new secret for a webhook, shown only this once; the previous one also signs until it is retired or
-    renewed.
+    renewed. The same ``key`` renews it once.
     """
-    with write():
-        rate_limit.charge(viewer, "webhook")
+    with write(), idempotent(viewer, key, "renew webhook secret", [webhook_id]) as call:
         webhook = find_webhook(viewer, webhook_id)
+        if call.previous_result is not None:
+            return newest(webhook.secret)
+        rate_limit.charge(viewer, "webhook")
         secret = new_secret()
         webhook.secret = rotated(webhook.secret, secret)
         webhook.save(update_fields=["secret"])

@@ -20,7 +20,7 @@ from wfdash.actions.runs.lifecycle import checked_input
 from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.errors import Invalid, NotFound
-from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
+from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import incoming as queries
 from wfdash.rendering import render
@@ -52,7 +52,8 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
         return _form(request, viewer, entry, context)
     try:
         plan = _plan(typed, name)
-        made, secret = actions.create_incoming(viewer, plan, secret=typed["secret"], owner=typed["owner"])
+        given = {"secret": typed["secret"], "owner": typed["owner"]}
+        made, secret = actions.create_incoming(viewer, plan, **given, key=key_of(request))
     except Invalid as error:
         return _form(request, viewer, entry, context | {"problems": error.by_field})
     return show_once(request, {"secret": secret}, "wfdash:incoming", made.pk)
@@ -83,7 +84,7 @@ def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
-        secret = actions.renew_incoming_secret(viewer, hook_id)
+        secret = actions.renew_incoming_secret(viewer, hook_id, key=key_of(request))
         return show_once(request, {"secret": secret}, "wfdash:incoming", hook_id)
     if act == "remove":
         actions.remove_incoming(viewer, hook_id)

@@ -17,7 +17,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.errors import Invalid, WrongState
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
-from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
+from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.queries.account.tokens import service_accounts
 from wfdash.queries.hooks import webhooks as queries
 from wfdash.rendering import render
@@ -33,7 +33,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
         try:
-            made, secret = webhooks.create_webhook(viewer, **_posted(request, viewer))
+            made, secret = webhooks.create_webhook(viewer, **_posted(request, viewer), key=key_of(request))
             return show_once(request, {"secret": secret}, "wfdash:webhook", made.pk)
         except Invalid as error:
             problems = error.by_field
@@ -61,7 +61,7 @@ def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
-        secret = webhooks.renew_secret(viewer, webhook_id)
+        secret = webhooks.renew_secret(viewer, webhook_id, key=key_of(request))
         return show_once(request, {"secret": secret}, "wfdash:webhook", webhook_id)
     if not act:
         return _webhook(request, viewer, webhook_id)
