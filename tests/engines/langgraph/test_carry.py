@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("langgraph")
 
+from django.test import Client
+from django.urls import reverse
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send, interrupt
 from typing_extensions import TypedDict
@@ -218,6 +220,11 @@ def test_the_dashboard_continues_a_run_of_a_graph_that_gained_a_value(serve: Cal
         actions.start_run(viewer("otto"), "asking", {"log": []})
     (request,) = pending(run).values()
     serve(SERVED.replace("STATE", "More"))
+    browser = Client()
+    browser.force_login(viewer("otto").user)
+    page = browser.get(reverse("wfdash:run-migrate", args=[run.pk])).content.decode()
+    assert "The run keeps its position and state: the change does not touch it." in " ".join(page.split())
+    assert "the state has also extra" in page
     actions.answer_request(viewer("ana"), request.pk, "quite")
     assert drive(run) == "completed"
     migrated = Event.objects.get(run=run, kind="run.migrated")
