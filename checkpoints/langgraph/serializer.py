@@ -32,6 +32,8 @@ PICKLE = (
 )
 IMPORTED_BY_NAME = frozenset({0, 1, 2, 3, 4, 5})
 """The extensions of LangGraph's MessagePack that name a module and what is in it."""
+MODELS = frozenset({4, 5})
+"""Those of pydantic models."""
 NESTED = frozenset({7})
 """Those that hold MessagePack without naming anything."""
 
@@ -51,7 +53,7 @@ class AllowedTypes(JsonPlusSerializer):
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return a value as it is stored. ``InvalidValue`` names the type that could not be made again."""
         kind, data = super().dumps_typed(obj)
-        for module, name in sorted(types_in(data) - SAFE_TYPES) if kind == "msgpack" else ():
+        for module, name in sorted(types_in(data, in_models=False) - SAFE_TYPES) if kind == "msgpack" else ():
             if (module, name) not in self.allowed:
                 remedy = f"allow it by DjangoSaver(allow=[{name}])"
                 raise InvalidValue(f"{module}.{name} would come back as its plain fields: {remedy}")
@@ -62,14 +64,21 @@ class AllowedTypes(JsonPlusSerializer):
         return kind, data
 
 
-def types_in(data: bytes) -> set[tuple[str, ...]]:
-    """Return the module and name of each type that msgpack of LangGraph's serializer names. ``ValueError``."""
+def types_in(data: bytes, *, in_models: bool = True) -> set[tuple[str, ...]]:
+    """Return the module and name of each type that msgpack of LangGraph's serializer names. ``ValueError``.
+
+    ``in_models``: also of those in pydantic models, which are validated when they are made again.
+    """
     found: set[tuple[str, ...]] = set()
 
     def look(code: int, inner: bytes) -> Any:
-        held = ormsgpack.unpackb(inner, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+        hook = look if in_models or code not in MODELS else nothing
+        held = ormsgpack.unpackb(inner, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
         if code in IMPORTED_BY_NAME:
             found.add((str(held[0]), str(held[1])))
+        return None
+
+    def nothing(code: int, inner: bytes) -> Any:
         return None
 
     def passed(code: int, inner: bytes) -> Any:

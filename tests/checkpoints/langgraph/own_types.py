@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
+
+from pydantic import BaseModel
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,15 @@ class Holder:
 
 class Moment(datetime):
     """A moment that says more than another."""
+
+
+class Colour(Enum):
+    """A colour."""
+
+    RED = "red"
+
+
+class Painted(BaseModel):
+    """A model that makes a colour of its value."""
+
+    colour: Colour

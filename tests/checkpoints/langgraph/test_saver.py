@@ -17,7 +17,7 @@ from checkpoints.errors import Conflict, Damaged, InvalidConfig, InvalidValue
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.models import Chunk, Run
-from tests.checkpoints.langgraph.own_types import Holder, Moment, Own
+from tests.checkpoints.langgraph.own_types import Colour, Holder, Moment, Own, Painted
 from tests.checkpoints.langgraph.samples import BIG, chain, checkpoint, chunks_of, in_orm, put, thread
 
 ODD = "Zürich 東京 \U0001f600 ' \" ; -- %s ? \x1f \uffff"
@@ -362,6 +362,15 @@ async def test_only_allowed_types_are_made_again(alias: str) -> None:
         clone = strict.with_allowlist([(Own.__module__, "Own")])
         assert (await clone.aget_tuple(config)).checkpoint["channel_values"]["own"] == Own(1)
         assert clone._access is strict._access
+
+
+async def test_a_model_makes_its_own_fields_again(alias: str) -> None:
+    config = thread()
+    async with DjangoSaver(using=alias, allow=[Painted]) as saver:
+        await put(saver, config, checkpoint(painted=Painted(colour=Colour.RED)))
+        assert (await saver.aget_tuple(config)).checkpoint["channel_values"]["painted"].colour is Colour.RED
+        with pytest.raises(InvalidValue, match=r"allow=\[Colour\]"):
+            await put(saver, config, checkpoint(painted=Colour.RED))
 
 
 @pytest.mark.parametrize(
