@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Any
 
 # Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
 from daphne.server import Server as DaphneServer  # isort: skip
+from autobahn.websocket.types import ConnectionDeny
 from daphne.endpoints import build_endpoint_description_strings
 from daphne.ws_protocol import WebSocketProtocol
 from django.conf import settings
@@ -67,6 +69,10 @@ FLUSH_SECONDS = 0.05
 """For the last bytes of the last answers."""
 
 
+SHARE_OF_FILES = 0.9
+"""Of the files that this process may open: beyond that share requests and probes are answered, sockets are refused."""
+
+
 class Server(DaphneServer):
     """A daphne whose ``send`` waits while the client does not take what was sent: daphne's own buffers all of it.
 
@@ -75,6 +81,8 @@ class Server(DaphneServer):
 
     connections: dict[Any, dict[str, Any]]
     drain = SERVER_DRAIN_SECONDS
+    most = sys.maxsize
+    """Open files from which on no socket is taken."""
 
     def __init__(self, application: Any, **options: Any) -> None:
         super().__init__(application, **options)  # type: ignore[no-untyped-call]
@@ -89,10 +97,19 @@ class Server(DaphneServer):
 
     def protocol_connected(self, protocol: Any) -> None:
         """Keep a connection, and look after it from now on."""
+        # A new file gets the lowest number that is free.
+        transport: Any = protocol.transport if isinstance(protocol, WebSocketProtocol) else None
+        if transport is not None and transport.getHandle().fileno() >= self.most:
+            raise ConnectionDeny(503, "Too many open connections")  # type: ignore[no-untyped-call]
         super().protocol_connected(protocol)  # type: ignore[no-untyped-call]
         if self._rests:
             self._rests = False
             reactor.callLater(CHECK_SECONDS, self.application_checker)
+
+    def protocol_disconnected(self, protocol: Any) -> None:
+        """Note that a connection has ended, if it was kept."""
+        if protocol in self.connections:
+            super().protocol_disconnected(protocol)  # type: ignore[no-untyped-call]
 
     def application_checker(self) -> None:
         """Look after the connections each second, and for their timeouts each other second; rest while there are none.
@@ -221,6 +238,7 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
         application_close_timeout=5,
     )
     server.drain = drain
+    server.most = int(SHARE_OF_FILES * resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     reactor.callWhenRunning(Signals(server, worker).install)
     server.run()  # type: ignore[no-untyped-call]
     if server.abort_start:

@@ -226,3 +226,10 @@ def test_the_command_ends_with_one_where_there_is_a_problem(
     assert json.loads(capsys.readouterr().out)["problems"] == 1
     monkeypatch.setattr(doctor, "examine", list)
     assert cli.main(["doctor"]) == 0
+
+
+def test_a_low_limit_of_open_files_is_advised_against(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda what: (256, 256))
+    (found,) = installation.open_files()
+    assert found.severity is Severity.ADVICE
+    assert "LimitNOFILE" in found.remedy

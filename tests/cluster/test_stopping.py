@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from autobahn.websocket.types import ConnectionDeny
+from daphne.ws_protocol import WebSocketProtocol
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -160,3 +163,17 @@ def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> 
     serving.connections.clear()
     timers.pop()()
     assert timers == []
+
+
+def test_a_server_that_is_nearly_out_of_files_refuses_sockets_and_keeps_none() -> None:
+    from wfdash import server
+
+    serving = server.Server(application=None, endpoints=["tcp:port=0"])
+    serving.most, serving.connections = 90, {}
+    protocol = object.__new__(WebSocketProtocol)
+    protocol.transport = SimpleNamespace(getHandle=lambda: SimpleNamespace(fileno=lambda: 90))
+    with pytest.raises(ConnectionDeny) as refused:
+        serving.protocol_connected(protocol)
+    assert refused.value.code == 503
+    serving.protocol_disconnected(protocol)
+    assert serving.connections == {}

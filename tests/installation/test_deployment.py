@@ -47,6 +47,7 @@ def test_the_units_start_what_there_is_and_stop_in_time(name: str, drain: float)
     (timeout,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert int(timeout) > stop_seconds(drain) + LEAVE_SECONDS
     assert "KillMode=mixed" in unit
+    assert "LimitNOFILE=65536" in unit
 
 
 def assert_starts(words: list[str]) -> None:

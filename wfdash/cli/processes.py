@@ -6,9 +6,10 @@ import argparse
 import gc
 import logging
 import os
+import resource
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ def _port(text: str) -> int:
 def setup(options: argparse.Namespace, role: str = "command") -> Any:
     """Set Django up and return the settings. ``role``: what this process does, for the names of its connections."""
     os.umask(PRIVATE_UMASK)
+    raise_open_files()
     if getattr(options, "data", None) is not None:
         os.environ["WFDASH_DATA"] = str(options.data)
     import django
@@ -123,6 +125,13 @@ def setup(options: argparse.Namespace, role: str = "command") -> Any:
     if role == "command":
         shorten_failures()
     return settings
+
+
+def raise_open_files() -> None:
+    """Let this process open as many files, connections among them, as it may: the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # systems that say "unlimited" and mean less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def shorten_failures() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import sqlite3
 import stat
@@ -22,6 +23,8 @@ from wfdash.installation.exposure import is_loopback
 
 GIGABYTE = 1024**3
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "glusterfs", "ceph"}
+FILES = 4096
+"""Open files that suffice for a thousand viewers of one server."""
 SALT = b"wfdash doctor"
 """The same everywhere, so that two machines can be compared."""
 
@@ -85,6 +88,20 @@ def data_directory() -> Findings:
         )
 
 
+def open_files() -> Findings:
+    """Say how many files, connections among them, a process may open that is started as this one is."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < FILES:
+        yield advice(
+            "files",
+            f"a process may open {hard} files, connections among them",
+            why="At the limit nothing is answered, probes included. Each viewer needs one or two.",
+            remedy=f"Set LimitNOFILE={FILES} in the unit, or raise it with ulimit -Hn.",
+        )
+    else:
+        yield ok("files", f"a process may open {hard if hard >= 0 else 'any number of'} files")
+
+
 def address() -> Findings:
     """Compare the address that people are given with what the server answers for."""
     url = urlsplit(settings.WFDASH_URL)
@@ -146,7 +163,7 @@ def configuration() -> Findings:
 
 SAID = {"wfdash.W008"}
 """System checks that another examination makes more precisely."""
-EXAMINATIONS: tuple[Examine, ...] = (versions, keys, data_directory, address, configuration)
+EXAMINATIONS: tuple[Examine, ...] = (versions, keys, data_directory, open_files, address, configuration)
 
 
 def settings_name_postgres() -> bool:
