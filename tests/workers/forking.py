@@ -8,12 +8,14 @@ to pytest's own reporting. A worker that ends in mid-test fails that test, and a
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
+from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
@@ -219,11 +221,15 @@ def become_worker(config: pytest.Config, name: str, connection: Connection) -> N
     factory: Any = config._tmp_path_factory  # type: ignore[attr-defined]
     factory._basetemp = factory.getbasetemp() / name
     factory._basetemp.mkdir(mode=0o700)
-    # What is captured goes to a file, which all would write into.
+    # What is captured goes to a file, which all would write into. The objects stay: handlers of logs, and defaults of
+    # functions, have them since they were imported.
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    capture.stop_global_capturing()
-    capture.start_global_capturing()
     capture.suspend_global_capture()
+    both = capture._global_capturing
+    for one in (both.out, both.err) if both is not None else ():
+        if hasattr(one, "tmpfile"):
+            with TemporaryFile(buffering=0) as own:
+                os.dup2(own.fileno(), one.tmpfile.fileno())
     for plugin in ("terminalreporter", "terminalprogress"):
         if config.pluginmanager.has_plugin(plugin):
             config.pluginmanager.unregister(name=plugin)
