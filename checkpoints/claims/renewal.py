@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from checkpoints.errors import ClaimLost
@@ -59,6 +59,25 @@ class HeldClaim:
     running: Callable[[], Sequence[str]] | None = None
     """What still runs under it, where its drive has ended: nothing, and it is released."""
     released: Callable[[], None] = lambda: None
+
+
+class Committing:
+    """The time of a commit under a claim: see ``ClaimRenewer.committing``. A class, because each step has one."""
+
+    __slots__ = ("_claim", "_ends", "_held", "_renewer")
+
+    def __init__(self, renewer: ClaimRenewer, claim: Claim, held: HeldClaim | None, ends: bool) -> None:
+        self._renewer, self._claim, self._held, self._ends = renewer, claim, held, ends
+
+    def __enter__(self) -> None:
+        if self._held is not None:
+            self._held.committing, self._held.ending = True, self._ends
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._held is not None:
+            if self._ends and kind is None:
+                self._renewer.let_go(self._claim)
+            self._held.committing = self._held.ending = False
 
 
 class ClaimRenewer:
@@ -148,25 +167,14 @@ class ClaimRenewer:
         with self._lock:
             self._held.pop(claim.token, None)
 
-    @contextlib.contextmanager
-    def committing(self, claim: Claim, *, ends: bool = False) -> Iterator[None]:
-        """Mark that the body is a commit under the claim; a renewal that has to wait for that is no outage.
+    def committing(self, claim: Claim, *, ends: bool = False) -> Committing:
+        """Return a context manager whose body is a commit under the claim: a renewal that waits for it is no outage.
 
         ``ends``: it gives the claim back, which is let go once the body has returned; if it fails, it is kept. Until
         then it is renewed, but no loss is reported: a renewal that comes after the commit finds no claim either, and
         the commit itself raises ``ClaimLost``.
         """
-        held = self._held.get(claim.token)
-        if held is None:
-            yield
-            return
-        held.committing, held.ending = True, ends
-        try:
-            yield
-            if ends:
-                self.let_go(claim)
-        finally:
-            held.committing = held.ending = False
+        return Committing(self, claim, self._held.get(claim.token), ends)
 
     def renew_now(self) -> None:
         """Renew at once, because a run may have been taken over."""
