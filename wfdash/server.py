@@ -216,7 +216,12 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     worker = EmbeddedWorker(data / "worker.lock") if embed else None
     drain = drain_seconds(SERVER_DRAIN_SECONDS)
     if worker is not None:
-        worker.start()
+        try:
+            worker.start()
+        except OSError as error:
+            words = f"Cannot write {error.filename} ({error.strerror}). Is the data directory writable?"
+            print(words, file=sys.stderr)  # noqa: T201
+            return 1
         stop = partial(worker.stop, stop_seconds(drain), drain=drain)
         reactor.addSystemEventTrigger("before", "shutdown", lambda: hold_shutdown(reactor, stop))
     # Imported late: after a crash the worker continues runs while the pages are still being loaded.

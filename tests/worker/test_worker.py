@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import shutil
 import sqlite3
 import threading
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from django.db import connection, connections
@@ -568,3 +570,23 @@ def test_a_worker_that_starts_again_in_its_directory_goes_on_at_once(otto, defin
     start_worker()
     until(reaches(run, "completed"))
     assert "run.recovered" in kinds(run)
+
+
+def test_a_second_server_of_a_data_directory_takes_over_once_the_first_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "LOCK_SECONDS", 0.02)
+    began = threading.Event()
+
+    def begin(worker: EmbeddedWorker, lock: IO[str]) -> None:
+        lock.close()
+        began.set()
+
+    monkeypatch.setattr(EmbeddedWorker, "_begin", begin)
+    with (tmp_path / "worker.lock").open("a+") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = EmbeddedWorker(tmp_path / "worker.lock")
+        assert not second.start()
+        assert not began.wait(0.1)
+    assert began.wait(20)
+    second.stop()

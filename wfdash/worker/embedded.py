@@ -29,6 +29,9 @@ from wfdash.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
+LOCK_SECONDS = 3.0
+"""Between two looks whether the process that runs the worker of the same data directory has ended."""
+
 
 class EmbeddedWorker:
     """Starts and stops a ``Worker`` in a thread."""
@@ -39,6 +42,8 @@ class EmbeddedWorker:
         self._lock: IO[str] | None = None
         self._home = ""
         self._thread: threading.Thread | None = None
+        self._waiting: threading.Thread | None = None
+        self._stopped = threading.Event()
         self._ready: Future[tuple[asyncio.AbstractEventLoop, Worker]] = Future()
 
     @property
@@ -52,23 +57,47 @@ class EmbeddedWorker:
         return self._ready.result(timeout=0)[1].driving if self.running else 0
 
     def start(self) -> bool:
-        """Start driving runs; False when another process on this data directory already does."""
-        self._lock = self._lock_path.open("a+")
+        """Start driving runs; False when another process on this data directory already does: then once that has ended.
+
+        ``OSError`` where the lock's file cannot be written.
+        """
+        if lock := self._take_lock():
+            self._begin(lock)
+            return True
+        folder = self._lock_path.parent
+        log.warning("Another process runs the worker for %s; this one only serves pages until that ends", folder)
+        self._waiting = threading.Thread(target=self._wait_for_lock, name="wfdash-worker-lock", daemon=True)
+        self._waiting.start()
+        return False
+
+    def _take_lock(self) -> IO[str] | None:
+        lock = self._lock_path.open("a+")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.close()
-            log.warning("Another process runs the worker for %s; this one only serves pages", self._lock_path.parent)
-            return False
-        self._home = _read_home(self._lock)
+            lock.close()
+            return None
+        return lock
+
+    def _wait_for_lock(self) -> None:
+        while not self._stopped.wait(LOCK_SECONDS):
+            if lock := self._take_lock():
+                log.warning("The other process has ended; this one runs the worker for %s now", self._lock_path.parent)
+                self._begin(lock)
+                return
+
+    def _begin(self, lock: IO[str]) -> None:
+        self._lock, self._home = lock, _read_home(lock)
         signals.start()
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
         self._ready.result(timeout=30)
-        return True
 
     def stop(self, timeout: float = 10.0, *, drain: float = 0.0) -> None:
         """Let go of every run, then return; waits at most ``timeout`` seconds. ``drain``: see ``Worker.stop``."""
+        self._stopped.set()
+        if self._waiting is not None:
+            self._waiting.join(timeout)
         if self._thread is None:
             return
         loop, worker = self._ready.result(timeout=timeout)
