@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from django.db import connections
 
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
-from checkpoints.content.encryption import MARK, Locked, NotEncrypted
-from checkpoints.database.installation_key import keep_first_key
+from checkpoints.content.encryption import KEY_ID, MARK, PLAIN, Locked, NotEncrypted
+from checkpoints.database.installation_key import keep_first_key, keys_of_content
 from checkpoints.database.key_rotation import rotate
 from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.errors import Damaged, InvalidConfig
@@ -259,6 +260,11 @@ async def test_a_program_s_storage_is_refused_without_the_installation_s_key(ali
         await storage.aclose()
     finally:
         await in_orm(alias, Installation.objects.using(alias).all().delete)
+
+
+def test_the_keys_of_content_are_read_on_either_database(in_database: ThreadPoolExecutor) -> None:
+    found = in_database.submit(keys_of_content).result()
+    assert all(key == PLAIN or len(key) == KEY_ID for key in found)
 
 
 def rotated(alias: str) -> dict[str, int]:

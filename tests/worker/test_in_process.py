@@ -33,6 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> list
     """The workers that were made, for a data directory that does not exist yet."""
     settings.WFDASH_EMBED, settings.WFDASH_DATA_DIR = True, tmp_path / "wfdash-data"
     monkeypatch.setattr(in_process, "EmbeddedWorker", Counted)
+    monkeypatch.setattr(in_process, "check_keys", lambda: None)
     monkeypatch.setattr(Counted, "made", [])
     monkeypatch.setattr(in_process, "_worker", None)
     return Counted.made

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
-from checkpoints.content.encryption import PLAIN
-from checkpoints.database.installation_key import check_keys, content_flaws, keys_of_content, refuse_other_keys
+from checkpoints.database.installation_key import check_keys, content_flaws, refuse_other_keys
 from checkpoints.database.key_rotation import rotate
 from checkpoints.models import AuditEntry, Run
 from tests.people import make_run
@@ -134,7 +132,3 @@ def test_content_of_another_key_is_a_flaw(settings: Any) -> None:
     assert content_flaws() == []
     use(settings, OTHER)
     assert any(LACKS in flaw for flaw in content_flaws())
-
-
-def test_the_keys_of_content_are_read_on_either_database(in_database: ThreadPoolExecutor) -> None:
-    assert in_database.submit(keys_of_content).result() <= {PLAIN}
