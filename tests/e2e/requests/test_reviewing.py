@@ -195,7 +195,8 @@ def test_what_is_typed_beside_a_field_decides_nothing(person: OpenPage, server: 
 def fail(box: Locator) -> None:
     """Open an action, empty its fields, and send it if it needs any: it is refused, and the next letter is written."""
     page = box.page
-    if box.locator("summary").count():
+    # A draft of before may have opened it already.
+    if box.locator("summary").count() and not box.evaluate("fold => fold.open"):
         box.locator("summary").first.click()
     fields = box.locator(FIELDS)
     for field in fields.all():
