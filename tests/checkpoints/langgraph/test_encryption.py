@@ -15,6 +15,7 @@ from checkpoints.errors import Damaged
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.langgraph.models import ThreadCheckpoint, ThreadWrite
 from checkpoints.models import Chunk
+from checkpoints.models.operations import Installation
 from tests.checkpoints.langgraph.samples import BIG, checkpoint, in_orm, put, thread
 from tests.conformance.worlds import empty
 
@@ -89,6 +90,8 @@ def rotated(alias: str) -> dict[str, int]:
     try:
         return rotate(alias).counts
     finally:
+        # Other tests of this database have other keys.
+        Installation.objects.using(alias).all().delete()
         connections[alias].close()
 
 
