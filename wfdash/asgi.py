@@ -63,14 +63,23 @@ def with_dashboard(pages: Application, *, sockets: Application | None = None) ->
     return ProjectApplication(pages, sockets)
 
 
+def lacks_keys() -> bool:
+    """Return whether content is encrypted with keys that this process lacks, and log which."""
+    try:
+        refuse_other_keys()
+    except ImproperlyConfigured as error:
+        log.critical("%s", error)
+        return True
+    return False
+
+
 class ProjectApplication:
     """An ASGI application: HTTP, websockets and lifespan."""
 
     def __init__(self, pages: Application, sockets: Application | None) -> None:
         self._pages, self._sockets = pages, sockets
         self._asked = False
-        self._logged = False
-        self._keys: asyncio.Future[None] | None = None
+        self._lacking: asyncio.Future[bool] | None = None
 
     @cached_property
     def prefix(self) -> str:
@@ -103,16 +112,9 @@ class ProjectApplication:
 
     async def _lacks_keys(self) -> bool:
         """Return whether content is encrypted with keys that this process lacks; asked once, and logged."""
-        if self._keys is None:
-            self._keys = asyncio.ensure_future(asyncio.to_thread(refuse_other_keys))
-        try:
-            await asyncio.shield(self._keys)
-        except ImproperlyConfigured as error:
-            if not self._logged:
-                self._logged = True
-                log.critical("%s", error)
-            return True
-        return False
+        if self._lacking is None:
+            self._lacking = asyncio.ensure_future(asyncio.to_thread(lacks_keys))
+        return await asyncio.shield(self._lacking)
 
     def _start_once(self) -> None:
         """Start the worker where the server has said nothing of its own start."""

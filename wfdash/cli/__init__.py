@@ -118,15 +118,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _signin(options: argparse.Namespace) -> int:
     settings = setup(options)
-    from django.core.exceptions import ImproperlyConfigured
-
     from checkpoints.database.installation_key import refuse_other_keys
+    from checkpoints.errors import InvalidConfig
     from checkpoints.models.user_model import User, has_name
 
-    try:
-        refuse_other_keys()
-    except ImproperlyConfigured as error:
-        return _print_error(str(error))
+    refuse_other_keys(InvalidConfig)
 
     if not User.objects.filter(has_name(options.user), is_active=True).exists():
         remedy = f"'wfdash person list' names those there are, 'wfdash person add {options.user}' adds one"

@@ -54,19 +54,14 @@ def _cell(value: Any) -> str:
 def _guarded(act: Act, setup: Setup) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         setup(options)
-        from django.core.exceptions import ImproperlyConfigured
-
         from checkpoints.database.installation_key import refuse_other_keys
-        from checkpoints.errors import CheckpointsError
+        from checkpoints.errors import CheckpointsError, InvalidConfig
         from wfdash.actions.people.authority import command_line
         from wfdash.errors import WfdashError
 
         try:
-            refuse_other_keys()
+            refuse_other_keys(InvalidConfig)
             act(command_line(), options)
-        except ImproperlyConfigured as error:
-            print(error, file=sys.stderr)
-            return 1
         except (WfdashError, CheckpointsError) as error:
             print(error_text(error), file=sys.stderr)
             return 1

@@ -10,7 +10,6 @@ from functools import partial
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.database.installation_key import check_keys
 from checkpoints.database.storage import DatabaseStorage
 from wfdash import catalog
 from wfdash.contract.placement import DEFAULT_QUEUE
@@ -31,13 +30,12 @@ def serve_worker(
     """Run workflows until SIGINT or SIGTERM, then let running steps end for a while, release all and end the process.
 
     A second signal ends it at once. A synchronous step function that takes longer does not hold it.
-    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, the database was used with other keys, one of the
-    ``workflows`` is not loaded, or no workflow names one of the ``queues``. Those and ``limit``: see ``Worker``.
+    ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, one of the ``workflows`` is not loaded, or no workflow
+    names one of the ``queues``. Those and ``limit``: see ``Worker``.
     """
     if settings.WFDASH_HOLD:
         raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
     refuse_broken_hook()
-    check_keys()
     check_served(workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
     with asyncio.Runner() as loop:
         loop.run(_serve(say, limit, workflows, queues))

@@ -30,7 +30,6 @@ def setup(name: str | None) -> Any:
     django.setup()
     shorten_failures()
     from django.contrib.auth import get_user_model
-    from django.core.exceptions import ImproperlyConfigured
     from django.db import DatabaseError
 
     from checkpoints.database.installation_key import refuse_other_keys
@@ -39,10 +38,8 @@ def setup(name: str | None) -> Any:
     active = model.objects.filter(is_active=True)
     chosen = active.filter(**{model.USERNAME_FIELD: name}) if name else active.filter(is_superuser=True).order_by("pk")
     try:
-        refuse_other_keys()
+        refuse_other_keys(NoPerson)
         found = chosen.first()
-    except ImproperlyConfigured as error:
-        raise NoPerson(str(error)) from error
     except DatabaseError as error:
         raise NoPerson(f"The database cannot be used: {error}. 'wfdash up' brings it up to date") from error
     if found is None:
