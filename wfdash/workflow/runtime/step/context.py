@@ -260,24 +260,14 @@ class Context(StepReports):
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         ops = self._ops
-        ops.count_wait(1)
-        try:
+        with ops.counted(waits=1):
             await ops.host.confirm()
-        finally:
-            ops.count_wait(-1)
-        ops.count_work(1)
-        try:
-            with RecordedCall(ops, name).underway():
-                return await invoke_function(function, args, kwargs, name)
-        finally:
-            ops.count_work(-1)
+        with ops.counted(works=1), RecordedCall(ops, name).underway():
+            return await invoke_function(function, args, kwargs, name)
 
     async def _pause(self, seconds: float) -> None:
-        self._ops.count_wait(1)
-        try:
+        with self._ops.counted(waits=1):
             await asyncio.sleep(seconds)
-        finally:
-            self._ops.count_wait(-1)
 
     async def _call(
         self, index: int, fresh: bool, now: JournalEntry, codec: Codec, invoke: Invoke, retry: Retry | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -264,26 +265,28 @@ class StepOps:
         future = self._futures.setdefault(index, self.host.loop.create_future())
         if people:
             self._block(index)
-        self.count_wait(1)
         try:
-            await asyncio.shield(future)
+            with self.counted(waits=1):
+                await asyncio.shield(future)
         finally:
-            self.count_wait(-1)
             self._unblock(index)
         return self.entry(index)
 
-    def count_wait(self, change: int) -> None:
-        """Note that a wait of the step has begun (1) or ended (-1): for people, a time, a commit, a free thread."""
-        self._waits += change
-        if self.timeout is not None:
-            self._set_clock(self.timeout)
+    @contextmanager
+    def counted(self, *, waits: int = 0, works: int = 0) -> Iterator[None]:
+        """Count what is done inside: see ``count``."""
+        self.count(waits=waits, works=works)
+        try:
+            yield
+        finally:
+            self.count(waits=-waits, works=-works)
 
-    def count_work(self, change: int) -> None:
-        """Note that the function of a call has begun (1) or ended (-1): that is work, whatever else is waited for.
-
-        One that waits for a thread (-1) has not begun.
+    def count(self, *, waits: int = 0, works: int = 0) -> None:
+        """Note how many more the step has of its waits (for people, a time, a commit, a free thread) and of its calls
+        whose functions run: those are work, whatever else is waited for. A function that waits for a thread does not.
         """
-        self._works += change
+        self._waits += waits
+        self._works += works
         if self.timeout is not None:
             self._set_clock(self.timeout)
 

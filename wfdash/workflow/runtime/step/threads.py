@@ -29,11 +29,8 @@ class Owner(Protocol):
     def timeout(self) -> asyncio.Timeout | None:
         """What limits its work."""
 
-    def count_wait(self, change: int) -> None:
-        """See ``StepOps.count_wait``."""
-
-    def count_work(self, change: int) -> None:
-        """See ``StepOps.count_work``."""
+    def count(self, *, waits: int, works: int) -> None:
+        """See ``StepOps.count``."""
 
 
 _owner: ContextVar[Owner | None] = ContextVar("wfdash_owner", default=None)
@@ -127,8 +124,7 @@ class WaitForThread:
     def __init__(self, owner: Owner) -> None:
         self._owner: Owner | None = owner
         self._loop = asyncio.get_running_loop()
-        owner.count_work(-1)
-        owner.count_wait(1)
+        owner.count(waits=1, works=-1)
 
     def before(self, function: Callable[[], T]) -> Callable[[], T]:
         """Return what ends the wait, from a thread, and calls the function."""
@@ -144,8 +140,7 @@ class WaitForThread:
         """End the wait."""
         owner, self._owner = self._owner, None
         if owner is not None:
-            owner.count_wait(-1)
-            owner.count_work(1)
+            owner.count(waits=-1, works=1)
 
 
 def _ended_visibly(function: Callable[[], T]) -> T:
