@@ -6,7 +6,7 @@ later ones are ``NotRequired``, because a position may have been written by an o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast, final
 
 from checkpoints.ids import RequestKey
@@ -208,9 +208,11 @@ def position_in(body: Mapping[str, Any]) -> Position | None:
     position: Any = body.get("position")
     if not isinstance(position, dict) or not all(isinstance(position.get(name), kind) for name, kind in PARTS.items()):
         return None
-    records = [*position["live"].values()]
-    whole = all(isinstance(one, dict) and one.keys() >= NEEDED and isinstance(one["journal"], list) for one in records)
-    entries = [entry for one in records for entry in one["journal"]] if whole else [None]
-    whole = all(isinstance(entry, dict) and entry.keys() >= ENTRY for entry in entries)
-    joins = all(isinstance(one, dict) and one.keys() >= JOINED for one in position["joins"].values())
-    return cast(Position, position) if whole and joins else None
+    live, joins = position["live"].values(), position["joins"].values()
+    whole = _all_have(NEEDED, live) and _all_have(JOINED, joins)
+    whole = whole and all(isinstance(one["journal"], list) and _all_have(ENTRY, one["journal"]) for one in live)
+    return cast(Position, position) if whole else None
+
+
+def _all_have(names: set[str], records: Iterable[Any]) -> bool:
+    return all(isinstance(one, dict) and one.keys() >= names for one in records)
