@@ -83,9 +83,11 @@ class UnreadEvents:
         self._some, self._none = asyncio.Event(), asyncio.Event()
         self._none.set()
 
-    def put(self, event: EventDraft, checkpoint: Checkpoint | None) -> None:
+    def put(self, event: EventDraft | UnreadText, checkpoint: Checkpoint | None) -> None:
         """Add a committed event, and the checkpoint that is current then."""
-        self._add(event, checkpoint)
+        self._events.append((event, checkpoint))
+        self._some.set()
+        self._none.clear()
 
     def put_text(self, step: str, text: str, checkpoint: Checkpoint | None) -> None:
         """Add text that a step streams."""
@@ -98,7 +100,7 @@ class UnreadEvents:
             last.texts.append(text)
             return
         self._pieces += 1
-        self._add(UnreadText(step, [text], self._cut), checkpoint)
+        self.put(UnreadText(step, [text], self._cut), checkpoint)
         self._cut = False
 
     async def get(self) -> tuple[EventDraft, Checkpoint | None] | None:
@@ -123,11 +125,6 @@ class UnreadEvents:
         """Note that the run is over. A callback of its task."""
         self._ended = True
         self._some.set()
-
-    def _add(self, event: EventDraft | UnreadText, checkpoint: Checkpoint | None) -> None:
-        self._events.append((event, checkpoint))
-        self._some.set()
-        self._none.clear()
 
     def _whole(self, found: UnreadText) -> EventDraft:
         text = "".join(found.texts)
