@@ -19,6 +19,7 @@ from wfdash.contract import Description
 from wfdash.domain import graph_diff
 from wfdash.errors import NotFound
 from wfdash.queries.schedules.listing import next_times
+from wfdash.timemachine.versions import find_description
 
 COUNTED = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
@@ -165,10 +166,8 @@ def count_finished(viewer: Viewer, name: str) -> dict[str, int]:
 
 def description_of(workflow: str, version: str) -> Description | None:
     """Return the graph a run is pinned to; the loaded one where that is not stored, None where neither is."""
-    row = WorkflowVersion.objects.filter(workflow=workflow, version=version).first()
-    if row is not None:
-        return Description.model_validate(row.description, extra="ignore")
-    return next((entry.description for entry in catalog.entries() if entry.name == workflow), None)
+    loaded = (entry.description for entry in catalog.entries() if entry.name == workflow)
+    return find_description(workflow, version) or next(loaded, None)
 
 
 def last_of(viewer: Viewer, name: str) -> str:
