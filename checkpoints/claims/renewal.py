@@ -49,6 +49,7 @@ class HeldClaim:
 
     claim: Claim
     lost: Callable[[], None]
+    """Called once it is gone: lost, or released because nothing is ``running`` any more."""
     good_until: float
     """By ``boottime``: until then no other worker can have it, whatever happened to this process."""
     gone: bool = False
@@ -58,16 +59,15 @@ class HeldClaim:
     """A commit that gives it back is in progress."""
     running: Callable[[], Sequence[str]] | None = None
     """What still runs under it, where its drive has ended: nothing, and it is released."""
-    released: Callable[[], None] = lambda: None
 
 
 class Committing:
     """The time of a commit under a claim: see ``ClaimRenewer.committing``. A class, because each step has one."""
 
-    __slots__ = ("_claim", "_ends", "_held", "_renewer")
+    __slots__ = ("_ends", "_held", "_renewer")
 
-    def __init__(self, renewer: ClaimRenewer, claim: Claim, held: HeldClaim | None, ends: bool) -> None:
-        self._renewer, self._claim, self._held, self._ends = renewer, claim, held, ends
+    def __init__(self, renewer: ClaimRenewer, held: HeldClaim | None, ends: bool) -> None:
+        self._renewer, self._held, self._ends = renewer, held, ends
 
     def __enter__(self) -> None:
         if self._held is not None:
@@ -76,7 +76,7 @@ class Committing:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._held is not None:
             if self._ends and kind is None:
-                self._renewer.let_go(self._claim)
+                self._renewer.let_go(self._held.claim)
             self._held.committing = self._held.ending = False
 
 
@@ -158,8 +158,7 @@ class ClaimRenewer:
         ``renew_now`` looks at once; ``released`` is called in the renewer's thread, also where the claim was lost.
         """
         self.hold(claim, released)
-        held = self._held[claim.token]
-        held.running, held.released = running, released
+        self._held[claim.token].running = running
         self.renew_now()
 
     def let_go(self, claim: Claim) -> None:
@@ -174,7 +173,7 @@ class ClaimRenewer:
         then it is renewed, but no loss is reported: a renewal that comes after the commit finds no claim either, and
         the commit itself raises ``ClaimLost``.
         """
-        return Committing(self, claim, self._held.get(claim.token), ends)
+        return Committing(self, self._held.get(claim.token), ends)
 
     def renew_now(self) -> None:
         """Renew at once, because a run may have been taken over."""
@@ -295,7 +294,7 @@ class ClaimRenewer:
                 self._log_failure(1, error)
             else:
                 self.let_go(each.claim)
-                each.released()
+                each.lost()
 
     def _log_failure(self, count: int, error: Exception) -> None:
         """Log the first failure of an outage."""

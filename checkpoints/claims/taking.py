@@ -69,8 +69,6 @@ async def give_back(claims: Claims, claim: Claim) -> None:
     """Release a claim, also if the caller is cancelled. Where that fails, this process takes it again at any time."""
     try:
         await asyncio.shield(claims.release(claim))
-    except asyncio.CancelledError:
-        raise
     except Exception as error:
         _unsure.append(claim.worker)
         log.info("The claim of run %s could not be given back (%s); it will expire", claim.run, error)
