@@ -15,9 +15,6 @@ from typing import Any
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
-# Not public; where it is gone, no registered class is known.
-from agent_framework._workflows import _checkpoint_encoding as theirs
-
 from checkpoints.content import pickles
 from checkpoints.limits import is_holdable
 from checkpoints.records import Json
@@ -36,8 +33,6 @@ def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str,
         _decoded(fields, lambda written: pickles.verify(written, _finder(allowed)))
         # Two levels: a value that has not changed is not stored again.
         return {"state": fields.pop("state"), "position": fields}
-    except WorkflowCheckpointException:
-        raise
     except Exception as error:
         text = f"Checkpoint {checkpoint.checkpoint_id} cannot be stored: {type(error).__name__}: {error}"
         raise WorkflowCheckpointException(text) from error
@@ -66,7 +61,7 @@ def _decoded(value: Json, read: Callable[[bytes], Any]) -> Any:
 
 def _finder(allowed: frozenset[str]) -> pickles.Find:
     """Return what finds the classes that the framework allows: its own, those of OpenAI's library, registered ones."""
-    known = allowed | getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", frozenset())
+    known = allowed | registered_types()
 
     def find(module: str, name: str) -> type:
         if f"{module}:{name}" in allowed:
@@ -82,6 +77,18 @@ def _finder(allowed: frozenset[str]) -> pickles.Find:
         )
 
     return find
+
+
+def registered_types() -> frozenset[str]:
+    """Return the classes that authors have registered with ``register_checkpoint_type``.
+
+    The framework keeps them under a private name; where that is gone, none is known.
+    """
+    try:
+        from agent_framework._workflows import _checkpoint_encoding as theirs
+    except ImportError:
+        return frozenset()
+    return frozenset(getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", ()))
 
 
 def encoded(value: Any) -> Json:

@@ -11,13 +11,13 @@ pytest.importorskip("agent_framework")
 from agent_framework import FunctionalWorkflow, InMemoryCheckpointStorage, Workflow, WorkflowExecutor
 from agent_framework._workflows import _checkpoint_encoding
 
+from checkpoints.agent_framework.encoding import registered_types
 from tests.engines.agent_framework import functions, samples
 from tests.engines.agent_framework.desk import Desk
 from wfdash.engines.agent_framework.definition import code_places
 from wfdash.engines.agent_framework.definition.allowed_types import response_types
 from wfdash.engines.agent_framework.definition.definitions import steps_of
 from wfdash.engines.agent_framework.driving.run_storage import not_saved
-from wfdash.engines.agent_framework.stored.encoding import registered_types
 from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS
 
 

@@ -11,11 +11,14 @@ from pydantic import BaseModel
 
 from wfdash.engines.agent_framework.definition.definitions import executors_of, nested
 from wfdash.engines.agent_framework.library import is_function
-from wfdash.engines.agent_framework.stored.encoding import PickleCodec, classes_in, key_of, registered_types
+from wfdash.engines.agent_framework.stored.encoding import PickleCodec, classes_in, key_of
 
 
 def codec_of(workflow: Any) -> PickleCodec:
     """Return the codec for values of this workflow."""
+    # Here, because it imports the framework, which only workflows need.
+    from checkpoints.agent_framework.encoding import registered_types
+
     named = frozenset(key_of(kind) for kind in _closed(_named(workflow)))
     return PickleCodec(named | _defined(workflow) | registered_types())
 

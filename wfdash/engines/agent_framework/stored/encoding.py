@@ -130,18 +130,6 @@ class PickleCodec:
         )
 
 
-def registered_types() -> frozenset[str]:
-    """Return the classes that authors have registered with ``register_checkpoint_type``.
-
-    The framework keeps them under a private name; where that is gone, those of the workflow's own modules remain.
-    """
-    try:
-        from agent_framework._workflows import _checkpoint_encoding as theirs
-    except ImportError:
-        return frozenset()
-    return frozenset(getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", ()))
-
-
 def key_of(kind: type) -> str:
     """Return how a pickle names a class."""
     return f"{kind.__module__}:{kind.__qualname__}"
