@@ -164,10 +164,9 @@ class RecordedTools:
             given = json.dumps(self.edited.pop(call)) if call in self.edited else arguments
 
             async def use() -> Json:
-                found: Json = to_jsonable_python(
+                return to_jsonable_python(
                     await invoke_function_tool(function_tool=tool, context=context, arguments=given)
                 )
-                return found
 
             if tool.name in self.call.replayed:
                 return noted(decided.note(call), await use())
@@ -228,8 +227,7 @@ class RecordedTools:
 
         async def recorded(request: Any) -> Any:
             async def use() -> Json:
-                found: Json = to_jsonable_python(await invoke(executor, (request,), {}))
-                return found
+                return to_jsonable_python(await invoke(executor, (request,), {}))
 
             asked = to_jsonable_python(request.data.action, exclude_none=True)
             # Variables of the environment may be secrets.
@@ -333,8 +331,7 @@ class RecordedEditor:
             operation = replace(operation, **changes)
 
         async def use() -> Json:
-            found: Json = to_jsonable_python(await invoke(getattr(self._tool.editor, operation.type), (operation,), {}))
-            return found
+            return to_jsonable_python(await invoke(getattr(self._tool.editor, operation.type), (operation,), {}))
 
         result = await self._tools.attempt(self._tool.name, _operation(operation), use)
         if patch is None or patch.note is None:
@@ -360,8 +357,7 @@ class RecordedComputer:
         @wraps(method)  # The SDK passes what the signature takes.
         async def recorded(*args: Any, **kwargs: Any) -> Any:
             async def use() -> Json:
-                found: Json = to_jsonable_python(await invoke(method, args, kwargs))
-                return found
+                return to_jsonable_python(await invoke(method, args, kwargs))
 
             given = inspect.signature(method).bind(*args, **kwargs).arguments
             return await self._tools.record(self._name, {"action": name, **to_jsonable_python(given)}, use)
