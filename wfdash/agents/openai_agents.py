@@ -76,9 +76,9 @@ async def run(call: AgentCall) -> AgentReply[Any]:
 async def _drive(
     call: AgentCall, recording: RecordedAgents, recorded: Agent[Any], own: dict[str, Any]
 ) -> AgentReply[Any]:
-    config = recording.config()
+    own = {**own, "run_config": recording.config()}
     given: Any = [*call.history, {"role": "user", "content": call.prompt}] if call.history else call.prompt
-    result = await _run_on(call, recording, recorded, given, {**own, "run_config": config})
+    result = await _run_on(call, recording, recorded, given, own)
     while result.interruptions:
         items = {_call_of(item): item for item in result.interruptions}
         said = transcript(result.to_input_list(), recording.tools.secrets)
@@ -88,8 +88,8 @@ async def _drive(
         state = result.to_state()
         for id_, decision in decisions.items():
             recording.tools.decide(state, items[id_], recording.tool_of(id_, items[id_]), id_, decision)
-        again = {name: value for name, value in own.items() if name != "context"}
-        result = await _run_on(call, recording, recorded, state, {**again, "run_config": config})
+        own.pop("context", None)  # The state has it.
+        result = await _run_on(call, recording, recorded, state, own)
     used = result.context_wrapper.usage
     usage = Usage(turns=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
     return AgentReply(output=result.final_output, history=to_jsonable_python(result.to_input_list()), usage=usage)
@@ -236,16 +236,15 @@ class RecordedAgents:
         if tool.name in self.tools.call.once:
             raise InvalidCall(f"run_agent: once= names the agent {tool.name!r}: name the tools that it calls")
         inner, wrapped, decided = self._agent_tool(tool, agent), copy.copy(tool), self.tools.call.approvals
-        notes: dict[str, str | None] = {}
 
         async def recorded(context: Any, arguments: str) -> Any:
             call = context.tool_call_id
             if call in decided.responses:
                 return decided.responses.pop(call)
-            notes[call] = decided.note(call) or notes.get(call)
             edited = self.tools.edited.get(call)
             given = arguments if edited is None else json.dumps(edited)
-            return noted(notes[call], await inner.on_invoke_tool(context, given))
+            # Kept for the next time: it runs again after each question of its own.
+            return noted(decided.notes.get(call), await inner.on_invoke_tool(context, given))
 
         wrapped.on_invoke_tool = recorded
         self.tools.known[id(wrapped)] = wrapped
@@ -291,7 +290,6 @@ class RecordedAgents:
         """Return what people are asked about a call."""
         tool, turn = self.tool_of(call, item), self.turns.get(call)
         arguments, parameters = self.tools.proposed(item.raw_item, tool)
-        hidden = turn is not None and not turn.shown
         return Wanted(
             call=call,
             tool=item.tool_name or "tool",
@@ -300,7 +298,7 @@ class RecordedAgents:
             subject=f"{tool.name}: {arguments['commands'][0][:LONGEST_COMMAND]}" if isinstance(tool, ShellTool) else "",
             description=getattr(tool, "description", None) or "",
             allow=("approve", "reject") if parameters is None else ALL,
-            messages=self.said(turn) if turn is not None and hidden else None,
+            messages=self.said(turn) if turn is not None and not turn.shown else None,
         )
 
     def said(self, turn: ModelTurn) -> tuple[Message, ...]:
