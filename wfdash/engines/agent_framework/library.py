@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+OWN = ("agent_framework", "agent_framework_orchestrations")
+"""The framework's own packages."""
 GRAPHS = frozenset({"Workflow"})
 FUNCTIONS = frozenset({"FunctionalWorkflowDefinition", "FunctionalWorkflow"})
+
+
+def is_own(module: str) -> bool:
+    """Return whether a module of this name is the framework's own."""
+    return module.partition(".")[0] in OWN
 
 
 def is_graph(value: object) -> bool:
@@ -41,7 +48,4 @@ def _is_one_of(value: object, names: frozenset[str]) -> bool:
 
 
 def _is_ours(kind: type, names: frozenset[str]) -> bool:
-    return kind.__name__ in names and kind.__module__.partition(".")[0] in {
-        "agent_framework",
-        "agent_framework_orchestrations",
-    }
+    return kind.__name__ in names and is_own(kind.__module__)

@@ -14,8 +14,8 @@ from typing import Any
 
 from checkpoints.errors import Damaged
 from wfdash.engines.agent_framework.definition.definitions import executors_of, nested
-from wfdash.engines.agent_framework.library import is_of
-from wfdash.engines.agent_framework.stored.encoding import OURS, PickleCodec
+from wfdash.engines.agent_framework.library import is_of, is_own
+from wfdash.engines.agent_framework.stored.encoding import PickleCodec
 from wfdash.engines.agent_framework.stored.framework_checkpoint import ATTRIBUTES
 from wfdash.values.errors import NotStorable
 
@@ -42,11 +42,11 @@ def keep_attributes(workflow: Any, codec: PickleCodec, warn: Callable[[str, str]
 
 def _plain(workflow: Any) -> Iterator[Any]:
     """Yield the executors of authors' classes without hooks of their own."""
+    from agent_framework import Executor
+
     for executor in executors_of(workflow).values():
-        kind = type(executor)
-        by = next(one for one in kind.__mro__ if HOOKS[0] in vars(one))
-        own = HOOKS[0] in vars(executor) or by.__module__.partition(".")[0] not in OURS or by.__name__ != "Executor"
-        if not own and kind.__module__.partition(".")[0] not in OURS:
+        hook = getattr(executor.on_checkpoint_save, "__func__", None)
+        if hook is Executor.on_checkpoint_save and not is_own(type(executor).__module__):
             yield executor
     for _, inner in nested(workflow):
         yield from _plain(inner)

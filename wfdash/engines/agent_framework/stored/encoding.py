@@ -21,12 +21,11 @@ from checkpoints.content.encryption import Locked
 from checkpoints.content.signing import Keyring
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
+from wfdash.engines.agent_framework.library import is_own
 from wfdash.values.errors import NotStorable
 
 PICKLED = "$pickled"
 """The key of an object that holds a pickle: ``<key>:<signature>:<base64>``."""
-OURS = ("agent_framework", "agent_framework_orchestrations")
-"""The framework's own packages: their classes are allowed."""
 REFUSED = (
     "a pickled value of this checkpoint {flaw}: no worker with the secret key of this installation wrote it. If that "
     "key was lost, or this is a copy under another one, set WFDASH_SECRET_KEY_FALLBACKS to the former key, or "
@@ -118,11 +117,11 @@ class PickleCodec:
     def _find(self, module: str, name: str) -> type:
         """Return a class that a pickle names. ``UnpicklingError`` for any other, and for what is no class."""
         found = pickles.loaded_class(module, name)
-        ours = module.partition(".")[0] in OURS
-        if found is None and (ours or f"{module}:{name}" in self._allowed):
+        own = is_own(module)  # The framework's classes are allowed.
+        if found is None and (own or f"{module}:{name}" in self._allowed):
             raise pickle.UnpicklingError(f"{module}.{name} is no class of a module that is loaded")
         # A name of the framework leads to what its modules have imported: classes that start programs.
-        if found and (f"{module}:{name}" in self._allowed or (ours and found.__module__.partition(".")[0] in OURS)):
+        if found and (f"{module}:{name}" in self._allowed or (own and is_own(found.__module__))):
             return found
         raise pickle.UnpicklingError(
             f"{module}.{name} is no class that the workflow is known to use: define it in the module of the workflow, "
