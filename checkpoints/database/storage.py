@@ -50,8 +50,8 @@ OF_ANOTHER = frozenset({"26000", "42P05"})
 """Its codes for a prepared statement that another client of a pooler has, or has not: a later connection may do."""
 SYNCHRONOUS_FULL = 2
 """SQLite's number for it; 3 is stronger still."""
-_known: set[tuple[str, Encryptor]] = set()
-"""Databases by name, with the keys by which this process has found them readable."""
+_readable: set[tuple[str, str, Encryptor]] = set()
+"""Databases by alias and name, with the keys by which this process has found them readable."""
 DEPTH = "_wfdash_final_writes"
 """The attribute of a connection that counts the blocks it is in."""
 
@@ -229,7 +229,7 @@ class DatabaseStorage(SqlStorage):
 
     def _open(self) -> Database:
         connection = connections[self._using]
-        refuse_other_keys(connection, self.encryptor)
+        refuse_missing_keys(connection, self.encryptor)
         return open_database(connection, self.encryptor)
 
 
@@ -271,27 +271,31 @@ class PostgresDatabase:
         await self._pools.aclose_loop()
 
 
-def refuse_other_keys(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> None:
+def refuse_missing_keys(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> None:
     """``InvalidConfig`` if content of this database is encrypted with a key that is not in the ring, or with none.
 
     The storage's threads and loops may use none of Django's connections, so this has one of its own, once per process.
+    A database that cannot be read is left to what reads it next, and asked again.
     """
-    name, found = str(connection.settings_dict["NAME"]), []
+    name = str(connection.settings_dict["NAME"])
+    place = (connection.alias, name, encryptor)
     wrapper: Any = connection
     driver = wrapper.Database
-    if (name, encryptor) in _known or connection.vendor not in {"sqlite", "postgresql"}:
+    if place in _readable or connection.vendor not in {"sqlite", "postgresql"}:
         return
-    with contextlib.suppress(driver.Error):
+    try:
         if connection.vendor == "sqlite":
             own = driver.connect(f"file:{quote(name)}?mode=ro", uri=True)
         else:
             own = driver.connect(**parameters_of(connection.settings_dict))
         with contextlib.closing(own):
             found = own.execute("SELECT content_keys FROM checkpoints_installation").fetchall()
+    except driver.Error:
+        return
     stored = found[0][0] if found else None
     if problem := encryptor.problem(json.loads(stored) if isinstance(stored, str) else stored or ()):
         raise InvalidConfig(problem)
-    _known.add((name, encryptor))
+    _readable.add(place)
 
 
 def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Database:

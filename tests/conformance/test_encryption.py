@@ -5,18 +5,20 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 import pytest_asyncio
 from django.db import connections
 
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
-from checkpoints.content.encryption import KEY_ID, MARK, PLAIN, Locked, NotEncrypted
+from checkpoints.content.encryption import KEY_ID, MARK, PLAIN, Locked, NotEncrypted, encryptor_of
 from checkpoints.database.installation_key import keep_first_key, keys_of_content
 from checkpoints.database.key_rotation import rotate
-from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.database.storage import DatabaseStorage, refuse_missing_keys, write
 from checkpoints.errors import Damaged, InvalidConfig
 from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
@@ -260,6 +262,28 @@ async def test_a_program_s_storage_is_refused_without_the_installation_s_key(ali
         await storage.aclose()
     finally:
         await in_orm(alias, Installation.objects.using(alias).all().delete)
+
+
+def test_servers_with_databases_of_one_name_are_both_asked_for_their_keys_until_they_answer() -> None:
+    ring = encryptor_of(NEW)
+    answers: dict[str, list[Any]] = {"left": [[ring.first]], "right": [psycopg.OperationalError("away"), ["lost"]]}
+
+    def connection(alias: str) -> Any:
+        def connect(*, host: str, **_: Any) -> Any:
+            if isinstance(answer := answers[host].pop(0), Exception):
+                raise answer
+            rows = SimpleNamespace(fetchall=lambda: [(answer,)])
+            return SimpleNamespace(execute=lambda sql: rows, close=lambda: None)
+
+        driver = SimpleNamespace(Error=psycopg.Error, connect=connect)
+        parameters = {"NAME": "runs", "HOST": alias}
+        return SimpleNamespace(alias=alias, vendor="postgresql", settings_dict=parameters, Database=driver)
+
+    refuse_missing_keys(connection("left"), ring)
+    refuse_missing_keys(connection("left"), ring)
+    refuse_missing_keys(connection("right"), ring)
+    with pytest.raises(InvalidConfig, match="encrypted with key lost"):
+        refuse_missing_keys(connection("right"), ring)
 
 
 def test_the_keys_of_content_are_read_on_either_database(in_database: ThreadPoolExecutor) -> None:
