@@ -182,10 +182,9 @@ class DatabaseStorage(SqlStorage):
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False
     ) -> Claim:
         """See ``Claims.take``. ``Conflict``, too, for a run that someone asked to end after a step: none runs now."""
-        if not stopped and (wish := await self._read(lambda s: read_wish(s, run))):
-            by, phase = wish
-            raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
-        return await super().take(run, worker=worker, ttl=ttl, head=head, stopped=stopped)
+        if stopped:
+            return await super().take(run, worker=worker, ttl=ttl, head=head, stopped=True)
+        return await self._write(lambda s: take_unless_ending(s, findable(run), worker, ttl, head), sync=False)
 
     def is_outage(self, error: Exception) -> bool:
         """Return whether an error (a storage's, a driver's or Django's) means that the database was away or full."""
@@ -233,12 +232,16 @@ class DatabaseStorage(SqlStorage):
         return open_database(connection, self.encryptor)
 
 
-def read_wish(scripts: Scripts, run: RunId) -> Script[tuple[str, str] | None]:
-    """Return who asked a run to end after a step, and as what, while no one drives it; None without such a wish."""
+def take_unless_ending(
+    scripts: Scripts, run: RunId, worker: str, ttl: float, head: CheckpointId | None
+) -> Script[Claim]:
+    """Claim a run as ``Scripts.take`` does. ``Conflict``, too, if someone asked it to end while no one drives it."""
     wish = "SELECT r.ending, r.ending_as FROM checkpoints_run r WHERE r.id=? AND r.ending<>'' AND NOT EXISTS"
     live = "SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now}"
-    (rows,) = yield [(scripts.dialect.sql(f"{wish} ({live})"), (findable(run),))]
-    return rows[0] if rows else None
+    (rows,) = yield [(scripts.dialect.sql(f"{wish} ({live})"), (run,))]
+    for by, phase in rows:
+        raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
+    return (yield from scripts.take(run, worker, ttl, head))
 
 
 class PostgresDatabase:
