@@ -26,7 +26,6 @@ from wfdash.contract import (
 from wfdash.domain.graph_diff import compare
 from wfdash.questions.transcript import unpack_transcript
 from wfdash.workflow.addressees import addressees
-from wfdash.workflow.answer_truth import await_flaws, truth_flaws
 from wfdash.workflow.answers.answer_types import check_answer
 from wfdash.workflow.describe import describe
 from wfdash.workflow.flaws import flaws_of
@@ -38,6 +37,7 @@ from wfdash.workflow.reducer.inputs import accept_json
 from wfdash.workflow.reducer.look_ahead import look_ahead
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.runtime.call import refuse_foreign
+from wfdash.workflow.step_flaws import await_flaws, truth_flaws
 from wfdash.workflow.stored.call_intent import secrets_of
 from wfdash.workflow.stored.position import position_in
 from wfdash.workflow.workflow import Workflow

@@ -15,7 +15,7 @@ from wfdash.contract import Addressees
 from wfdash.questions.ask_policy import policy_of
 from wfdash.questions.policy import Policy, addressees_of
 from wfdash.workflow.compiler.graph import Graph, Node
-from wfdash.workflow.describe import asks_people, parsed
+from wfdash.workflow.describe import asks_people, parsed, used_of
 from wfdash.workflow.errors import InvalidCall
 
 NAMING = ("by", "not_by")
@@ -47,13 +47,7 @@ def _of(node: Node) -> Iterator[Addressees]:
 def _calls(code: CodeType, context: str) -> tuple[ast.Call, ...]:
     """Return the calls of the context's ``ask``."""
     found = (part for part in ast.walk(parsed(code)) if isinstance(part, ast.Call))
-    return tuple(call for call in found if is_ask(call.func, context))
-
-
-def is_ask(function: ast.expr, context: str) -> bool:
-    """Return whether what is called is the context's ``ask``."""
-    of = function.value if isinstance(function, ast.Attribute) and function.attr == "ask" else None
-    return isinstance(of, ast.Name) and of.id == context
+    return tuple(call for call in found if used_of(context, call.func) == "ask")
 
 
 def _addressed(node: Node, call: ast.Call, known: Mapping[str, Any]) -> Addressees:

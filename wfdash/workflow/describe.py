@@ -69,8 +69,14 @@ def asks_people(node: Node) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _asks(code: CodeType, context: str) -> bool:
-    used = (part for part in ast.walk(parsed(code)) if isinstance(part, ast.Attribute) and part.attr == "ask")
-    return any(isinstance(part.value, ast.Name) and part.value.id == context for part in used)
+    return any(used_of(context, part) == "ask" for part in ast.walk(parsed(code)))
+
+
+def used_of(context: str, part: ast.AST) -> str:
+    """Return what an expression names of the context parameter, such as ``ask``; empty for any other expression."""
+    if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == context:
+        return part.attr
+    return ""
 
 
 def parsed(source: CodeType | Callable[..., Any]) -> ast.AST:

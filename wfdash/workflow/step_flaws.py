@@ -18,9 +18,8 @@ from wfdash.questions.card import Card
 from wfdash.questions.cards import Approval
 from wfdash.questions.choices import Choice
 from wfdash.questions.tools import ToolCall
-from wfdash.workflow.addressees import is_ask
-from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.describe import parsed
+from wfdash.workflow.compiler.graph import Graph, Node
+from wfdash.workflow.describe import parsed, used_of
 
 APPROVED = "say .approved"
 NO_IS_TRUE = "'no' is true, too: ask with answer=bool, or compare the text"
@@ -44,16 +43,14 @@ class _Meaning:
 def truth_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
     """Yield each test of the truth of an answer to ``ctx.ask`` where that is no decision, with its ``file:line``."""
     seen = set[CodeType]()
-    for node in graph.nodes.values():
-        function = inspect.unwrap(node.function)
-        code = getattr(function, "__code__", None)
-        if code is None or not node.context or code in seen:
+    for node, code in _sources(graph):
+        if code in seen:
             continue
         seen.add(code)
-        reader = _TruthReader(node.context, getattr(function, "__globals__", {}))
+        reader = _TruthReader(node.context, getattr(inspect.unwrap(node.function), "__globals__", {}))
         reader.visit(parsed(code))
         for line, words in sorted(reader.found.items()):
-            yield f"step {node.name!r} {words}", f"{code.co_filename}:{code.co_firstlineno + line - 1}"
+            yield f"step {node.name!r} {words}", _place(code, line)
 
 
 AWAITED = frozenset({"ask", "call", "checkpoint", "receive", "sleep"})
@@ -67,36 +64,35 @@ HANDED_ON = (
 
 def await_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
     """Yield each operation of a step that is not awaited, or is in a function that cannot, with its ``file:line``."""
+    for node, code in _sources(graph):
+        tree = parsed(code)
+        above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
+        calls = (one for one in ast.walk(tree) if isinstance(one, ast.Call))
+        for call in (one for one in calls if used_of(node.context, one.func) in AWAITED):
+            name, place = used_of(node.context, call.func), _place(code, call.lineno)
+            if not node.is_async:
+                yield f"step {node.name!r} is a plain function: make it 'async def' to {name}", place
+            elif not _is_handed_on(call, tree, above):
+                yield f"step {node.name!r} does not await ctx.{name}(...): write 'await ctx.{name}(...)'", place
+
+
+def _sources(graph: Graph) -> Iterator[tuple[Node, CodeType]]:
+    """Yield the steps that have a context, with their code."""
     for node in graph.nodes.values():
         code = getattr(inspect.unwrap(node.function), "__code__", None)
-        if code is None or not node.context:
-            continue
-        tree = parsed(code)
-        calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _operation(one, node.context)]
-        above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
-        for call in calls:
-            name = _operation(call, node.context)
-            where = f"{code.co_filename}:{code.co_firstlineno + call.lineno - 1}"
-            if not node.is_async:
-                yield f"step {node.name!r} is a plain function: make it 'async def' to {name}", where
-            elif not _is_handed_on(call, tree, above):
-                yield f"step {node.name!r} does not await ctx.{name}(...): write 'await ctx.{name}(...)'", where
+        if code is not None and node.context:
+            yield node, code
 
 
-def _operation(call: ast.Call, context: str) -> str:
-    function = call.func
-    of = function.value if isinstance(function, ast.Attribute) else None
-    own = isinstance(of, ast.Name) and of.id == context
-    return function.attr if own and isinstance(function, ast.Attribute) and function.attr in AWAITED else ""
+def _place(code: CodeType, line: int) -> str:
+    return f"{code.co_filename}:{code.co_firstlineno + line - 1}"
 
 
 def _is_handed_on(made: ast.expr, tree: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
     """Return whether a coroutine is awaited, or goes where it may be: to another function, into a list, to a caller."""
     outer = above.get(made)
-    if isinstance(outer, (ast.IfExp, ast.NamedExpr, ast.Starred, ast.keyword)) and made is not getattr(
-        outer, "test", 0
-    ):
-        return isinstance(outer, ast.keyword) or _is_handed_on(outer, tree, above)
+    if isinstance(outer, (ast.IfExp, ast.NamedExpr, ast.Starred)) and made is not getattr(outer, "test", None):
+        return _is_handed_on(outer, tree, above)
     if isinstance(outer, (ast.Assign, ast.AnnAssign)):
         targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
         if not all(isinstance(one, ast.Name) for one in targets):
@@ -180,7 +176,8 @@ class _TruthReader(ast.NodeVisitor):
     def _flaw(self, tested: ast.expr, *, text: bool) -> str:
         if isinstance(tested, ast.Attribute) and tested.attr == "value":
             of = self._meaning(tested.value)
-            return "tests whether .value is true, which 0 or an empty text is not: " + APPROVED if _values(of) else ""
+            values = of is not None and of.values
+            return "tests whether .value is true, which 0 or an empty text is not: " + APPROVED if values else ""
         answer = self._meaning(tested)
         if answer is None or not answer.remedy or (not text and answer.remedy == NO_IS_TRUE):
             return ""
@@ -221,7 +218,7 @@ class _TruthReader(ast.NodeVisitor):
         if isinstance(of, ast.Name) and of.id in self._names:
             return self._names[of.id]
         if isinstance(of, ast.Call):
-            if is_ask(of.func, self._context):
+            if used_of(self._context, of.func) == "ask":
                 return self._answer(of)
             kind = self._resolved(of.func)
             return _Meaning(card=kind, call=of) if isinstance(kind, type) and issubclass(kind, Card) else None
@@ -282,10 +279,6 @@ def _is_always_true(kind: Any) -> bool:
     if issubclass(kind, Enum):
         return all(map(bool, kind))
     return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
-
-
-def _values(meaning: _Meaning | None) -> bool:
-    return meaning is not None and meaning.values
 
 
 def _argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
