@@ -47,6 +47,12 @@ async def returns_it(ctx: Context) -> Any:
     return ctx.call(len, "abc")
 
 
+async def keeps_it_under_its_name(ctx: Context) -> str:
+    asked = ctx.ask("Pay?")
+    asked = asked if ctx.attempt else ctx.state.get("other")
+    return "done"
+
+
 FORGOTTEN = {
     uses_it_at_once: (1, "ask"),
     uses_a_name: (1, "ask"),
@@ -54,6 +60,7 @@ FORGOTTEN = {
     branches: (1, "ask"),
     throws_it_away: (1, "sleep"),
     returns_it: (1, "call"),
+    keeps_it_under_its_name: (1, "ask"),
 }
 
 
@@ -64,6 +71,8 @@ async def hands_all_on(ctx: Context) -> Any:
     more = [ctx.call(len, text) for text in (one, two)]
     more.append(ctx.call(len, "x"))
     chosen = ctx.ask("Third?") if one else ctx.ask("Fourth?")
+    other = chosen
+    chosen = other if two else chosen
     pending = {"a": ctx.call(len, "a")}
     await asyncio.gather(*more, *pending.values(), *(ctx.call(len, text) for text in "ab"))
 

@@ -88,18 +88,23 @@ def _place(code: CodeType, line: int) -> str:
     return f"{code.co_filename}:{code.co_firstlineno + line - 1}"
 
 
-def _is_handed_on(made: ast.expr, tree: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
-    """Return whether a coroutine is awaited, or goes where it may be: to another function, into a list, to a caller."""
+def _is_handed_on(
+    made: ast.expr, tree: ast.AST, above: Mapping[ast.AST, ast.AST], followed: frozenset[str] = frozenset()
+) -> bool:
+    """Return whether a coroutine is awaited, or goes where it may be: to another function, into a list, to a caller.
+
+    ``followed``: names that lead here; a name may be assigned to itself.
+    """
     outer = above.get(made)
     if isinstance(outer, (ast.IfExp, ast.NamedExpr, ast.Starred)) and made is not getattr(outer, "test", None):
-        return _is_handed_on(outer, tree, above)
+        return _is_handed_on(outer, tree, above, followed)
     if isinstance(outer, (ast.Assign, ast.AnnAssign)):
         targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
         if not all(isinstance(one, ast.Name) for one in targets):
             return True
-        names = {one.id for one in targets if isinstance(one, ast.Name)}
+        names = {one.id for one in targets if isinstance(one, ast.Name)} - followed
         uses = (one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names)
-        return any(isinstance(one.ctx, ast.Load) and _is_handed_on(one, tree, above) for one in uses)
+        return any(isinstance(one.ctx, ast.Load) and _is_handed_on(one, tree, above, followed | names) for one in uses)
     if isinstance(outer, ast.Call):
         return made is not outer.func
     if isinstance(outer, ast.Return):
