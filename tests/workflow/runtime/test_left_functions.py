@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from checkpoints.claims import taking
 from checkpoints.errors import Conflict
@@ -19,20 +18,11 @@ from checkpoints.ids import RunId, new_run_id
 from checkpoints.manager import CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Claim, Commit
-from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
 from tests.workflow.world import failed, finished, handed_over
 from wfdash.workflow import Context, Failed, Waiting, Workflow
 from wfdash.workflow.runtime.step import step_ops
 from wfdash.workflow.runtime.step.threads import still_running
-
-
-@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
-    """Give each storage in turn, with people around it."""
-    world = make_world(request.param, request, tmp_path)
-    yield world
-    await world.storage.aclose()
 
 
 class Bank:

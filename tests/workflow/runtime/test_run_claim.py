@@ -7,13 +7,12 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-import pytest_asyncio
 from typing_extensions import get_protocol_members
 
 from checkpoints import models
@@ -30,18 +29,10 @@ from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld, DatabaseWorld
 from tests.conformance.worlds import asking as parked_for_workers
 from tests.workflow.world import finished, handed_over
-from wfdash.contract import InvalidInput
+from wfdash.contract import InvalidInput, Outcome
 from wfdash.workflow import Approval, Context, Finished, Question, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.recorders import tell_once
-
-
-@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
-    """Give each storage in turn, with people around it."""
-    world = make_world(request.param, request, tmp_path)
-    yield world
-    await world.storage.aclose()
 
 
 class Gate:
@@ -56,6 +47,18 @@ class Gate:
         self.begun.append(name)
         self.entered.set()
         await self.open.wait()
+
+    async def reached(self, running: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
+        """Return a run's task once its step waits here."""
+        task = asyncio.create_task(running)
+        await asyncio.wait_for(self.entered.wait(), 60)
+        return task
+
+
+async def cancelled(task: asyncio.Task[Outcome]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def chain(gate: Gate) -> Workflow:
@@ -104,8 +107,7 @@ async def asked(world: AnyWorld, run: RunId) -> RequestKey:
 async def test_a_run_is_no_one_elses_while_it_is_driven(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
-    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
+    task = await gate.reached(wf.run(1, storage=world.storage, run_id=run))
     assert run not in await world.storage.due(limit=10_000)
     assert await world.storage.claim(run, worker="a worker", ttl=5) is None
     with pytest.raises(Conflict, match="claimed by") as caught:
@@ -132,11 +134,8 @@ async def test_of_two_that_resume_a_run_one_drives_it(world: AnyWorld) -> None:
 async def test_a_run_that_is_left_can_be_taken_at_once(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
-    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    task = await gate.reached(wf.run(1, storage=world.storage, run_id=run))
+    await cancelled(task)
     gate.open.set()
     assert finished(await wf.run(storage=world.storage, run_id=run)) == 2
 
@@ -153,8 +152,7 @@ async def test_a_waiting_run_holds_no_claim(world: AnyWorld) -> None:
 async def test_a_run_that_is_taken_away_is_not_written_by_its_old_driver(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
-    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
+    task = await gate.reached(wf.run(1, storage=world.storage, run_id=run))
     await world.cancel(run)
     gate.open.set()
     with pytest.raises(ClaimLost):
@@ -267,8 +265,7 @@ async def test_a_proxy_around_a_storage_keeps_claims_and_answers(world: AnyWorld
         Proxy(CheckpointManager(world.storage)),
     ):
         gate, run, other = Gate(), new_run_id(), new_run_id()
-        task = asyncio.create_task(chain(gate).run(1, storage=storage, run_id=run))
-        await asyncio.wait_for(gate.entered.wait(), 60)
+        task = await gate.reached(chain(gate).run(1, storage=storage, run_id=run))
         with pytest.raises(Conflict, match="claimed by"):
             await chain(gate).run(storage=world.storage, run_id=run)
         gate.open.set()
@@ -374,11 +371,8 @@ async def test_an_answer_survives_the_end_of_its_process(world: AnyWorld) -> Non
     waiting = await wf.run(None, storage=world.storage, run_id=run)
     assert isinstance(waiting, Waiting)
     key = waiting.requests[0].key
-    task = asyncio.create_task(wf.run(answers={key: "yes"}, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    task = await gate.reached(wf.run(answers={key: "yes"}, storage=world.storage, run_id=run))
+    await cancelled(task)
     assert (await world.storage.read_answers(run))[key].value == "yes"
     gate.open.set()
     assert finished(await wf.run(storage=world.storage, run_id=run)) == "yes"
@@ -413,8 +407,7 @@ async def test_a_manager_holds_the_runs_of_its_storage(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
     manager = CheckpointManager(world.storage, CheckpointConfig.pauses())
     wf = chain(gate)
-    task = asyncio.create_task(wf.run(1, storage=manager, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
+    task = await gate.reached(wf.run(1, storage=manager, run_id=run))
     assert await world.storage.claim(run, worker="a worker", ttl=5) is None
     with pytest.raises(Conflict, match="claimed by"):
         await wf.run(storage=world.storage, run_id=run)
@@ -558,8 +551,7 @@ async def test_a_restored_run_goes_on_from_where_it_was(world: AnyWorld) -> None
 
 async def test_a_run_that_is_driven_cannot_be_restored(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
-    task = asyncio.create_task(chain(gate).run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
+    task = await gate.reached(chain(gate).run(1, storage=world.storage, run_id=run))
     first = await world.storage.get_latest(run)
     assert first is not None
     with pytest.raises(Conflict, match="claimed by"):
@@ -586,11 +578,8 @@ async def test_a_step_that_was_killed_does_not_begin_again_in_a_run_that_someone
     assert isinstance(world, DatabaseWorld)
     gate, run = Gate(), new_run_id()
     wf = chain(gate)
-    task = asyncio.create_task(wf.run(1, storage=world.storage, run_id=run))
-    await asyncio.wait_for(gate.entered.wait(), 60)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    task = await gate.reached(wf.run(1, storage=world.storage, run_id=run))
+    await cancelled(task)
     # What the tables look like after a SIGKILL of a process on this machine, in a run that was to be paused.
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await killed.wait()
