@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.workflow.world import failed, finished
+from tests.workflow.world import failed, finished, flow
 from wfdash.outcomes import Waiting
 from wfdash.workflow import Approval, Context, Workflow
 from wfdash.workflow.step_flaws import await_flaws
@@ -85,12 +85,6 @@ async def hands_all_on(ctx: Context) -> Any:
     async with asyncio.timeout(3):
         await made()
     return [await task, await chosen, await later()]
-
-
-def flow(step: Any) -> Workflow:
-    wf = Workflow("flow")
-    wf.step(start=True, name="go")(step)
-    return wf
 
 
 @pytest.mark.parametrize("step", FORGOTTEN, ids=lambda one: one.__name__)

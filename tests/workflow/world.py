@@ -61,6 +61,13 @@ class ListRecorder:
             await asyncio.wait_for(self.wrote.wait(), 60)
 
 
+def flow(step: Any) -> Workflow:
+    """Return a workflow of one step, "go"."""
+    wf = Workflow("flow")
+    wf.step(start=True, name="go")(step)
+    return wf
+
+
 def handed_over(checkpoint: Checkpoint) -> Checkpoint:
     """Take the checkpoint to another process: as JSON text and back."""
     return Checkpoint.model_validate_json(checkpoint.model_dump_json())

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from tests.workflow.world import failed, finished
+from tests.workflow.world import failed, finished, flow
 from wfdash.workflow import Approval, Choice, Context, Form, Question, ToolCall, Workflow
 from wfdash.workflow.step_flaws import truth_flaws
 
@@ -141,12 +141,6 @@ async def says_what_it_means(ctx: Context) -> str:
         return (await ctx.ask("Why?")) or "no reason"
     decision = ctx.state.get("other")
     return "other" if decision else "none"
-
-
-def flow(step: Step) -> Workflow:
-    wf = Workflow("flow")
-    wf.step(start=True, name="go")(step)
-    return wf
 
 
 @pytest.mark.parametrize("step", WRONG, ids=lambda one: one.__name__)
