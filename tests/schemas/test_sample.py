@@ -31,6 +31,11 @@ def test_the_required_fields_are_given_and_nothing_else():
     }
 
 
+def test_a_reference_into_a_list_is_followed():
+    pair = {"type": "array", "prefixItems": [{"const": "left"}, {"const": "right"}]}
+    assert sample({"$ref": "#/$defs/pair/prefixItems/1", "$defs": {"pair": pair}}) == "right"
+
+
 class Endless(BaseModel):
     next: Endless
 

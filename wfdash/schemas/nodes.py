@@ -50,16 +50,19 @@ def resolved(nodes: Iterable[Any], root: Schema) -> list[Schema]:
             if isinstance(node.get(name), list):
                 waiting.extend(node[name])
         if isinstance(node.get("$ref"), str):
-            waiting.append(_target_of(node["$ref"], root))
+            waiting.append(target_of(node["$ref"], root))
     return found
 
 
-def _target_of(ref: str, root: Schema) -> Any:
-    """Return the target of a reference within the document, None for any other."""
-    if not ref.startswith("#"):
+def target_of(ref: str, root: Schema) -> Any:
+    """Return the target of a reference by a place within the document, None for any other."""
+    if ref not in ("", "#") and not ref.startswith("#/"):
         return None
     node: Any = root
-    for part in ref[1:].strip("/").split("/") if len(ref) > 1 else []:
+    for part in ref.removeprefix("#").split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(key) if isinstance(node, Mapping) else None
+        if isinstance(node, list):
+            node = node[int(key)] if key.isdecimal() and len(key) < 6 and int(key) < len(node) else None
+        else:
+            node = node.get(key) if isinstance(node, Mapping) else None
     return node

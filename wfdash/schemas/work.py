@@ -18,6 +18,7 @@ from jsonschema.validators import extend, validator_for
 
 from wfdash.schemas import regex
 from wfdash.schemas.media import ENCODED
+from wfdash.schemas.nodes import target_of
 
 MOST_STEPS = 60_000
 """Steps that a check may take: applying a node of a schema to a part of a value is one, about four microseconds."""
@@ -170,22 +171,9 @@ class _Expansion:
                 continue
             if len(ref) > LONGEST_REFERENCE:
                 raise TooMuchWork(f"a reference has more than {LONGEST_REFERENCE:,} characters")
-            if isinstance(target := self._target(ref), Mapping):
+            target = self._named[ref] if ref in self._named else target_of(ref, self._root)
+            if isinstance(target, Mapping):
                 yield target
-
-    def _target(self, ref: str) -> Any:
-        if ref in self._named:
-            return self._named[ref]
-        if ref not in ("", "#") and not ref.startswith("#/"):
-            return None
-        found: Any = self._root
-        for part in ref.removeprefix("#").split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(key)] if key.isdecimal() and len(key) < 6 and int(key) < len(found) else None
-            else:
-                found = found.get(key) if isinstance(found, Mapping) else None
-        return found
 
 
 def _nodes_of(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
