@@ -33,12 +33,12 @@ def headline_about(title: str, value: Json, secrets: Collection[str] = ()) -> st
     """
     fields = [part for name, part in value.items() if name not in {*KINDS, *secrets}] if isinstance(value, dict) else []
     parts = value if isinstance(value, list) else fields or [value]
-    found = next((line for part in parts if (line := _one_line(part))), "")
+    lines = (one_line(str(part)) for part in parts if type(part) in (str, int, float) and part != HIDDEN)
+    found = next(filter(None, lines), "")
     return f"{title}: {found}" if found else f"{title} asks"
 
 
-def _one_line(value: Json) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == HIDDEN:
-        return ""
-    line = " ".join(str(value).split())
-    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
+def one_line(text: str, most: int = SHORT) -> str:
+    """Return a text without line ends, cut to what a headline has room for."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

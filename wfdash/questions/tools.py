@@ -32,6 +32,7 @@ from wfdash.questions.card import (
     when_action,
     words_field,
 )
+from wfdash.questions.headlines import one_line
 from wfdash.schemas.secrets import HIDDEN, secret_names
 from wfdash.schemas.validate import problems_of
 from wfdash.values.codec import check_plain
@@ -142,23 +143,17 @@ def distinguishing(arguments: Mapping[str, Json]) -> str:
     Empty if there is none. Secret ones are left out.
     """
     plain = ((name, value) for name, value in arguments.items() if type(value) in TYPES and value != HIDDEN)
-    named = [_named(name, text) for name, value in plain if (text := _one_line(_word(value)))]
+    named = [_named(name, text) for name, value in plain if (text := one_line(_word(value), SHORT))]
     return ", ".join(named[:MOST_NAMED])
 
 
 def _named(name: str, text: str) -> str:
     """Return a name in words and its value, in quotation marks where it has several words."""
-    return f"{_one_line(name.replace('_', ' '))} {f'“{text}”' if set(text) & set(' ,') else text}".lstrip()
+    return f"{one_line(name.replace('_', ' '), SHORT)} {f'“{text}”' if set(text) & set(' ,') else text}".lstrip()
 
 
 def _word(value: str | float) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _one_line(text: str) -> str:
-    """Return a text without line ends, cut to what a headline has room for."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
 
 
 def _face(
