@@ -29,6 +29,7 @@ from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.runs import LIVE
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import (
@@ -236,9 +237,8 @@ def take_unless_ending(
     scripts: Scripts, run: RunId, worker: str, ttl: float, head: CheckpointId | None
 ) -> Script[Claim]:
     """Claim a run as ``Scripts.take`` does. ``Conflict``, too, if someone asked it to end while no one drives it."""
-    wish = "SELECT r.ending, r.ending_as FROM checkpoints_run r WHERE r.id=? AND r.ending<>'' AND NOT EXISTS"
-    live = "SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now}"
-    (rows,) = yield [(scripts.dialect.sql(f"{wish} ({live})"), (run,))]
+    wish = "SELECT ending, ending_as FROM checkpoints_run r WHERE id=? AND ending<>'' AND NOT"
+    (rows,) = yield [(scripts.dialect.sql(f"{wish} {LIVE}"), (run,))]
     for by, phase in rows:
         raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
     return (yield from scripts.take(run, worker, ttl, head))

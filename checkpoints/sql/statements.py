@@ -150,11 +150,10 @@ class Statements:
         self._pruning(dialect)
         self._answering(dialect, users)
         name = "a.by_id" if users is None else f"u.{users.name}"
-        bound = "a.by_id, a.digest"
         people = "" if users is None else users.join
         votes = "'', ''" if users is None else "a.acting_for, a.others"
         answers = (
-            f"SELECT q.id, q.key, a.value, {name}, a.at, {votes}, {bound} FROM checkpoints_humanrequest q"
+            f"SELECT q.id, q.key, a.value, {name}, a.at, {votes}, a.by_id, a.digest FROM checkpoints_humanrequest q"
             f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=?"
         )
         self.answers = say(f"{answers} AND q.closed IS NULL")
