@@ -84,7 +84,7 @@ class UnreadEvents:
         self._none.set()
 
     def put(self, event: EventDraft | UnreadText, checkpoint: Checkpoint | None) -> None:
-        """Add a committed event, and the checkpoint that is current then."""
+        """Add a committed event, or streamed text, and the checkpoint that is current then."""
         self._events.append((event, checkpoint))
         self._some.set()
         self._none.clear()

@@ -68,11 +68,12 @@ class RunStream(AsyncIterable[EventDraft]):
             raise
         finally:
             self._reading = False
-        if found is not None and not self._closed:
+        if self._closed:
+            return None
+        if found is not None:
             self.checkpoint = found[1] or self.checkpoint
             return found[0]
-        if not self._closed:
-            self._take_outcome(await self._task)
+        self._take_outcome(await self._task)
         return None
 
     async def _go(self) -> Outcome:
