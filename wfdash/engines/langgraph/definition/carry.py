@@ -14,11 +14,9 @@ from wfdash.contract import Carried, Description
 from wfdash.domain.graph_diff import compare
 from wfdash.engines.langgraph.definition.describe import describe
 from wfdash.engines.langgraph.definition.graphs import Ready
-from wfdash.engines.langgraph.stored.thread import Space, Thread, path_of
+from wfdash.engines.langgraph.stored.thread import JOIN, NEXT, Space, Thread, path_of
 from wfdash.engines.langgraph.stored.values import decode
 
-NEXT, JOIN = "branch:to:", "join:"
-"""How the channels begin that say which node comes next, and which of several before a node have ended."""
 SENDS = "__pregel_tasks"
 """The channel of nodes that come next with a message of their own (``Send``)."""
 Route = tuple[str, str, str]

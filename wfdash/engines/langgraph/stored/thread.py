@@ -26,7 +26,9 @@ SPECIAL = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume_
 """The places of writes that say what happened to a task: a later one replaces the one before."""
 OUTPUT = "__end__"
 """The channel of LangGraph's own that holds what a function returned."""
-HIDDEN = ("__", "branch:to:", "join:")
+NEXT, JOIN = "branch:to:", "join:"
+"""How the channels begin that say which node comes next, and which of several before a node have ended."""
+HIDDEN = ("__", NEXT, JOIN)
 """How the names of channels begin that no author declared."""
 
 
