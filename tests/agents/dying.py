@@ -21,6 +21,7 @@ from checkpoints.ids import RunId
 from wfdash.examples import support_shop
 from wfdash.examples.support_agent import support_agent
 from wfdash.outcomes import Finished, Waiting
+from wfdash.workflow import Workflow
 
 TICKET = {"customer": "Mara", "message": "Order 1042 arrived broken."}
 RUN = RunId("agent")
@@ -31,25 +32,25 @@ POINTS = ("model 1", "look_up begins", "model 2", "refund begins", "refund done"
 
 
 class Life:
-    """What one point's processes do: a file that all of them write to, and where the next one dies."""
+    """What a run's processes do: a file that all of them write to, and where they die."""
 
-    def __init__(self, folder: Path, dies_at: str) -> None:
-        self.log, self.result, self.dies_at = folder / "log", folder / "result", dies_at
-        self.storage = folder / "runs.sqlite3"
+    def __init__(self, folder: Path, *points: str) -> None:
+        self.log, self.result, self.points = folder / "log", folder / "result", points
+        self.storage, self.killed = folder / "runs.sqlite3", 0
 
     def did(self, what: str) -> None:
-        """Note what was done; the first process to come to its point ends here."""
+        """Note what was done; the first process to come to a point ends here."""
         before = self.lines()
         with self.log.open("a") as file:
             file.write(f"{what}\n")
-        if what == self.dies_at and what not in before:
+        if what in self.points and what not in before:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def lines(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def prepare(self) -> None:
-        """Let the agent's model and tools say what they do."""
+    def support_agent(self) -> Workflow:
+        """Return the workflow; its agent's model and tools say what they do."""
         said, life = support_shop._next, self
 
         def next_(messages: list[Any]) -> Any:
@@ -69,18 +70,27 @@ class Life:
                 return paid
 
         support_shop._next, support_shop.Shop = next_, Shop  # type: ignore[misc]
+        return support_agent
 
-    async def call(self, *message: Any, answer: Any = None) -> None:
-        """Start or continue the run, and note what it waits for."""
+    def call(self, make: Callable[[], Workflow], *message: Any, answer: Any = None) -> dict[str, Any]:
+        """Start or continue the run, once more after each death; return what it waits for, or its output."""
+        self.result.unlink(missing_ok=True)
+        if in_child(lambda: asyncio.run(self._call(make(), *message, answer=answer))):
+            self.killed += 1
+            return self.call(make)  # As the next process does: with nothing but the run's id.
+        found: dict[str, Any] = json.loads(self.result.read_text())
+        return found
+
+    async def _call(self, wf: Workflow, *message: Any, answer: Any = None) -> None:
         async with FileStorage(self.storage) as storage:
             answers = None
             if answer is not None:
                 head = await storage.get_latest(RUN)
                 assert head is not None
                 answers = {head.requests[0].key: answer}
-            outcome = await support_agent.run(*message, answers=answers, storage=storage, run_id=RUN)
+            outcome: Any = await wf.run(*message, answers=answers, storage=storage, run_id=RUN)
         asked = [one.card["subject"] for one in outcome.requests] if isinstance(outcome, Waiting) else []
-        output = outcome.output if isinstance(outcome, Finished) else None
+        output = outcome.output if isinstance(outcome, Finished) else None if asked else str(outcome)
         self.result.write_text(json.dumps({"asked": asked, "output": output}))
 
 
@@ -97,30 +107,15 @@ def in_child(work: Callable[[], Any]) -> bool:
 
 def story(folder: Path, point: str) -> dict[str, Any]:
     """Run the agent to its end over a death at this point."""
-    life, questions, killed = Life(folder, point), [], 0
-
-    def call(*message: Any, answer: Any = None) -> dict[str, Any]:
-        nonlocal killed
-
-        def work() -> None:
-            life.prepare()
-            asyncio.run(life.call(*message, answer=answer))
-
-        life.result.unlink(missing_ok=True)
-        if in_child(work):
-            killed += 1
-            return call()  # As the next process does: with nothing but the run's id.
-        found: dict[str, Any] = json.loads(life.result.read_text())
-        return found
-
-    found = call(TICKET)
+    life, questions = Life(folder, point), []
+    found = life.call(life.support_agent, TICKET)
     while found["asked"]:
         questions += found["asked"]
         unknown = found["asked"][0].startswith("Did 'refund' succeed")
         done = "refund done" in life.lines()
         again = {"action": "again"}
-        found = call(answer=(HAPPENED if done else again) if unknown else APPROVE)
-    return {"point": point, "killed": killed, "did": life.lines(), "asked": questions, "output": found["output"]}
+        found = life.call(life.support_agent, answer=(HAPPENED if done else again) if unknown else APPROVE)
+    return {"point": point, "killed": life.killed, "did": life.lines(), "asked": questions, "output": found["output"]}
 
 
 if __name__ == "__main__":

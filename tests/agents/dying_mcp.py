@@ -6,16 +6,14 @@ before it was recorded, and the next one in the turn of the model that follows.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checkpoints.file import FileStorage
-from tests.agents.dying import APPROVE, RUN, Life, in_child
+from tests.agents.dying import APPROVE, Life
 from wfdash.agents import run_agent
-from wfdash.outcomes import Finished, Waiting
 from wfdash.workflow import Context, Workflow
 
 HERE = str(Path(__file__).parents[2])
@@ -91,46 +89,18 @@ def workflow(life: Life, folder: Path, library: str) -> Workflow:
     return wf
 
 
-async def call(wf: Workflow, life: Life, *message: Any, answer: Any = None) -> None:
-    """Start or continue the run, and note what it waits for."""
-    async with FileStorage(life.storage) as storage:
-        answers = None
-        if answer is not None:
-            head = await storage.get_latest(RUN)
-            assert head is not None
-            answers = {head.requests[0].key: answer}
-        outcome: Any = await wf.run(*message, answers=answers, storage=storage, run_id=RUN)
-    asked = [one.card["subject"] for one in outcome.requests] if isinstance(outcome, Waiting) else []
-    ended = outcome.output if isinstance(outcome, Finished) else str(outcome) if not asked else None
-    life.result.write_text(json.dumps({"asked": asked, "output": ended}))
-
-
 def story(folder: Path, library: str) -> dict[str, Any]:
     """Run the agent to its end over two deaths."""
-    life, questions, killed = Life(folder, "called f1"), list[str](), 0
-
-    def step(*message: Any, answer: Any = None) -> dict[str, Any]:
-        nonlocal killed
-
-        def work() -> None:
-            asyncio.run(call(workflow(life, folder, library), life, *message, answer=answer))
-
-        life.result.unlink(missing_ok=True)
-        if in_child(work):
-            killed += 1
-            life.dies_at = "model 3"
-            return step()  # As the next process does: with nothing but the run's id.
-        found: dict[str, Any] = json.loads(life.result.read_text())
-        return found
-
-    found = step("Clear the folder")
+    life, questions = Life(folder, "called f1", "model 3"), list[str]()
+    make = partial(workflow, life, folder, library)
+    found = life.call(make, "Clear the folder")
     while found["asked"]:
         questions += found["asked"]
         unknown = found["asked"][0].startswith("Did 'delete_file' succeed")
         happened = {"action": "happened", "result": HAPPENED[library]}
-        found = step(answer=happened if unknown else APPROVE)
+        found = life.call(make, answer=happened if unknown else APPROVE)
     ledger = (folder / "ledger").read_text().split()
-    return {"killed": killed, "asked": questions, "output": found["output"], "did": life.lines(), "ledger": ledger}
+    return {"killed": life.killed, "asked": questions, "output": found["output"], "did": life.lines(), "ledger": ledger}
 
 
 if __name__ == "__main__":
