@@ -10,6 +10,7 @@ import base64
 import math
 import pickle
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +31,7 @@ def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str,
     """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
     try:
         fields = encoded(checkpoint.to_dict())
-        _decoded(fields, lambda written: pickles.verify(written, _finder(allowed)))
+        _decoded(fields, partial(pickles.verify, find=_finder(allowed)))
         # Two levels: a value that has not changed is not stored again.
         return {"state": fields.pop("state"), "position": fields}
     except Exception as error:
@@ -45,7 +46,7 @@ def decode(body: dict[str, Json], allowed: frozenset[str]) -> WorkflowCheckpoint
     except (KeyError, TypeError) as error:
         raise WorkflowCheckpointException("This is no checkpoint of Agent Framework") from error
     try:
-        found = _decoded(fields, lambda written: pickles.read(written, _finder(allowed), trusted=False))
+        found = _decoded(fields, partial(pickles.read, find=_finder(allowed), trusted=False))
     except Exception as error:
         raise WorkflowCheckpointException(f"Failed to decode pickled checkpoint data: {error}") from error
     return WorkflowCheckpoint.from_dict(found)
