@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +17,7 @@ from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.database.schema import missing_migrations
 from wfdash import catalog
 from wfdash.installation.stopping import stopping
+from wfdash.page_threads import PageThreads
 from wfdash.pages.ui.times import duration
 from wfdash.problems import with_retry
 from wfdash.queries.statistics.readiness import lateness
@@ -68,21 +68,14 @@ def health(request: HttpRequest) -> HttpResponse:
     return _answer(("healthy", "not healthy"), check_installation())
 
 
-class Threads(Protocol):
-    """The threads that answer requests."""
-
-    many: int
-    hanging: int
-
-
 class _Process:
-    threads: Threads | None = None
+    threads: PageThreads | None = None
 
 
 _process = _Process()
 
 
-def use_threads(threads: Threads) -> None:
+def use_threads(threads: PageThreads) -> None:
     """Set which threads ``/readyz`` judges. Called by who starts them."""
     _process.threads = threads
 
