@@ -44,8 +44,8 @@ def show_once(request: HttpRequest, shown: Mapping[str, Any], to: str, *args: st
     response = redirect(to, *args)
     response.set_signed_cookie(
         ONCE,
-        json.dumps({"to": response.headers["Location"], "shown": shown}),
-        salt=f"{ONCE}:{viewer_of(request).user.pk}",
+        json.dumps(shown),
+        salt=_salt(request, response.headers["Location"]),
         max_age=ONCE_SECONDS,
         path=reverse("wfdash:inbox"),
         secure=bool(settings.SESSION_COOKIE_SECURE),
@@ -57,14 +57,17 @@ def show_once(request: HttpRequest, shown: Mapping[str, Any], to: str, *args: st
 
 def shown_once(request: HttpRequest) -> dict[str, Any]:
     """Return what the request before this one left for this page and person, empty without anything."""
-    salt = f"{ONCE}:{viewer_of(request).user.pk}"
+    salt = _salt(request, request.get_full_path())
     text = request.get_signed_cookie(ONCE, "", salt=salt, max_age=ONCE_SECONDS) if request.method == "GET" else ""
-    left = json.loads(text) if text else {}
-    if left.get("to") != request.get_full_path():
+    if not text:
         return {}
     request.was_shown_once = True  # type: ignore[attr-defined]
-    found: dict[str, Any] = left["shown"]
+    found: dict[str, Any] = json.loads(text)
     return found
+
+
+def _salt(request: HttpRequest, to: str) -> str:
+    return f"{ONCE}:{viewer_of(request).user.pk}:{to}"
 
 
 def page(*methods: str) -> Callable[[View[P]], View[P]]:
