@@ -69,12 +69,13 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422)
     except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:
         context = _context(request, read_link(token), token)
+        context |= {"refused": True, "conflict": str(error), "typed": typed_texts(found, reading.value)}
         # The page itself says that the request changed, and when someone else answered.
-        first = str(error.facts["by"]) if isinstance(error, AlreadyAnswered) else link.viewer.name
-        conflict = str(error) if first == link.viewer.name else f"Already answered by {first}"
-        conflict = "" if isinstance(error, Changed) else conflict
-        typed = typed_texts(found, reading.value)
-        return render(request, PAGE, context | {"refused": True, "conflict": conflict, "typed": typed}, status=409)
+        if isinstance(error, Changed):
+            context["conflict"] = ""
+        elif isinstance(error, AlreadyAnswered) and error.facts["by"] != link.viewer.name:
+            context["conflict"] = f"Already answered by {error.facts['by']}"
+        return render(request, PAGE, context, status=409)
     return redirect("wfdash:answer-link", token)
 
 
