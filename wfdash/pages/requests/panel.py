@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from math import ceil
@@ -21,6 +20,7 @@ from wfdash.domain.line_comments import FIELD, comments_in, place_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.ui import card
+from wfdash.pages.ui.forms import json_text
 from wfdash.schemas.secrets import secret_names, without
 
 
@@ -138,7 +138,7 @@ def typed_texts(found: queries.RequestView, value: Any) -> list[tuple[str, str]]
 def _as_text(value: Any) -> str:
     if value in (None, "", [], {}):
         return ""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text.write(value)
 
 
 def _said(found: queries.RequestView, here: queries.Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:
