@@ -13,6 +13,7 @@ from agents import Agent, FunctionTool, Model, ModelResponse, SQLiteSession, Usa
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from checkpoints.memory import MemoryStorage
+from tests.agents.serving import serving
 from wfdash.agents import run_agent
 from wfdash.engines.native import NativeEngine
 from wfdash.outcomes import Failed, Finished, Waiting
@@ -139,14 +140,8 @@ async def test_two_calls_are_asked_at_once_and_may_be_answered_apart():
 
 
 async def test_a_session_is_refused_with_what_to_do_instead():
-    wf = Workflow("session")
     agent = Agent(name="support", model=Script(SAID))
-
-    @wf.step(start=True)
-    async def answer(question: str, ctx: Context) -> str:
-        return str((await run_agent(ctx, agent, question, session=SQLiteSession("customer"))).output)
-
-    failed = await wf.run("Where is my money?")
+    failed = await serving(agent, session=SQLiteSession("customer")).run("Where is my money?")
     assert isinstance(failed, Failed)
     assert "session= is not supported" in failed.error.message
     assert "history=" in failed.error.message
@@ -163,12 +158,7 @@ async def test_a_secret_of_a_tools_schema_is_not_in_the_record_of_a_call_that_is
     schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
     tool = FunctionTool(name="login", description="", params_json_schema=schema, on_invoke_tool=login)
     agent = Agent(name="support", model=Script([use("login", "a", user="ana", pin="4711")], SAID), tools=[tool])
-    wf, storage = Workflow("login"), MemoryStorage()
-
-    @wf.step(start=True)
-    async def answer(question: str, ctx: Context) -> str:
-        return str((await run_agent(ctx, agent, question, once=["login"])).output)
-
+    wf, storage = serving(agent, once=["login"]), MemoryStorage()
     assert isinstance(await wf.run("Log me in", storage=storage, run_id="r"), Finished)
     assert seen == ["4711"]
     kept = [await storage.load("r", one) for one in await storage.list_checkpoint_ids("r")]

@@ -41,6 +41,7 @@ from openai.types.responses.response_output_item import LocalShellCall
 from pydantic import Field
 
 from checkpoints.memory import MemoryStorage
+from tests.agents.serving import APPROVE, serving
 from tests.agents.test_openai_agents import SAID, Script, say, use
 from wfdash.agents import run_agent
 from wfdash.engines.native import NativeEngine
@@ -48,7 +49,6 @@ from wfdash.outcomes import Failed, Finished, Waiting
 from wfdash.schemas.secrets import HIDDEN
 from wfdash.workflow import Context, Workflow
 
-APPROVE = {"action": "approve"}
 MCP = {"command": sys.executable, "args": ["-m", "tests.agents.mcp_shop"], "cwd": str(Path(__file__).parents[2])}
 
 
@@ -63,16 +63,6 @@ def confirm(n: int) -> str:
 
 
 CONFIRM = [[use("confirm", f"c{n}", n=n)] for n in (1, 2)]
-
-
-def serving(agent: Any, **options: Any) -> Workflow:
-    wf = Workflow("tools")
-
-    @wf.step(start=True, people=True)
-    async def answer(question: str, ctx: Context) -> Any:
-        return (await run_agent(ctx, agent, question, **options)).output
-
-    return wf
 
 
 async def drive(wf: Workflow, *answers: Any, storage: MemoryStorage | None = None) -> tuple[list[str], Any]:

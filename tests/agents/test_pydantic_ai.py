@@ -16,6 +16,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 
 from checkpoints.memory import MemoryStorage  # noqa: E402
 from checkpoints.records import Answer  # noqa: E402
+from tests.agents.serving import APPROVE, serving  # noqa: E402
 from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
 from wfdash.engines.native import NativeEngine  # noqa: E402
@@ -23,8 +24,6 @@ from wfdash.outcomes import Failed, Finished, Waiting  # noqa: E402
 from wfdash.questions.transcript import pack_transcript  # noqa: E402
 from wfdash.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
-
-APPROVE = {"action": "approve"}
 
 
 class Script:
@@ -38,16 +37,6 @@ class Script:
         done = sum(isinstance(message, ModelResponse) for message in messages)
         self.asked += 1
         return ModelResponse(parts=self.turns[done])
-
-
-def serving(agent: Agent[Any, Any], **options: Any) -> Workflow:
-    wf = Workflow("support")
-
-    @wf.step(start=True, people=True)
-    async def answer(question: str, ctx: Context) -> Any:
-        return (await run_agent(ctx, agent, question, **options)).output
-
-    return wf
 
 
 def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workflow:
@@ -270,13 +259,7 @@ async def test_a_card_has_the_conversation_and_the_secrets_of_tools_are_in_neith
     def unlock(pin: SecretStr, door: int) -> str:
         return "open"
 
-    wf = Workflow("unlocking")
-
-    @wf.step(start=True, people=True)
-    async def answer(question: str, ctx: Context) -> str:
-        return str((await run_agent(ctx, agent, question)).output)
-
-    waiting = await wf.run("Open door 3", storage=MemoryStorage(), run_id="r")
+    waiting = await serving(agent).run("Open door 3", storage=MemoryStorage(), run_id="r")
     (piece,) = waiting.request.card["evidence"]
     assert piece["kind"] == "transcript"
     assert piece["value"][1]["calls"][0]["arguments"] == {"pin": HIDDEN, "door": 3}
