@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wfdash.pages.ui.forms import kinds
+from wfdash.schemas.nodes import target_of
 
 Schema = Mapping[str, Any]
 
@@ -103,7 +104,10 @@ class Schemas:
                 return {}
             if "$ref" not in schema:
                 return schema
-            schema = {**self._target(str(schema["$ref"])), **{k: v for k, v in schema.items() if k != "$ref"}}
+            schema = {
+                **kinds.mapping(target_of(str(schema["$ref"]), self.root)),
+                **{k: v for k, v in schema.items() if k != "$ref"},
+            }
         return {}
 
     def within(self, schema: Schema) -> dict[str, Any]:
@@ -115,13 +119,6 @@ class Schemas:
         """Return the names that the entries of a dictionary may have; empty: any."""
         wanted = self.resolve(spec.schema.get("propertyNames", {}))
         return tuple(str(name) for name in kinds.options_of(wanted))
-
-    def _target(self, ref: str) -> Schema:
-        node: Any = self.root if ref.startswith("#") else {}
-        for part in ref.removeprefix("#").strip("/").split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            node = node.get(key) if part and isinstance(node, Mapping) else node
-        return node if isinstance(node, Mapping) else {}
 
     def _merged(self, schema: Schema, depth: int) -> dict[str, Any]:
         """Return the node with its ``allOf`` merged, and its conditional fields: one dictionary per node."""
