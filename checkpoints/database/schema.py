@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from django.core.management import call_command
-from django.db import DatabaseError, router
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
@@ -92,10 +92,12 @@ def create_schema(used: BaseDatabaseWrapper) -> bool:
     return True
 
 
-def await_schema(say: Say) -> None:
-    """Return once the database is reachable and its schema is at least this code's; says why not every 5 seconds."""
+def await_schema(say: Say, then: Callable[[], object]) -> None:
+    """Return once the database is reachable, its schema is at least this code's and ``then`` is done; says why not
+    every 5 seconds. ``then`` is called again where a server that crashed, recovers or does not write let it fail.
+    """
     due = time.monotonic()
-    while why := _why_not():
+    while why := _why_not(then):
         if time.monotonic() >= due:
             say(why)
             due = time.monotonic() + SAY_SECONDS
@@ -103,13 +105,22 @@ def await_schema(say: Say) -> None:
         time.sleep(RETRY_SECONDS)
 
 
-def _why_not() -> str:
+def _why_not(then: Callable[[], object]) -> str:
+    ready = False
     try:
         missing = missing_migrations()
-    except DatabaseError as error:
+        ready = not missing
+        if ready:
+            then()
+            return ""
+    except (DatabaseError, InterfaceError) as error:
+        # A server recovers by itself; a file that cannot be written does not, nor does a statement that is wrong.
+        recovers = connection().vendor != "sqlite" and isinstance(
+            error, OperationalError | InterfaceError | InternalError
+        )
+        if ready and not recovers:
+            raise
         return f"Waiting for the database: {str(error).strip().partition(chr(10))[0]}"
-    if not missing:
-        return ""
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return f"Waiting for the database's schema: {missing[0]}{more} not applied. 'wfdash migrate' does it"
 

@@ -63,6 +63,32 @@ def test_a_process_with_another_secret_key_refuses_to_start_and_says_what_to_set
         assert "set WFDASH_SECRET_KEY" in crew.said(f"stranger-{verb}")
 
 
+def test_a_process_waits_for_a_database_that_answers_and_does_not_write_yet(crew: Crew) -> None:
+    """So does one that recovers; look, keys and first administrator are tried again, as connecting is."""
+    set_read_only(crew.database, "on")
+    try:
+        late = {f"late-{verb}": crew.start(f"late-{verb}", verb) for verb in ("web", "worker")}
+        for name in late:
+            wait_until(lambda name=name: "Waiting for the database: cannot" in crew.said(name), what=f"{name} waits")
+    finally:
+        set_read_only(crew.database, "off")
+    wait_until(lambda: crew.get("late-web", "/readyz") == 200, what="the server")
+    wait_until(lambda: "started" in crew.said("late-worker"), what="the worker")
+    for name, process in late.items():
+        assert process.poll() is None, crew.said(name)
+        assert "Traceback" not in crew.said(name)
+        process.kill()
+        process.wait()
+
+
+def set_read_only(database: str, to: str) -> None:
+    """Let new sessions write nothing, as those of a standby, or again."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        name = connection.info.dbname
+        connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {to}')  # type: ignore[arg-type]
+
+
 def test_a_new_secret_key_takes_the_place_of_its_fallback(crew: Crew) -> None:
     def migrate(name: str, **env: str) -> int:
         return crew.start(name, "migrate", **env).wait(60)

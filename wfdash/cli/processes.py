@@ -172,9 +172,11 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         from wfdash.worker.shutdown import exit_process
 
     migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
-    if status := _usable(settings, lambda: _prepare(migrates=migrates)):
+    admins: list[str] = []
+    if status := _usable(
+        settings, lambda: _prepare(migrates=migrates, then=lambda: admins.append(_first_admin(demo=options.demo)))
+    ):
         return status
-    name = _first_admin(demo=options.demo)
     catalog.load()
     if role == "web":
         PublishedReader().start()
@@ -183,7 +185,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         port=options.port,
         data=settings.DATA_DIR,
         embed=settings.WFDASH_EMBED and not settings.WFDASH_HOLD,
-        on_ready=partial(_announce, options, settings, name, address),
+        on_ready=partial(_announce, options, settings, admins[0], address),
     )
     exit_process(status)
     return status
@@ -222,7 +224,7 @@ def _announce(options: argparse.Namespace, settings: Any, name: str, address: st
 def _work(options: argparse.Namespace) -> int:
     _note_options(options)
     settings = setup(options, "worker")
-    if status := _usable(settings, lambda: _prepare(migrates=False)):
+    if status := _usable(settings, lambda: _prepare(migrates=False, then=lambda: None)):
         return status
     from wfdash.worker.process import serve_worker
 
@@ -279,17 +281,17 @@ def _usable(settings: Any, prepare: Callable[[], None]) -> int:
     return 0
 
 
-def _prepare(*, migrates: bool) -> None:
-    """Migrate the database, or wait until another process has; then see that the keys are the installation's."""
+def _prepare(*, migrates: bool, then: Callable[[], object]) -> None:
+    """Migrate the database, or wait until another process has; then see that the keys are the installation's, and go
+    on. A server that goes away in the meantime is waited for.
+    """
     from checkpoints.database import schema
     from checkpoints.database.installation_key import check_keys
 
     _refuse_settings()
     if migrates:
         schema.migrate(_say)
-    else:
-        schema.await_schema(_say)
-    check_keys()
+    schema.await_schema(_say, lambda: (check_keys(), then()))
 
 
 def _migrate_and_say(*, new_key: bool) -> None:
