@@ -33,14 +33,19 @@ def serve_worker(
     ``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids it, one of the ``workflows`` is not loaded, or no workflow
     names one of the ``queues``. Those and ``limit``: see ``Worker``.
     """
-    if settings.WFDASH_HOLD:
-        raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
+    refuse_hold()
     refuse_broken_hook()
     check_served(workflows or settings.WFDASH_SERVES, queues or settings.WFDASH_QUEUES)
     with asyncio.Runner() as loop:
         loop.run(_serve(say, limit, workflows, queues))
         # Not by ``asyncio.run``: it waits for every thread, as long as it takes.
         exit_process(0)
+
+
+def refuse_hold() -> None:
+    """``ImproperlyConfigured`` where ``WFDASH_HOLD`` forbids to run workflows; asks no database."""
+    if settings.WFDASH_HOLD:
+        raise ImproperlyConfigured("WFDASH_HOLD=1: this copy runs no workflow and sends nothing. Remove it to do so")
 
 
 def check_served(workflows: Collection[str], queues: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.database.direct import name_connections
 from checkpoints.database.installation_key import check_keys
 from wfdash.installation.worker_options import add_worker_options
-from wfdash.worker.process import serve_worker
+from wfdash.worker.process import refuse_hold, serve_worker
 
 
 class Command(BaseCommand):
@@ -26,6 +26,7 @@ class Command(BaseCommand):
         """Work until SIGINT or SIGTERM, then end the process."""
         name_connections("worker")
         try:
+            refuse_hold()
             check_keys()
             serve_worker(
                 self.stdout.write, limit=options["limit"], workflows=options["workflows"], queues=options["queues"]
