@@ -43,7 +43,9 @@ def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
 def test_the_units_start_what_there_is_and_stop_in_time(name: str, drain: float) -> None:
     unit = (DEPLOYMENT / name).read_text()
     (command,) = re.findall(r"^ExecStart=/opt/wfdash/bin/wfdash (.*)$", unit, re.MULTILINE)
-    assert_starts(command.split())
+    for verb in ("up", "web"):
+        assert_starts(command.replace("${SERVE}", verb).split())
+    assert ("${SERVE}" in command) is ("Environment=WFDASH_DATA=%S/wfdash SERVE=up\n" in unit)
     (timeout,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert int(timeout) > stop_seconds(drain) + LEAVE_SECONDS
     assert "KillMode=mixed" in unit
