@@ -13,8 +13,10 @@ from django.contrib.auth.models import Group
 from checkpoints.models import Grant, Run, Schedule
 from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
-from wfdash import actions, catalog
+from wfdash import catalog
 from wfdash.access.viewer import EVERY, viewer_for
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.examples.repository import DATA, make_shop
 
 
@@ -102,11 +104,11 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
     if not served or Run.objects.filter(start_key=f"adam:demo-{key}").exists():
         return None
     adam = viewer_for(User.objects.get(has_name("adam")))
-    return actions.start_run(adam, workflow, message, key=f"demo-{key}").id
+    return start_run(adam, workflow, message, key=f"demo-{key}").id
 
 
 def _plan() -> None:
     """Schedule the review of a month's expenses for the first of the next."""
-    plan = actions.SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
+    plan = SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
     if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
-        actions.create_schedule(viewer_for(User.objects.get(has_name("adam"))), "expense_batch", plan)
+        create_schedule(viewer_for(User.objects.get(has_name("adam"))), "expense_batch", plan)

@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import NoReverseMatch, reverse
 
 from wfdash.errors import ProblemKind
-from wfdash.records import Problem
-from wfdash.records.problems import MEDIA_TYPE
+from wfdash.records.problems import MEDIA_TYPE, Problem
 
 BLANK = "about:blank"
 RETRY_AFTER = 5

@@ -23,7 +23,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.errors import Invalid, WrongState
 from wfdash.queries.requests import collaboration
-from wfdash.queries.requests.request import request as find
+from wfdash.queries.requests.request import read_request as find
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +57,7 @@ def test_no_request_is_assigned_to_it(robot):
     request = people.ask(people.make_run())
     otto = people.viewer("otto")
     assert "robot" not in collaboration.assignable(find(otto, request.pk))
-    assert "robot" not in collaboration.assignees(otto, ["expense_batch"])
+    assert "robot" not in collaboration.read_assignees(otto, ["expense_batch"])
     with pytest.raises(Invalid) as refused:
         assign_request(otto, request.pk, "robot")
     assert "Choose a person" in refused.value.by_field["to"]

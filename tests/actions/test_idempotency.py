@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, Event, IdempotencyKey, Reply
-from wfdash import actions
 from wfdash.access.viewer import EVERY, RIGHTS, TokenScope, Viewer
 from wfdash.actions.idempotency import _digest, forget_keys, idempotent
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.errors import KeyReused, NotFound, WrongState, status_for
 
 pytestmark = pytest.mark.django_db
@@ -21,31 +22,31 @@ YES = {"action": "approve"}
 
 def test_the_same_command_with_the_same_key_is_done_once(person, run) -> None:
     otto = person("otto", "operator")
-    first = actions.pause_run(otto, run.id, key="k")
-    again = actions.pause_run(otto, run.id, key="k")
+    first = pause_run(otto, run.id, key="k")
+    again = pause_run(otto, run.id, key="k")
     assert (again.pk, again.phase) == (first.pk, "paused")
     assert Event.objects.filter(kind="run.paused").count() == AuditEntry.objects.count() == 1
 
 
 def test_a_key_stands_for_one_command_whatever_became_of_the_run(person, run) -> None:
     otto = person("otto", "operator")
-    actions.pause_run(otto, run.id, key="k")
-    actions.resume_run(otto, run.id, key="l")
-    assert actions.pause_run(otto, run.id, key="k").phase == "ready"
+    pause_run(otto, run.id, key="k")
+    resume_run(otto, run.id, key="l")
+    assert pause_run(otto, run.id, key="k").phase == "ready"
 
 
 def test_a_key_that_came_with_another_command_is_a_conflict_and_nothing_happens(person, run) -> None:
     otto = person("otto", "operator")
-    actions.pause_run(otto, run.id, key="k")
+    pause_run(otto, run.id, key="k")
     with pytest.raises(KeyReused, match="use a new key") as refused:
-        actions.cancel_run(otto, run.id, key="k")
+        cancel_run(otto, run.id, key="k")
     assert status_for(refused.value) == 409
     assert not Event.objects.filter(kind="run.cancelled").exists()
 
 
 def test_another_person_may_use_the_same_key(person, run) -> None:
-    actions.pause_run(person("otto", "operator"), run.id, key="k")
-    actions.resume_run(person("adam", "admin"), run.id, key="k")
+    pause_run(person("otto", "operator"), run.id, key="k")
+    resume_run(person("adam", "admin"), run.id, key="k")
     assert IdempotencyKey.objects.count() == 2
 
 
@@ -53,53 +54,53 @@ def test_another_token_of_the_same_person_may_use_the_same_key_and_learns_nothin
     otto = person("otto", "operator")
     scope = TokenScope(rights=RIGHTS["operator"], workflows=frozenset({EVERY}))
     deploy, monitor = (otto.with_token(name, scope) for name in ("deploy", "monitor"))
-    actions.pause_run(deploy, run.id, key="k")
-    assert actions.pause_run(deploy, run.id, key="k").phase == "paused"
+    pause_run(deploy, run.id, key="k")
+    assert pause_run(deploy, run.id, key="k").phase == "paused"
     for other in (monitor, otto):
         with pytest.raises(WrongState):
-            actions.pause_run(other, run.id, key="k")
+            pause_run(other, run.id, key="k")
 
 
 def test_a_refused_command_leaves_its_key_free(person, run) -> None:
     otto = person("otto", "operator")
     with pytest.raises(WrongState):
-        actions.resume_run(otto, run.id, key="k")
+        resume_run(otto, run.id, key="k")
     assert not IdempotencyKey.objects.exists()
-    assert actions.pause_run(otto, run.id, key="k").phase == "paused"
+    assert pause_run(otto, run.id, key="k").phase == "paused"
 
 
 def test_a_repeated_command_shows_nothing_to_those_who_lost_their_right(person, run) -> None:
-    actions.pause_run(person("otto", "operator"), run.id, key="k")
+    pause_run(person("otto", "operator"), run.id, key="k")
     with pytest.raises(NotFound):
-        actions.pause_run(Viewer(user=None, name="otto"), run.id, key="k")
+        pause_run(Viewer(user=None, name="otto"), run.id, key="k")
 
 
 def test_a_repeated_answer_is_the_same_reply(person, ask) -> None:
     ana, request = person("ana", "reviewer"), ask()
-    first = actions.answer_request(ana, request.id, YES, key="k")
-    assert actions.answer_request(ana, request.id, dict(YES), key="k").id == first.id
+    first = answer_request(ana, request.id, YES, key="k")
+    assert answer_request(ana, request.id, dict(YES), key="k").id == first.id
     with pytest.raises(KeyReused):
-        actions.answer_request(ana, request.id, {"action": "reject"}, key="k")
+        answer_request(ana, request.id, {"action": "reject"}, key="k")
     assert Reply.objects.count() == 1
 
 
 def test_without_a_key_nothing_is_kept(person, run) -> None:
-    actions.pause_run(person("otto", "operator"), run.id)
-    actions.resume_run(person("otto"), run.id, key="")
+    pause_run(person("otto", "operator"), run.id)
+    resume_run(person("otto"), run.id, key="")
     assert not IdempotencyKey.objects.exists()
 
 
 def test_keys_are_forgotten_after_a_week(person, run) -> None:
     otto = person("otto", "operator")
-    actions.pause_run(otto, run.id, key="old")
+    pause_run(otto, run.id, key="old")
     IdempotencyKey.objects.update(at=timezone.now() - timedelta(days=7, seconds=1))
-    actions.resume_run(otto, run.id, key="new")
+    resume_run(otto, run.id, key="new")
     assert (forget_keys(), forget_keys()) == (1, 0)
     assert IdempotencyKey.objects.get().verb == "resume"
 
 
 def test_the_row_holds_neither_key_nor_values(person, ask) -> None:
-    actions.answer_request(person("ana", "reviewer"), ask().id, {**YES, "amount": 77}, key="sesame")
+    answer_request(person("ana", "reviewer"), ask().id, {**YES, "amount": 77}, key="sesame")
     row = IdempotencyKey.objects.get()
     told = f"{row.key} {row.digest} {row.result}"
     assert "sesame" not in told
@@ -131,10 +132,10 @@ def test_what_was_kept_comes_back(person) -> None:
 
 def test_an_answer_that_was_taken_back_is_not_given_again_by_the_same_key(person, ask) -> None:
     ana, request = person("ana", "reviewer"), ask(policy={"need": 2})
-    actions.answer_request(ana, request.id, YES, key="k")
-    actions.undo_answer(ana, request.id, key="l")
-    actions.undo_answer(ana, request.id, key="l")
+    answer_request(ana, request.id, YES, key="k")
+    undo_answer(ana, request.id, key="l")
+    undo_answer(ana, request.id, key="l")
     with pytest.raises(KeyReused, match="was undone"):
-        actions.answer_request(ana, request.id, YES, key="k")
-    actions.answer_request(ana, request.id, YES, key="m")
+        answer_request(ana, request.id, YES, key="k")
+    answer_request(ana, request.id, YES, key="m")
     assert Reply.objects.filter(undone=None).count() == 1

@@ -18,12 +18,15 @@ from checkpoints.models import Grant, HumanRequest, Run
 from tests import people
 from tests.actions.lock_order import LockOrder
 from tests.conftest import threads_of
-from wfdash import actions
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions.common import lock_rows
 from wfdash.actions.people import authority
 from wfdash.actions.people.accounts import deactivate_person
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.collaboration import assign_request
+from wfdash.actions.requests.comments import comment_on
+from wfdash.actions.runs.delete import delete_run
 from wfdash.api.etags import if_match
 from wfdash.errors import NoLongerOpen, NotFound, Outdated, WrongState
 
@@ -77,8 +80,8 @@ def test_of_an_answer_and_an_assignment_at_once_both_end(threads: ThreadPoolExec
     request, ana, otto = threads.submit(lambda: (asked(), people.viewer("ana"), people.viewer("otto"))).result()
     answer, assignment = meet(
         threads,
-        lambda: actions.answer_request(ana, request.pk, {"action": "approve"}),
-        lambda: actions.assign_request(otto, request.pk, "ana"),
+        lambda: answer_request(ana, request.pk, {"action": "approve"}),
+        lambda: assign_request(otto, request.pk, "ana"),
         writes='UPDATE "checkpoints_humanrequest"',
     )
     assert answer.result().verdict == "approve"
@@ -91,8 +94,8 @@ def test_of_a_deletion_and_a_comment_at_once_both_end(threads: ThreadPoolExecuto
     request, otto = threads.submit(lambda: (asked(phase="completed"), people.viewer("otto"))).result()
     deletion, comment = meet(
         threads,
-        lambda: actions.delete_run(otto, request.run_id),
-        lambda: actions.comment_on(otto, request.pk, "Why?"),
+        lambda: delete_run(otto, request.run_id),
+        lambda: comment_on(otto, request.pk, "Why?"),
         writes='INSERT INTO "checkpoints_comment"',
     )
     deletion.result()

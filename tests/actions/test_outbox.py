@@ -13,7 +13,7 @@ from checkpoints.models import Grant, HumanRequest, Notice, Preference, Webhook
 from tests.actions.conftest import NOW
 from tests.actions.requests.test_deadlines import at_once
 from wfdash.access.viewer import Viewer
-from wfdash.actions import answer_request
+from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import read_link
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.write import notify

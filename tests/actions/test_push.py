@@ -17,8 +17,8 @@ from checkpoints.models import Grant, HumanRequest, Notice, Preference, PushSubs
 from tests.actions.conftest import NOW
 from tests.notifications.push_service import Arrived, FakeBrowser, PushService, push_service
 from wfdash.access.viewer import Viewer
-from wfdash.actions import answer_request
 from wfdash.actions.account import push
+from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import Invalid, NotFound
 from wfdash.notifications import push_keys
 from wfdash.notifications.write import notify

@@ -31,12 +31,12 @@ from checkpoints.models import (
 from checkpoints.models.user_model import User
 from tests import people
 from tests.api.openapi import operations
-from wfdash import actions
 from wfdash.access.viewer import TokenScope
 from wfdash.actions.account.tokens import create_token
 from wfdash.actions.audit import entries
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.tags import tag_run
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.live.lists_socket import concerns
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
@@ -73,8 +73,8 @@ def ids(everybody: dict[str, User], run: Run, history, question: HumanRequest) -
     Draft.objects.create(request=question, user=adam, fields={"reason": [VALUE]}, at=now)
     people.happen(run, *people.step("pay", "failed", error={"type": "E", "message": VALUE}))
     tag_run(otto, run.pk, [NAMED.lower()], [])
-    plan = actions.SchedulePlan(name=NAMED, cron="0 9 * * *", message={"claims": VALUE})
-    schedule = actions.create_schedule(people.viewer("adam"), run.workflow, plan)
+    plan = SchedulePlan(name=NAMED, cron="0 9 * * *", message={"claims": VALUE})
+    schedule = create_schedule(people.viewer("adam"), run.workflow, plan)
     view = SavedView.objects.create(id="v", owner=adam, name=NAMED, query="q=x", page="runs", created=now)
     Absence.objects.create(user=adam, delegate=everybody["ben"], since=now, until=now + timedelta(days=2))
     refused = {"why": {"It is waiting": 1}, "some": [[run.pk, NAMED, "It is waiting"]]}

@@ -7,12 +7,13 @@ from django.urls import reverse
 
 from checkpoints.models import AuditEntry, HumanRequest, Reply, Run
 from tests import people
-from wfdash import actions
 from wfdash.access.viewer import maker_of
 from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
-from wfdash.actions.schedules.manage import SchedulePlan
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.errors import AlreadyAnswered, NotAllowed
 from wfdash.queries.account.notifications import notices
 from wfdash.queries.audit.qualifiers import visible_entries
@@ -165,10 +166,10 @@ def asked(**facts):
 
 
 def test_who_made_the_token_of_a_service_account_counts_as_requester_of_its_runs(robot):
-    assert Run.objects.get(pk=actions.start_run(robot, "expense_batch", CLAIMS).pk).requesters == ["adam"]
+    assert Run.objects.get(pk=start_run(robot, "expense_batch", CLAIMS).pk).requesters == ["adam"]
     own = tokens.viewer_of(tokens.use_token(token("adam")))
-    assert actions.start_run(own, "expense_batch", CLAIMS).requesters is None
-    schedule = actions.create_schedule(robot, "expense_batch", SchedulePlan(name="s", cron="@daily", message=CLAIMS))
+    assert start_run(own, "expense_batch", CLAIMS).requesters is None
+    schedule = create_schedule(robot, "expense_batch", SchedulePlan(name="s", cron="@daily", message=CLAIMS))
     assert schedule.authors == ["adam", "robot"]
 
 
@@ -182,17 +183,17 @@ def test_a_service_account_answers_nothing_that_who_made_its_token_may_not(robot
         assert request.pk not in HumanRequest.objects.filter(may_answer(robot)).values_list("pk", flat=True)
         for override in (False, True):
             with pytest.raises(NotAllowed, match="second person"):
-                actions.answer_request(robot, request.pk, {"action": "approve"}, override=override, reason="urgent")
+                answer_request(robot, request.pk, {"action": "approve"}, override=override, reason="urgent")
 
 
 def test_a_service_account_has_no_vote_beside_that_of_the_person_who_made_its_token(robot):
     two, other = asked(policy={"need": 2}), asked(policy={"need": 2})
-    assert actions.answer_request(robot, two.pk, {"action": "approve"}).acting_for == "adam"
+    assert answer_request(robot, two.pk, {"action": "approve"}).acting_for == "adam"
     with pytest.raises(AlreadyAnswered, match="as or on behalf of adam"):
-        actions.answer_request(people.viewer("adam"), two.pk, {"action": "approve"})
-    actions.answer_request(people.viewer("adam"), other.pk, {"action": "approve"})
+        answer_request(people.viewer("adam"), two.pk, {"action": "approve"})
+    answer_request(people.viewer("adam"), other.pk, {"action": "approve"})
     with pytest.raises(AlreadyAnswered, match="as or on behalf of adam"):
-        actions.answer_request(robot, other.pk, {"action": "approve"})
+        answer_request(robot, other.pk, {"action": "approve"})
     with pytest.raises(NotAllowed, match="that of the person who made its token"):
-        actions.answer_request(robot, other.pk, {"action": "approve"}, on_behalf_of="ana", reason="on the phone")
-    assert actions.answer_request(robot, asked().pk, {"action": "approve"}).acting_for == ""
+        answer_request(robot, other.pk, {"action": "approve"}, on_behalf_of="ana", reason="on the phone")
+    assert answer_request(robot, asked().pk, {"action": "approve"}).acting_for == ""

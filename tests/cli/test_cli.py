@@ -177,8 +177,8 @@ def block(path: str) -> int:
 START = """
 import django; django.setup()
 from django.contrib.auth.models import User
-from wfdash.access import viewer as access; from wfdash import actions as desk
-desk.start_run(access.viewer_for(User.objects.get(username="admin")), "blocking", {path!r})
+from wfdash.access import viewer as access; from wfdash.actions.runs.lifecycle import start_run
+start_run(access.viewer_for(User.objects.get(username="admin")), "blocking", {path!r})
 """
 
 

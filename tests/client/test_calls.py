@@ -16,7 +16,7 @@ from wfdash.client.client import Calls
 from wfdash.client.methods import ApiIterator, ApiMethod
 from wfdash.client.script import AskPatience, Exchange, Open, ReadClock, Send
 from wfdash.client.sending import part
-from wfdash.records import ScheduleDetail
+from wfdash.records.schedules import ScheduleDetail
 
 SCREEN = "is for a screen that a person has before them"
 OWN = "is about one's own account, which a program hardly has"

@@ -30,7 +30,7 @@ from wfdash.client import (
     new_callback_secret,
     verify_callback,
 )
-from wfdash.records import WorkflowEvent
+from wfdash.records.runs import WorkflowEvent
 
 pytestmark = pytest.mark.process
 
@@ -49,7 +49,6 @@ async def second(said: str) -> str:
 """
 TOKEN = """
 from django.contrib.auth import get_user_model
-from wfdash import actions
 from wfdash.access.viewer import viewer_for
 admin = viewer_for(get_user_model().objects.get(username="admin"))
 from wfdash.actions.account.tokens import create_token

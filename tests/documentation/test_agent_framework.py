@@ -16,7 +16,9 @@ from django.contrib.auth.models import Group
 from checkpoints.models import Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.errors import Invalid
 
 PAGE = Path(__file__).parents[2] / "docs/agent-framework.md"
@@ -48,13 +50,13 @@ def test_both_ways_to_serve_lead_to_a_question_and_its_answer(served: None) -> N
     ]
     assert catalog.failures() == []
     for name in ("built", "reviews"):
-        run = actions.start_run(viewer("adam"), name, "spring")
+        run = start_run(viewer("adam"), name, "spring")
         assert drive(run) == "waiting"
         (request,) = pending(run).values()
         assert request.card["subject"] == "spring"
         assert request.by == (["editors"] if name == "reviews" else [])
         with pytest.raises(Invalid, match="The value does not fit"):
-            actions.answer_request(viewer("ana"), request.pk, {"verdict": "maybe"})
-        actions.answer_request(viewer("ana"), request.pk, {"verdict": "publish", "words": "at last"})
+            answer_request(viewer("ana"), request.pk, {"verdict": "maybe"})
+        answer_request(viewer("ana"), request.pk, {"verdict": "publish", "words": "at last"})
         assert drive(run) == "completed"
         assert Run.objects.get(pk=run.pk).output == "spring: publish at last"

@@ -14,7 +14,10 @@ from django.test import Client
 from checkpoints.models import Checkpoint, Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.engines.conformance import CHECKS
 from wfdash.errors import Invalid
 
@@ -40,7 +43,7 @@ def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def answer(run: Run, text: str) -> str:
     (request,) = pending(run).values()
-    actions.answer_request(viewer("ana"), request.pk, text)
+    answer_request(viewer("ana"), request.pk, text)
     return drive(run)
 
 
@@ -61,16 +64,16 @@ def test_a_run_of_the_engine_waits_is_answered_and_restored_as_any_other(served:
     make_people()
     assert catalog.failures() == []
     with pytest.raises(Invalid) as refused:
-        actions.start_run(viewer("otto"), "opening", "something")
+        start_run(viewer("otto"), "opening", "something")
     assert refused.value.errors == [{"loc": [], "msg": "A checklist takes no input"}]
-    run = actions.start_run(viewer("otto"), "opening", None)
+    run = start_run(viewer("otto"), "opening", None)
     assert drive(run) == "waiting"
     assert answer(run, "yes") == "waiting"
     assert answer(run, "80") == "completed"
     assert Run.objects.get(pk=run.pk).output == ["yes", "80"]
 
     second = Checkpoint.objects.get(run=run, n=2)
-    actions.restore_run(viewer("otto"), run.pk, second.pk)
+    restore_run(viewer("otto"), run.pk, second.pk)
     assert drive(run) == "waiting"
     assert answer(run, "90") == "completed"
     assert Run.objects.get(pk=run.pk).output == ["yes", "90"]

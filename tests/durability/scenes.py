@@ -61,13 +61,13 @@ def answer(log: Path, run: str) -> None:
     from django.contrib.auth.models import User
 
     from checkpoints.models import HumanRequest
-    from wfdash import actions
     from wfdash.access.viewer import viewer_for
+    from wfdash.actions.requests.answer import answer_request
 
     viewer = viewer_for(User.objects.create_superuser("rosa"))
     request = HumanRequest.objects.get(run_id=run)
     with act(log, "answer"):
-        actions.answer_request(viewer, request.id, {"action": "approve"})
+        answer_request(viewer, request.id, {"action": "approve"})
 
 
 def main_of_file(log: Path, path: str) -> None:

@@ -18,11 +18,12 @@ for name, role, groups in {people!r}:
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, actions as desk
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()
 who = viewer_for(User.objects.get(username={by!r}))
-print(*[desk.start_run(who, {workflow!r}, message).id for message in {messages!r}])
+print(*[start_run(who, {workflow!r}, message).id for message in {messages!r}])
 """
 LOOK = """
 import json

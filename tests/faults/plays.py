@@ -44,9 +44,9 @@ def token() -> str:
 
 def start(workflow: str, number: int, ledger: str, key: str | None = None) -> str:
     """Start a run and return its id; the same key starts it once."""
-    from wfdash import actions
+    from wfdash.actions.runs.lifecycle import start_run
 
-    return actions.start_run(admin(), workflow, {"number": number, "ledger": ledger}, key=key).id
+    return start_run(admin(), workflow, {"number": number, "ledger": ledger}, key=key).id
 
 
 def start_many(workflow: str, numbers: list[int], ledger: str) -> list[str]:
@@ -62,14 +62,14 @@ def start_each(numbers: dict[str, list[int]], ledger: str) -> list[str]:
 def answer_open(ledger: str, run: str | None = None, acks: str | None = None) -> int:
     """Answer what is open, truthfully; accepted answers are noted in ``acks``. Returns how many."""
     from checkpoints.models import HumanRequest
-    from wfdash import actions
+    from wfdash.actions.requests.answer import answer_request
 
     viewer = admin()
     found = HumanRequest.objects.filter(closed=None, answered=None).select_related("run")
     requests = list(found.filter(run=run) if run else found)
     for request in requests:
         value = right_value(request, ledger)
-        actions.answer_request(viewer, request.id, value)
+        answer_request(viewer, request.id, value)
         if acks:
             write_line(acks, request=request.id, value=value)
     return len(requests)
@@ -162,9 +162,9 @@ def drive_without_hints(runs: list[str], ledger: str) -> list[str]:
 
 def restore(run: str, checkpoint: str) -> int:
     """Make a checkpoint the run's head; returns its n."""
-    from wfdash import actions
+    from wfdash.actions.checkpoints.restore import restore_run
 
-    return actions.restore_run(admin(), run, checkpoint).n
+    return restore_run(admin(), run, checkpoint).n
 
 
 def open_requests(count: int) -> str:
@@ -239,14 +239,14 @@ def vote_at_once(count: int) -> dict[str, Any]:
 
 
 def _answer_all(name: str, requests: list[str], barrier: Any, told: Any) -> None:
-    from wfdash import actions
+    from wfdash.actions.requests.answer import answer_request
     from wfdash.errors import AlreadyAnswered
 
     viewer, outcomes = admin(name), []
     for request in requests:
         barrier.wait()
         try:
-            actions.answer_request(viewer, request, f"by {name}")
+            answer_request(viewer, request, f"by {name}")
             outcomes.append({"request": request, "by": name, "won": True})
         except AlreadyAnswered as error:
             outcomes.append({"request": request, "by": name, "won": False, "winner": error.facts["by"]})

@@ -22,10 +22,11 @@ print(*[sign_in(make_person(f"viewer{{n}}", "viewer")) for n in range({people})]
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, actions as desk
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()
-print(desk.start_run(viewer_for(User.objects.get(username="admin")), "beating", {message!r}).id)
+print(start_run(viewer_for(User.objects.get(username="admin")), "beating", {message!r}).id)
 """
 STORED = """
 from checkpoints.models import Event, Run

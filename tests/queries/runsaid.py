@@ -1,4 +1,4 @@
-"""The filter of the list of runs, said in plain Python: the naive twin of ``queries.runmatch``."""
+"""The filter of the list of runs, said in plain Python: the naive twin of ``wfdash.queries.runs.filtering``."""
 
 from __future__ import annotations
 

@@ -11,13 +11,19 @@ from django.utils import timezone
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Claim, HumanRequest, Run
 from tests import people
-from wfdash import queries
 from wfdash.access.viewer import Origin
 from wfdash.errors import Invalid, NotFound
+from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history import events
-from wfdash.queries.history.events import lanes_of
+from wfdash.queries.history.events import events_after, lanes_of, last_events, read_checkpoints
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
+from wfdash.queries.history.step_states import step_counts
 from wfdash.queries.requests import tabs
+from wfdash.queries.requests.inbox import read_inbox, requests_of
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.tabs import count_open, count_tabs
+from wfdash.queries.runs.listing import read_run, read_runs
+from wfdash.queries.workflows.catalogue import read_workflows
 
 
 @pytest.fixture
@@ -32,15 +38,15 @@ def counts(board):
 def test_a_stranger_finds_nothing(run):
     question = people.ask(run)
     sam = people.viewer("sam")
-    assert queries.runs(sam).items == ()
-    assert queries.inbox(sam, "all").items == ()
-    assert queries.count_open(sam) == 0
-    assert queries.workflows(sam) == []
+    assert read_runs(sam).items == ()
+    assert read_inbox(sam, "all").items == ()
+    assert count_open(sam) == 0
+    assert read_workflows(sam) == []
     for look_up in (
-        lambda: queries.run(sam, run.pk),
-        lambda: queries.request(sam, question.pk),
-        lambda: queries.events_after(sam, run.pk),
-        lambda: queries.checkpoints(sam, run.pk),
+        lambda: read_run(sam, run.pk),
+        lambda: read_request(sam, question.pk),
+        lambda: events_after(sam, run.pk),
+        lambda: read_checkpoints(sam, run.pk),
     ):
         with pytest.raises(NotFound):
             look_up()
@@ -52,7 +58,7 @@ def test_a_grant_for_one_workflow_shows_only_that(everybody):
     Grant.objects.create(user=everybody["sam"], role="viewer", workflow="other")
     people.make_run()
     mine = people.make_run(workflow="other")
-    assert [row.id for row in queries.runs(people.viewer("sam")).items] == [mine.pk]
+    assert [row.id for row in read_runs(people.viewer("sam")).items] == [mine.pk]
 
 
 def test_the_inbox_holds_what_is_addressed_to_the_person(run):
@@ -63,27 +69,27 @@ def test_the_inbox_holds_what_is_addressed_to_the_person(run):
     own = people.ask(run, "not the requester", not_by=["requester"])
 
     def inbox(name):
-        return {row.id for row in queries.inbox(people.viewer(name)).items}
+        return {row.id for row in read_inbox(people.viewer(name)).items}
 
     assert inbox("ana") == {for_all.pk, for_finance.pk, own.pk}
     assert inbox("ben") == {for_all.pk, for_ben.pk, not_ana.pk, own.pk}
     assert inbox("otto") == {for_all.pk, not_ana.pk}
     assert inbox("vera") == set()
     for name in ("ana", "ben", "otto", "vera"):
-        assert queries.count_open(people.viewer(name)) == len(inbox(name))
+        assert count_open(people.viewer(name)) == len(inbox(name))
 
 
 def test_counts_follow_what_a_person_may_at_once(run, everybody):
     people.ask(run, "for finance", by=["finance"])
     ana = people.viewer("ana")
-    before = (queries.count_open(ana), queries.count_tabs(ana)["mine"])
+    before = (count_open(ana), count_tabs(ana)["mine"])
     everybody["ana"].groups.clear()
     left = people.viewer("ana")
-    after = (queries.count_open(left), queries.count_tabs(left)["mine"])
+    after = (count_open(left), count_tabs(left)["mine"])
     everybody["ana"].groups.add(Group.objects.get(name="finance"))
     back = people.viewer("ana")
     assert (before, after) == ((1, 1), (0, 0))
-    assert (queries.count_open(back), queries.count_tabs(back)["mine"]) == (1, 1)
+    assert (count_open(back), count_tabs(back)["mine"]) == (1, 1)
 
 
 def test_requests_are_counted_up_to_a_limit_for_the_navigation(run, everybody, monkeypatch):
@@ -105,17 +111,17 @@ def test_the_inbox_and_the_resolver_agree(run, everybody):
             for row in HumanRequest.objects.all()
             if person.may("answer", row.workflow) and person.addressed(row.by, row.not_by, Origin(starter="otto"))
         }
-        assert {row.id for row in queries.inbox(person, limit=100).items} == expected
+        assert {row.id for row in read_inbox(person, limit=100).items} == expected
 
 
 def test_answered_and_closed_requests_leave_the_inbox(run, everybody):
     mine, gone = people.ask(run), people.ask(run, closed=people.THEN, closed_as="withdrawn")
     people.answered(mine, everybody["ana"])
     ana = people.viewer("ana")
-    assert {tab: number for tab, number in queries.count_tabs(ana).items() if number} == {"answered": 1}
-    row = queries.inbox(ana, "answered").items[0]
+    assert {tab: number for tab, number in count_tabs(ana).items() if number} == {"answered": 1}
+    row = read_inbox(ana, "answered").items[0]
     assert (row.id, row.verdict, row.answered_by) == (mine.pk, "approve", "ana")
-    assert gone.pk not in {row.id for row in queries.inbox(ana, "all").items}
+    assert gone.pk not in {row.id for row in read_inbox(ana, "all").items}
 
 
 @pytest.mark.parametrize("sort", ["age", "due"])
@@ -125,7 +131,7 @@ def test_inbox_pages_join_without_gap_or_double(run, sort):
         people.ask(run, f"q{number}", created=people.THEN, due=due if number % 2 else None)
     ana, seen, cursor = people.viewer("ana"), [], ""
     while True:
-        page = queries.inbox(ana, sort=sort, cursor=cursor, limit=3)
+        page = read_inbox(ana, sort=sort, cursor=cursor, limit=3)
         seen += [row.id for row in page.items]
         cursor = page.next
         if not cursor:
@@ -138,8 +144,8 @@ def test_the_inbox_filters_by_word_workflow_and_risk(run):
     people.ask(run, "Something else", card={"subject": "Something else", "risk": "low"}, risk=1)
     ana = people.viewer("ana")
     for text in ("blue", "risk:high", "BLUE workflow:expense_batch"):
-        assert [row.id for row in queries.inbox(ana, text=text).items] == [wanted.pk], text
-    assert queries.inbox(ana, text="workflow:other").items == ()
+        assert [row.id for row in read_inbox(ana, text=text).items] == [wanted.pk], text
+    assert read_inbox(ana, text="workflow:other").items == ()
 
 
 def test_status_is_derived_from_phase_and_claim(everybody):
@@ -152,20 +158,20 @@ def test_status_is_derived_from_phase_and_claim(everybody):
     people.make_run(phase="paused", title="paused", acted_by="otto")
     people.make_run(phase="paused", title="held")
     otto = people.viewer("otto")
-    assert all(row.status.value == row.title for row in queries.runs(otto).items)
+    assert all(row.status.value == row.title for row in read_runs(otto).items)
     for name in ("queued", "running", "interrupted", "failed", "paused", "held"):
-        assert [row.title for row in queries.runs(otto, f"status:{name}").items] == [name]
-    assert len(queries.runs(otto, "status:open").items) == 5
-    assert len(queries.runs(otto, "status:queued,failed").items) == 2
+        assert [row.title for row in read_runs(otto, f"status:{name}").items] == [name]
+    assert len(read_runs(otto, "status:open").items) == 5
+    assert len(read_runs(otto, "status:queued,failed").items) == 2
     with pytest.raises(Invalid):
-        queries.runs(otto, "status:nonsense")
+        read_runs(otto, "status:nonsense")
 
 
 def test_run_pages_join_without_gap_or_double(everybody):
     made = {people.make_run().pk for _ in range(7)}
     otto, seen, cursor = people.viewer("otto"), [], ""
     while True:
-        page = queries.runs(otto, cursor=cursor, limit=3)
+        page = read_runs(otto, cursor=cursor, limit=3)
         seen += [row.id for row in page.items]
         cursor = page.next
         if not cursor:
@@ -176,25 +182,25 @@ def test_run_pages_join_without_gap_or_double(everybody):
 
 def test_a_run_tells_what_it_waits_for(run):
     people.ask(run, "Pay 900?")
-    assert queries.runs(people.viewer("vera")).items[0].waiting_for == ("Pay 900?",)
+    assert read_runs(people.viewer("vera")).items[0].waiting_for == ("Pay 900?",)
 
 
 def test_a_reviewer_gets_no_values(run):
     Run.objects.filter(pk=run.pk).update(output={"x": 1}, error={"type": "E", "message": "m", "traceback": "t"})
     people.happen(run, *people.step("pay", "finished", output={"secret": 1}, ms=3))
     for name, sees in (("ana", False), ("vera", True)):
-        found = queries.run(people.viewer(name), run.pk)
+        found = read_run(people.viewer(name), run.pk)
         assert (found.input is not None, found.output is not None) == (sees, sees)
         assert bool(found.error["message"]) is sees
-        assert ("output" in queries.events_after(people.viewer(name), run.pk).items[0].data) is sees
-    assert queries.run(people.viewer("otto"), run.pk).error["traceback"] == "t"
+        assert ("output" in events_after(people.viewer(name), run.pk).items[0].data) is sees
+    assert read_run(people.viewer("otto"), run.pk).error["traceback"] == "t"
 
 
 def test_events_come_after_the_cursor_in_order(run):
     people.happen(run, *[("custom", "a", {"name": str(n)}) for n in range(10)])
     vera = people.viewer("vera")
-    assert [event.seq for event in queries.events_after(vera, run.pk, after=4, limit=3).items] == [5, 6, 7]
-    assert [event.seq for event in queries.last_events(vera, run.pk, before=5, limit=2)] == [3, 4]
+    assert [event.seq for event in events_after(vera, run.pk, after=4, limit=3).items] == [5, 6, 7]
+    assert [event.seq for event in last_events(vera, run.pk, before=5, limit=2)] == [3, 4]
 
 
 def test_lanes_put_abandoned_branches_beside_the_line():
@@ -214,7 +220,7 @@ def test_a_line_with_a_hole_ends_at_the_hole():
 def test_the_board_counts_the_last_state_of_every_activation(run):
     people.happen(run, *people.step("read", "started", "finished"), *people.step("review", "started", activation="r:1"))
     people.happen(run, *people.step("review", "started", "waiting", activation="r:2"))
-    assert counts(queries.step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 1, 0)}
+    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 1, 0)}
 
 
 def test_an_abandoned_branch_does_not_count(run):
@@ -224,9 +230,9 @@ def test_an_abandoned_branch_does_not_count(run):
     second = people.save(run, first)
     people.happen(run, ("run.restored", None, {}))
     people.save(run, first, reason="restore")
-    assert counts(queries.step_counts(run.pk)) == {"read": (0, 0, 1)}
+    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1)}
     people.happen(run, *people.step("review", "started"))
-    assert counts(queries.step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 0, 0)}
+    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 0, 0)}
     assert [span.high for span in ranges_to(run.pk, second.pk)] == [second.seq]
 
 
@@ -234,7 +240,7 @@ def test_steps_cut_off_by_a_restore_do_not_count(run):
     first = people.save(run)
     people.happen(run, *people.step("pay", "started"), ("run.restored", None, {}))
     people.save(run, first, reason="restore")
-    assert counts(queries.step_counts(run.pk)) == {}
+    assert counts(step_counts(run.pk)) == {}
 
 
 def test_a_fork_counts_what_happened_before_it(run):
@@ -245,10 +251,10 @@ def test_a_fork_counts_what_happened_before_it(run):
     fork = people.make_run(forked_from=first.pk, family=run.family)
     people.happen(fork, ("run.forked", None, {}))
     people.save(fork, first, reason="fork")
-    assert counts(queries.step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 1, 0)}
+    assert counts(step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 1, 0)}
     people.happen(fork, *people.step("review", "finished"))
-    assert counts(queries.step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 0, 1)}
-    assert queries.run(people.viewer("otto"), fork.pk).origin_run == run.pk
+    assert counts(step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 0, 1)}
+    assert read_run(people.viewer("otto"), fork.pk).origin_run == run.pk
 
 
 def test_a_preview_says_what_would_happen(run, everybody):
@@ -264,7 +270,7 @@ def test_a_preview_says_what_would_happen(run, everybody):
     people.save(run, first, step="pay")
     people.did(run, "bank.transfer", n=2)
     later = people.ask(run, "A later question", key="later:0")
-    found = queries.preview(people.viewer("otto"), run.pk, first.pk)
+    found = read_preview(people.viewer("otto"), run.pk, first.pk)
     assert [(item.subject, item.suggestion.by) for item in found.reopens] == [("Pay 900?", "ben")]
     assert [(item.subject, item.answered) for item in found.closes] == [(str(later), False)]
     assert [(item.step, item.does) for item in found.again] == [("review", "waits")]
@@ -282,28 +288,28 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
         people.happen(run, *people.step("read", "started", "finished", activation=str(number)))
         parent = people.save(run, parent)
     with django_assert_num_queries(5):
-        queries.runs(otto, "status:waiting")
+        read_runs(otto, "status:waiting")
     with django_assert_num_queries(3):
-        queries.inbox(otto, "mine", "q", sort="due")
+        read_inbox(otto, "mine", "q", sort="due")
     with django_assert_num_queries(2):
-        queries.count_tabs(otto)
+        count_tabs(otto)
     with django_assert_num_queries(3):
-        queries.run(vera, run.pk)
+        read_run(vera, run.pk)
     with django_assert_num_queries(4):
-        queries.checkpoints(vera, run.pk)
+        read_checkpoints(vera, run.pk)
     with django_assert_num_queries(2):
-        queries.events_after(vera, run.pk)
+        events_after(vera, run.pk)
     with django_assert_num_queries(2):
-        queries.step_counts(run.pk)
+        step_counts(run.pk)
     with django_assert_num_queries(1):
-        queries.requests_of(vera, run.pk)
+        requests_of(vera, run.pk)
 
 
 def test_history_reads_no_content(run, django_assert_num_queries):
     people.save(run)
     vera = people.viewer("vera")
     with django_assert_num_queries(4) as captured:
-        queries.checkpoints(vera, run.pk)
+        read_checkpoints(vera, run.pk)
     assert all('"body"' not in query["sql"] for query in captured.captured_queries)
 
 
@@ -317,4 +323,4 @@ def test_the_rail_holds_while_the_run_goes_on(run, monkeypatch):
         return nodes
 
     monkeypatch.setattr(events, "nodes_of", read_then_go_on)
-    assert [row.info.n for row in queries.checkpoints(people.viewer("vera"), run.pk).rows] == [1]
+    assert [row.info.n for row in read_checkpoints(people.viewer("vera"), run.pk).rows] == [1]

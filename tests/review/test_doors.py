@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from checkpoints.models import Answer, Claim, HumanRequest, Run, SignInLink
 from tests import people
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import Invalid
 from wfdash.queries.runs.listing import NEWEST
 from wfdash.signin.links import create_link
@@ -73,7 +73,7 @@ def test_text_that_no_engine_can_read_is_refused_and_the_request_stays_open(text
     question = people.ask(run, card={"subject": "Name?"}, answer_schema={"type": "object"})
     for value in ({"name": text}, {text: 1}, {"deep": [text]}):
         with pytest.raises(Invalid):
-            actions.answer_request(people.viewer("ana"), question.pk, value)
+            answer_request(people.viewer("ana"), question.pk, value)
     assert HumanRequest.objects.get(pk=question.pk).answered is None
 
 

@@ -36,12 +36,12 @@ def main() -> None:
 def finished(run: Any, viewer: Any) -> dict[str, Any]:
     """Answer until nothing is asked; returns how often that was, and what the run is then."""
     from tests import driving
-    from wfdash import actions
+    from wfdash.actions.requests.answer import answer_request
 
     answered = 0
     while asked := driving.pending(run):
         for request in asked.values():
-            actions.answer_request(viewer, request.pk, {"action": "approve"})
+            answer_request(viewer, request.pk, {"action": "approve"})
             answered += 1
         driving.drive(run)
     run.refresh_from_db()

@@ -42,19 +42,21 @@ def make_dashboard() -> None:
     from checkpoints.models import Grant, Run
     from tests import driving
     from tests.upgrades.flow import flow
-    from wfdash import actions, catalog
+    from wfdash import catalog
     from wfdash.access.viewer import viewer_for
+    from wfdash.actions.requests.answer import answer_request
+    from wfdash.actions.runs.lifecycle import start_run
 
     call_command("migrate", verbosity=0)
     ana = User.objects.create_user("ana")
     Grant.objects.create(user=ana, role="admin")
     driving.put(catalog.load(), flow)
     for name, answers in ((WAITING, 0), (ASKED_AGAIN, 1), (DONE, 2)):
-        run = actions.start_run(viewer_for(ana), flow.name, 100)
+        run = start_run(viewer_for(ana), flow.name, 100)
         driving.drive(run)
         for _ in range(answers):
             (request,) = driving.pending(run).values()
-            actions.answer_request(viewer_for(ana), request.pk, APPROVE)
+            answer_request(viewer_for(ana), request.pk, APPROVE)
             driving.drive(run)
         Run.objects.filter(pk=run.pk).update(title=name)
 

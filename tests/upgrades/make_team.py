@@ -76,22 +76,25 @@ def make_runs(people: dict[str, Any]) -> None:
     """Bring runs as far as their titles say."""
     from checkpoints.models import Run
     from tests import driving
-    from wfdash import actions
+    from wfdash.actions.requests.answer import answer_request
+    from wfdash.actions.requests.collaboration import save_draft
+    from wfdash.actions.requests.comments import comment_on
+    from wfdash.actions.runs.lifecycle import start_run
 
     for name, answers in ((WAITING, 0), (ASKED_AGAIN, 1), (DONE, 2)):
-        run = actions.start_run(people["adam"], "purchase", 100)
+        run = start_run(people["adam"], "purchase", 100)
         driving.drive(run)
         for _ in range(answers):
             (request,) = driving.pending(run).values()
-            actions.answer_request(people["adam"], request.pk, APPROVE)
+            answer_request(people["adam"], request.pk, APPROVE)
             driving.drive(run)
         Run.objects.filter(pk=run.pk).update(title=name)
-    run = actions.start_run(people["adam"], "agreement", 7)
+    run = start_run(people["adam"], "agreement", 7)
     driving.drive(run)
     (request,) = driving.pending(run).values()
-    actions.answer_request(people["ana"], request.pk, APPROVE)
-    actions.comment_on(people["ana"], request.pk, "Look at the total, @ben")
-    actions.save_draft(people["ben"], request.pk, {"_action": ["reject"], "reject.reason": ["too much"]})
+    answer_request(people["ana"], request.pk, APPROVE)
+    comment_on(people["ana"], request.pk, "Look at the total, @ben")
+    save_draft(people["ben"], request.pk, {"_action": ["reject"], "reject.reason": ["too much"]})
     Run.objects.filter(pk=run.pk).update(title=VOTED)
 
 
@@ -100,14 +103,16 @@ def make_settings(people: dict[str, Any]) -> None:
     from django.utils import timezone
     from wfdash.actions.account.webhooks import create_webhook
 
-    from wfdash import actions
+    from wfdash.actions.account.out_of_office import set_absence
+    from wfdash.actions.account.saved_views import save_view
+    from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 
-    plan = actions.SchedulePlan(name=MISSED, cron="* * * * *", message=5)
-    actions.create_schedule(people["adam"], "agreement", plan)
+    plan = SchedulePlan(name=MISSED, cron="* * * * *", message=5)
+    create_schedule(people["adam"], "agreement", plan)
     create_webhook(people["adam"], name="chat", url="http://127.0.0.1:1/hook", kinds=["decided"])
-    actions.save_view(people["ana"], "Large", "q=agree", page="inbox", shared=True)
+    save_view(people["ana"], "Large", "q=agree", page="inbox", shared=True)
     now = timezone.now()
-    actions.set_absence(people["ana"], "ben", now, now + timedelta(days=20))
+    set_absence(people["ana"], "ben", now, now + timedelta(days=20))
 
 
 if __name__ == "__main__":

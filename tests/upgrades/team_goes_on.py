@@ -104,12 +104,12 @@ def token_reads() -> list[str]:
 def second_vote() -> dict[str, Any]:
     """Give the vote that was missing; returns what the run then says."""
     from tests import driving
-    from wfdash import actions
+    from wfdash.actions.requests.answer import answer_request
 
     run = run_titled(VOTED)
     (request,) = driving.pending(run).values()
     thread = [comment.text for comment in request.comments.all()]
-    actions.answer_request(viewer("ben"), request.pk, {"action": "approve"})
+    answer_request(viewer("ben"), request.pk, {"action": "approve"})
     driving.drive(run)
     run.refresh_from_db()
     return {"phase": run.phase, "output": run.output, "thread": thread}
@@ -118,11 +118,11 @@ def second_vote() -> dict[str, Any]:
 def restored() -> dict[str, Any]:
     """Restore the ended run to its first question and answer it as the old version's runs are answered."""
     from tests.upgrades.go_on import finished
-    from wfdash import actions
+    from wfdash.actions.checkpoints.restore import restore_run
 
     run = run_titled(DONE)
     first = run.checkpoints.filter(waiting=True).order_by("n").first()
-    actions.restore_run(viewer("adam"), run.pk, first.pk)
+    restore_run(viewer("adam"), run.pk, first.pk)
     return finished(run, viewer("adam"))
 
 

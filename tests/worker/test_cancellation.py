@@ -10,10 +10,12 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Claim, Event, HumanRequest, Run
 from tests.worker.conftest import phase_of, reaches, until
-from wfdash import actions, pubsub, queries
-from wfdash.actions.runs.cancellation import end_abandoned
+from wfdash import pubsub
+from wfdash.actions.runs.cancellation import cancel_run, end_abandoned, pause_run, resume_run
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.errors import WrongState
 from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.queries.runs.listing import read_run
 from wfdash.worker.drive import Lease
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.workflow import Context, Workflow
@@ -50,7 +52,7 @@ def stage(serve, start_worker, otto):
         made = Stage(**said)
         serve(made.workflow)
         start_worker()
-        run = actions.start_run(otto, "two", 1)
+        run = start_run(otto, "two", 1)
         assert made.entered.wait(10)
         return made, run
 
@@ -63,7 +65,7 @@ def last(run: Run, kind: str) -> dict:
 
 def test_cancelling_names_the_step_that_it_cut_off(stage, otto) -> None:
     made, run = stage()
-    actions.cancel_run(otto, run.id)
+    cancel_run(otto, run.id)
     assert last(run, "run.cancelled") == {"by": "otto", "fenced": ["charge"]}
     assert AuditEntry.objects.get(verb="cancel").facts["fenced"] == ["charge"]
     made.let_go.set()
@@ -72,14 +74,14 @@ def test_cancelling_names_the_step_that_it_cut_off(stage, otto) -> None:
 def test_cancelling_names_a_call_of_which_no_one_knows_whether_it_happened(stage, otto) -> None:
     made, run = stage(once=True)
     until(lambda: Event.objects.filter(run=run, kind="call.intended").exists())
-    actions.cancel_run(otto, run.id)
+    cancel_run(otto, run.id)
     assert last(run, "run.cancelled") == {"by": "otto", "fenced": ["charge"], "unsure": ["bank"]}
     made.let_go.set()
 
 
 def test_a_run_that_is_to_end_after_its_step_keeps_the_step_and_starts_no_other(stage, otto) -> None:
     made, run = stage()
-    actions.cancel_run(otto, run.id, after_step=True)
+    cancel_run(otto, run.id, after_step=True)
     assert (phase_of(run), last(run, "run.ending")) == ("ready", {"by": "otto"})
     made.let_go.set()
     until(reaches(run, "cancelled"))
@@ -99,7 +101,7 @@ def test_a_step_whose_worker_went_does_not_begin_again_in_a_run_that_is_to_end(
     made = Stage()
     serve(made.workflow)
     worker = start_worker()
-    run = actions.start_run(otto, "two", 1)
+    run = start_run(otto, "two", 1)
     assert made.entered.wait(10)
     if killed:
         # What the tables look like after a SIGKILL: its claim, which has expired, and the wish.
@@ -109,9 +111,9 @@ def test_a_step_whose_worker_went_does_not_begin_again_in_a_run_that_is_to_end(
         Claim.objects.create(run=run, token="t", worker="killed", epoch=run.epoch, expires=begun)
         Run.objects.filter(pk=run.id).update(ending="otto", ending_as=phase)
     elif phase == "paused":
-        actions.pause_run(otto, run.id)
+        pause_run(otto, run.id)
     else:
-        actions.cancel_run(otto, run.id, after_step=True)
+        cancel_run(otto, run.id, after_step=True)
     made.entered.clear()
     if not killed:
         worker.stop()
@@ -122,7 +124,7 @@ def test_a_step_whose_worker_went_does_not_begin_again_in_a_run_that_is_to_end(
     assert last(run, f"run.{phase}")["by"] == "otto"
     if phase == "paused":
         made.let_go.set()
-        actions.resume_run(otto, run.id)
+        resume_run(otto, run.id)
         until(reaches(run, "completed"))
 
 
@@ -130,7 +132,7 @@ def test_it_ends_there_even_if_the_bell_was_lost(stage, otto, monkeypatch) -> No
     made, run = stage()
     ring = pubsub.runs_due.publish
     monkeypatch.setattr(pubsub.runs_due, "publish", lambda _: None)
-    actions.cancel_run(otto, run.id, after_step=True)
+    cancel_run(otto, run.id, after_step=True)
     monkeypatch.setattr(pubsub.runs_due, "publish", ring)
     end_abandoned()
     made.let_go.set()
@@ -140,19 +142,19 @@ def test_it_ends_there_even_if_the_bell_was_lost(stage, otto, monkeypatch) -> No
 
 def test_asking_twice_is_refused_and_cancelling_at_once_is_still_possible(stage, otto) -> None:
     made, run = stage()
-    actions.cancel_run(otto, run.id, after_step=True)
+    cancel_run(otto, run.id, after_step=True)
     with pytest.raises(WrongState, match="already requested this"):
-        actions.cancel_run(otto, run.id, after_step=True)
-    assert actions.cancel_run(otto, run.id).phase == "cancelled"
+        cancel_run(otto, run.id, after_step=True)
+    assert cancel_run(otto, run.id).phase == "cancelled"
     made.let_go.set()
 
 
 def test_pausing_instead_takes_the_wish_back(stage, otto) -> None:
     made, run = stage()
-    actions.cancel_run(otto, run.id, after_step=True)
-    actions.pause_run(otto, run.id, now=True)
+    cancel_run(otto, run.id, after_step=True)
+    pause_run(otto, run.id, now=True)
     made.let_go.set()
-    actions.resume_run(otto, run.id)
+    resume_run(otto, run.id)
     until(reaches(run, "completed"))
     assert made.second.is_set()
 
@@ -163,7 +165,7 @@ def test_where_nothing_runs_after_the_step_is_at_once(otto, phase) -> None:
         id="r", family="r", workflow="two", phase=phase, created=timezone.now(), updated=timezone.now()
     )
     HumanRequest.objects.create(id="q", run=run, key="k", workflow="two", step="s", kind="form", created=run.created)
-    assert actions.cancel_run(otto, run.id, after_step=True).phase == "cancelled"
+    assert cancel_run(otto, run.id, after_step=True).phase == "cancelled"
     assert HumanRequest.objects.get().closed_as == "cancelled"
 
 
@@ -171,7 +173,7 @@ def test_a_run_whose_worker_died_before_the_step_ended_is_cancelled_by_the_sweep
     now = timezone.now()
     run = Run.objects.create(id="r", family="r", workflow="two", created=now, updated=now)
     claim = Claim.objects.create(run=run, token="t", worker="w", epoch=0, expires=now + timedelta(minutes=1))
-    actions.cancel_run(otto, run.id, after_step=True)
+    cancel_run(otto, run.id, after_step=True)
     assert end_abandoned() == 0
     Claim.objects.filter(pk=claim.pk).update(expires=now - timedelta(minutes=1))
     assert end_abandoned() == 1
@@ -221,10 +223,10 @@ def test_pausing_lets_every_step_that_runs_end_and_starts_no_other(serve, start_
     made = Wide()
     serve(made.workflow)
     start_worker()
-    run = actions.start_run(otto, "wide", 1)
+    run = start_run(otto, "wide", 1)
     assert made.entered["left"].wait(10)
     assert made.entered["right"].wait(10)
-    assert actions.pause_run(otto, run.id).phase == "ready"
+    assert pause_run(otto, run.id).phase == "ready"
     assert last(run, "run.pausing") == {"by": "otto"}
     made.let_go["left"].set()
     until(lambda: Event.objects.filter(run=run, kind="step.finished", step="left").exists())
@@ -233,7 +235,7 @@ def test_pausing_lets_every_step_that_runs_end_and_starts_no_other(serve, start_
     until(reaches(run, "paused"))
     assert last(run, "run.paused") == {"by": "otto"}
     assert sorted(made.began) == ["left", "right"]
-    actions.resume_run(otto, run.id)
+    resume_run(otto, run.id)
     until(reaches(run, "completed"))
     assert sorted(made.began) == ["after_left", "after_right", "left", "right"]
 
@@ -242,12 +244,12 @@ def test_resuming_takes_a_pause_back_that_was_only_asked_for(serve, start_worker
     made = Wide()
     serve(made.workflow)
     start_worker()
-    run = actions.start_run(otto, "wide", 1)
+    run = start_run(otto, "wide", 1)
     assert made.entered["left"].wait(10)
-    actions.pause_run(otto, run.id)
+    pause_run(otto, run.id)
     with pytest.raises(WrongState, match="already requested this"):
-        actions.pause_run(otto, run.id)
-    actions.resume_run(otto, run.id)
+        pause_run(otto, run.id)
+    resume_run(otto, run.id)
     for event in made.let_go.values():
         event.set()
     until(reaches(run, "completed"))
@@ -256,10 +258,10 @@ def test_resuming_takes_a_pause_back_that_was_only_asked_for(serve, start_worker
 
 def test_cancelling_goes_before_a_pause_that_was_asked_for(stage, otto) -> None:
     made, run = stage()
-    actions.pause_run(otto, run.id)
-    actions.cancel_run(otto, run.id, after_step=True)
+    pause_run(otto, run.id)
+    cancel_run(otto, run.id, after_step=True)
     with pytest.raises(WrongState, match="already requested this"):
-        actions.pause_run(otto, run.id)
+        pause_run(otto, run.id)
     made.let_go.set()
     until(reaches(run, "cancelled"))
 
@@ -277,7 +279,7 @@ def threaded(serve, start_worker, otto):
 
     serve(wf)
     start_worker(ttl=2.0, heartbeat=0.2)
-    run = actions.start_run(otto, "plain", 1)
+    run = start_run(otto, "plain", 1)
     until(lambda: began)
     yield run, let_go, began
     let_go.set()
@@ -285,14 +287,14 @@ def threaded(serve, start_worker, otto):
 
 def test_a_run_that_is_resumed_waits_for_a_function_that_still_runs(threaded, otto, tmp_path) -> None:
     run, let_go, began = threaded
-    actions.pause_run(otto, run.id, now=True)
+    pause_run(otto, run.id, now=True)
     assert last(run, "run.paused") == {"by": "otto", "fenced": ["work"]}
-    actions.resume_run(otto, run.id)
+    resume_run(otto, run.id)
     second = EmbeddedWorker(tmp_path / "second.lock", lease=Lease(ttl=2.0, heartbeat=0.2))
     assert second.start()
     try:
         time.sleep(2.5)
-        view = queries.run(otto, run.id)
+        view = read_run(otto, run.id)
         assert (len(began), view.status.value, view.lingers) == (1, "queued", True)
         assert "previous attempt in worker" in plain(status_sentence(view), timezone.now())
         let_go.set()
@@ -304,9 +306,9 @@ def test_a_run_that_is_resumed_waits_for_a_function_that_still_runs(threaded, ot
 
 def test_anyone_who_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_path) -> None:
     run, _, began = threaded
-    actions.pause_run(otto, run.id, now=True)
+    pause_run(otto, run.id, now=True)
     with pytest.raises(WrongState):
-        actions.resume_run(
+        resume_run(
             otto,
             Run.objects.create(id="r", family="r", workflow="plain", created=timezone.now(), updated=timezone.now()).id,
             force=True,
@@ -314,8 +316,8 @@ def test_anyone_who_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_pat
     second = EmbeddedWorker(tmp_path / "second.lock", lease=Lease(ttl=2.0, heartbeat=0.2))
     assert second.start()
     try:
-        actions.resume_run(otto, run.id)
-        actions.resume_run(otto, run.id, force=True)
+        resume_run(otto, run.id)
+        resume_run(otto, run.id, force=True)
         assert last(run, "run.resumed") == {"by": "otto", "forced": True}
         until(lambda: len(began) == 2)
     finally:
@@ -325,12 +327,12 @@ def test_anyone_who_does_not_want_to_wait_for_it_says_so(threaded, otto, tmp_pat
 
 def test_a_cancelled_run_says_what_still_runs_until_it_has_ended(threaded, otto) -> None:
     run, let_go, _ = threaded
-    actions.cancel_run(otto, run.id)
+    cancel_run(otto, run.id)
     time.sleep(0.5)
-    assert queries.run(otto, run.id).lingers
+    assert read_run(otto, run.id).lingers
     let_go.set()
     until(lambda: not Claim.objects.exists())
-    assert not queries.run(otto, run.id).lingers
+    assert not read_run(otto, run.id).lingers
 
 
 def test_a_failed_run_is_not_retried_beside_what_it_left_behind(serve, start_worker, otto) -> None:
@@ -354,8 +356,8 @@ def test_a_failed_run_is_not_retried_beside_what_it_left_behind(serve, start_wor
 
     serve(wf)
     start_worker(ttl=2.0, heartbeat=0.2)
-    run = actions.start_run(otto, "torn", 1)
+    run = start_run(otto, "torn", 1)
     until(reaches(run, "failed"))
-    until(lambda: queries.run(otto, run.id).lingers)
+    until(lambda: read_run(otto, run.id).lingers)
     let_go.set()
     until(lambda: not Claim.objects.exists())

@@ -10,7 +10,7 @@ import pytest
 
 from checkpoints.models import Claim, Event, HumanRequest, Run
 from tests.worker.conftest import phase_of, until
-from wfdash import actions
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.workflow import Approval, Context, Workflow
 
@@ -73,7 +73,7 @@ def stopping(worker: EmbeddedWorker, *, drain: float) -> threading.Thread:
 
 def test_calls_that_must_happen_once_end_and_no_one_is_asked_about_them(otto, shop, start_worker) -> None:
     worker = start_worker()
-    runs = [actions.start_run(otto, "shop", number) for number in range(CALLS)]
+    runs = [start_run(otto, "shop", number) for number in range(CALLS)]
     until(lambda: len(shop.charging) == CALLS)
     end = stopping(worker, drain=60.0)
     shop.let_go.set()
@@ -90,7 +90,7 @@ def test_calls_that_must_happen_once_end_and_no_one_is_asked_about_them(otto, sh
 
 def test_a_run_that_waits_for_a_person_beside_a_step_ends_with_that_step(otto, shop, start_worker) -> None:
     worker = start_worker()
-    run = actions.start_run(otto, "asking", 1)
+    run = start_run(otto, "asking", 1)
     until(lambda: shop.charging and HumanRequest.objects.filter(run=run).exists())
     end = stopping(worker, drain=60.0)
     shop.let_go.set()
@@ -103,7 +103,7 @@ def test_a_run_that_waits_for_a_person_beside_a_step_ends_with_that_step(otto, s
 @pytest.mark.parametrize("again", [True, False], ids=["asked again", "time is up"])
 def test_what_takes_longer_is_cut_off(otto, shop, start_worker, again: bool) -> None:
     worker = start_worker()
-    run = actions.start_run(otto, "shop", 1)
+    run = start_run(otto, "shop", 1)
     until(lambda: shop.charging)
     end = stopping(worker, drain=60.0 if again else 0.1)
     if again:
@@ -124,7 +124,7 @@ def test_a_plain_function_holds_the_worker_no_longer_than_that(otto, serve, star
 
     serve(workflow)
     worker = start_worker()
-    actions.start_run(otto, "plain", 1)
+    start_run(otto, "plain", 1)
     assert entered.wait(60)
     began = time.monotonic()
     worker.stop(60.0, drain=0.1)

@@ -11,7 +11,8 @@ from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Phase, Reason
 from tests.driving import drive
 from tests.worker.script import Script, ScriptEngine, checkpoint_after, moved
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.catalog import Entry
 from wfdash.contract import Continue, Finished, Resume, RunInput, Start
 from wfdash.timemachine.follow_ups import with_message_due
@@ -31,7 +32,7 @@ def take_follow_ups(entry: Entry) -> None:
 
 def follow_by_hand(run: Run, viewer) -> Run:
     """Return a run that begins with the last checkpoint of another one, which has its message still to come."""
-    later = actions.start_run(viewer, "script", "and now?")
+    later = start_run(viewer, "script", "and now?")
     ended = checkpoint_after(Start(run=later.pk), {"turns": 1})
     facts = with_message_due({"cost": 3})
     insert_row(ended.model_copy(update={"facts": facts, "reason": Reason.END, "parent": "earlier"}), later, seq=1)
@@ -53,7 +54,7 @@ def test_a_run_that_follows_another_is_handed_its_checkpoint_and_its_message(ott
         return await end(input_, recorder)
 
     take_follow_ups(define(play))
-    later = follow_by_hand(actions.start_run(otto, "script", "hello"), otto)
+    later = follow_by_hand(start_run(otto, "script", "hello"), otto)
     assert drive(later) == "completed"
     (one,) = given
     assert isinstance(one, Continue)
@@ -74,18 +75,18 @@ def test_it_is_handed_both_again_until_a_checkpoint_is_written_and_then_resumes(
         return await end(input_, recorder)
 
     take_follow_ups(define(play))
-    later = follow_by_hand(actions.start_run(otto, "script", "hello"), otto)
+    later = follow_by_hand(start_run(otto, "script", "hello"), otto)
     for phase in ("failed", "failed", "completed"):
         assert drive(later) == phase
         if phase == "failed":
-            actions.retry_run(otto, later.pk)
+            retry_run(otto, later.pk)
     assert [type(one) for one in given] == [Continue, Continue, Resume]
     assert given[2].checkpoint.facts == {}
 
 
 def test_an_engine_that_cannot_continue_fails_the_run_with_the_reason(otto, define) -> None:
     define(end)
-    later = follow_by_hand(actions.start_run(otto, "script", "hello"), otto)
+    later = follow_by_hand(start_run(otto, "script", "hello"), otto)
     assert drive(later) == "failed"
     later.refresh_from_db()
     assert later.error["message"].startswith("The engine 'script' cannot follow up on a finished run")

@@ -12,7 +12,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Event
 from checkpoints.records import Commit
 from tests.worker.conftest import reaches, until
-from wfdash import actions
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
 from wfdash.workflow import Context, Workflow
@@ -49,7 +49,7 @@ def test_a_step_that_blocks_the_loop_is_named_while_it_does_and_when_it_ends(ott
 
     serve(wf)
     start_worker()
-    run = actions.start_run(otto, "pay", 1)
+    run = start_run(otto, "pay", 1)
     until(lambda: told_of(run))
     assert not reaches(run, "completed")(), "it must be told while it goes on"
     seen.set()
@@ -80,7 +80,7 @@ def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_work
 
     serve(wf)
     start_worker()
-    run = actions.start_run(otto, "calm", 1)
+    run = start_run(otto, "calm", 1)
     until(reaches(run, "completed"))
     assert told_of(run) == []
 
@@ -98,7 +98,7 @@ def test_the_log_tells_every_time_and_the_run_only_so_often(otto, serve, start_w
 
     serve(wf)
     start_worker()
-    run = actions.start_run(otto, "often", 1)
+    run = start_run(otto, "often", 1)
     until(reaches(run, "completed"))
     until(lambda: len(told_of(run)) == 2)
     until(lambda: caplog.text.count(f"of run {run.id} blocked it for") >= 2)
@@ -177,7 +177,7 @@ def test_a_step_that_stops_a_second_process_is_put_aside_and_others_continue(
     otto, spinning, start_worker, hasty, caplog
 ) -> None:
     start_worker()
-    run = actions.start_run(otto, "spin", 1)
+    run = start_run(otto, "spin", 1)
     assert spinning.began.wait(60)
     stop_before(run, "gone")
     spinning.go.set()
@@ -186,7 +186,7 @@ def test_a_step_that_stops_a_second_process_is_put_aside_and_others_continue(
     assert run.error["type"] == "StepBlocksWorkers"
     assert "make it a plain def" in run.error["message"].lower()
     assert "then retry the run" in run.error["message"]
-    innocent = actions.start_run(otto, "spin", 0)
+    innocent = start_run(otto, "spin", 0)
     until(reaches(innocent, "completed"))
     assert told_of(innocent) == []
     assert f"Run {run.id} is failed: its step spin stopped this process and one before" in caplog.text
@@ -195,7 +195,7 @@ def test_a_step_that_stops_a_second_process_is_put_aside_and_others_continue(
 @pytest.mark.parametrize("before", ["no process", "one whose step ended"])
 def test_a_step_that_stops_one_process_is_noted_and_may_end(otto, spinning, start_worker, hasty, before: str) -> None:
     start_worker()
-    run = actions.start_run(otto, "spin", 1)
+    run = start_run(otto, "spin", 1)
     assert spinning.began.wait(60)
     if before != "no process":
         stop_before(run, "gone", ended=True)
@@ -226,7 +226,7 @@ def test_a_step_that_gets_no_time_to_compute_is_innocent(otto, serve, start_work
 
     serve(wf)
     start_worker()
-    run = actions.start_run(otto, "slow", 1)
+    run = start_run(otto, "slow", 1)
     assert began.wait(60)
     stop_before(run, "gone")
     until(lambda: len(told_of(run)) == 2)

@@ -14,7 +14,9 @@ from checkpoints.models import Run
 from checkpoints.records import Phase, Request
 from tests.worker.conftest import reaches, until
 from tests.worker.script import checkpoint_after, moved
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Finished, Resume, Waiting
 from wfdash.worker import retention
 
@@ -44,14 +46,14 @@ def kept(run: Run) -> list[int]:
 
 
 def answer(otto, run: Run) -> None:
-    actions.answer_request(otto, models.HumanRequest.objects.get(run=run, closed=None).id, True)
+    answer_request(otto, models.HumanRequest.objects.get(run=run, closed=None).id, True)
 
 
 def started(otto, define, start_worker) -> Run:
     """Return a run that waits after 11 steps, with a worker that goes on."""
     define(take_steps)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
     return run
 
@@ -80,9 +82,9 @@ def test_a_run_that_is_cancelled_while_it_waits_is_pruned_too(
 ) -> None:
     settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")
     monkeypatch.setattr(retention, "LOOK_SECONDS", 0.05)
-    run, other = started(otto, define, start_worker), actions.start_run(otto, "script", 2)
+    run, other = started(otto, define, start_worker), start_run(otto, "script", 2)
     until(reaches(other, "waiting"))
-    actions.cancel_run(otto, run.pk)
+    cancel_run(otto, run.pk)
     until(lambda: kept(run) == [9, 10, 11])
     assert kept(other) == list(range(1, STEPS))
 
@@ -93,10 +95,10 @@ def test_what_was_cancelled_while_no_one_drove_is_pruned_by_the_next_worker(
     settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")
     define(take_steps)
     worker = start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
     worker.stop()
-    actions.cancel_run(otto, run.pk)
+    cancel_run(otto, run.pk)
     start_worker()
     until(lambda: kept(run) == [9, 10, 11])
 

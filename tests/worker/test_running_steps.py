@@ -13,11 +13,13 @@ from django.test import Client
 from checkpoints.records import Commit, Phase, Reason, Standing
 from tests.worker.conftest import reaches, until
 from tests.worker.script import checkpoint_after
-from wfdash import actions, queries
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Finished
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.pages.runs.timeline import timeline
 from wfdash.pages.ui.times import duration
+from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.runs.steps import read_activations
 
 STEP = 0.15
 """Seconds that the step takes."""
@@ -43,16 +45,16 @@ def test_a_step_is_seen_running_within_300_ms_and_everywhere_as_long_as_it_took(
 
     define(play)
     start_worker()
-    run = actions.start_run(otto, "script", None)
+    run = start_run(otto, "script", None)
     assert began.wait(10)
     start = time.monotonic()
-    until(lambda: queries.activations(otto, run.pk, ["work"], state="running").total, within=5)
+    until(lambda: read_activations(otto, run.pk, ["work"], state="running").total, within=5)
     seen = time.monotonic() - start
     may_end.set()
     until(reaches(run, "completed"))
     assert seen < 0.3
 
-    (one,) = queries.activations(otto, run.pk, ["work"]).rows
+    (one,) = read_activations(otto, run.pk, ["work"]).rows
     right = timedelta(seconds=held[0] - 0.03), timedelta(seconds=held[0] + 0.03)
     assert right[0] <= one.lasted <= right[1]
     client = Client()
@@ -60,5 +62,5 @@ def test_a_step_is_seen_running_within_300_ms_and_everywhere_as_long_as_it_took(
     (shown,) = client.get(f"/api/v1/runs/{run.pk}/steps", {"step": "work"}).json()["items"]
     took = datetime.fromisoformat(shown["ended"]) - datetime.fromisoformat(shown["began"])
     assert (shown["state"], right[0] <= took <= right[1]) == ("done", True)
-    drawn = timeline(queries.step_transitions(run.pk), datetime.now(UTC))
+    drawn = timeline(step_transitions(run.pk), datetime.now(UTC))
     assert [(row.step, row.busy) for row in drawn.rows] == [("work", duration(one.lasted))]

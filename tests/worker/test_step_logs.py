@@ -9,7 +9,7 @@ import pytest
 
 from checkpoints.models import Event
 from tests.worker.conftest import reaches, until
-from wfdash import actions
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.installation.environment import env_level
 from wfdash.worker.step_logs import capture_step_logs
 from wfdash.workflow import Workflow
@@ -55,7 +55,7 @@ def told(run) -> list[tuple[str, dict]]:
 def test_what_a_step_logs_stands_in_the_run_without_secrets_of_links(talker, start_worker, otto, count, end) -> None:
     with bare_root():
         worker = start_worker()
-        run = actions.start_run(otto, "talk", count)
+        run = start_run(otto, "talk", count)
         until(reaches(run, end))
         worker.stop()
     ((step, data),) = told(run)
@@ -69,7 +69,7 @@ def test_the_level_is_a_setting_and_off_keeps_nothing(talker, start_worker, otto
     settings.WFDASH_LOG_LEVEL = env_level("WFDASH_NO_SUCH", "OFF")
     with bare_root():
         worker = start_worker()
-        run = actions.start_run(otto, "talk", 1)
+        run = start_run(otto, "talk", 1)
         until(reaches(run, "completed"))
         worker.stop()
     assert told(run) == []

@@ -12,7 +12,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from checkpoints.models import HumanRequest
 from tests.worker.conftest import reaches, until
 from tests.worker.test_worker import ask_then_finish
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.telemetry import tracing
 from wfdash.telemetry.spans import RunIds, Spans, trace_id_of
 
@@ -31,10 +32,10 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 def test_a_run_that_waited_is_one_trace_of_two_drives(otto, define, start_worker, exporter) -> None:
     define(ask_then_finish)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(lambda: len(exporter.get_finished_spans()) == 1)
     until(reaches(run, "waiting"))
-    actions.answer_request(otto, HumanRequest.objects.get(run=run).pk, True)
+    answer_request(otto, HumanRequest.objects.get(run=run).pk, True)
     until(lambda: len(exporter.get_finished_spans()) == 2)
     first, second = exporter.get_finished_spans()
     assert [span.attributes["wfdash.status"] for span in (first, second)] == ["waiting", "completed"]

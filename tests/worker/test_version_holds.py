@@ -17,12 +17,19 @@ from checkpoints.models.fields import StoredDocument
 from tests.people import make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs import migrate
+from wfdash.actions.runs.cancellation import pause_run, resume_run
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head
 from wfdash.pages.runs.status_text import plain
+from wfdash.queries.history.step_states import step_counts
+from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
 from wfdash.time_limit import TimeLimit
 from wfdash.timemachine import versions
@@ -62,7 +69,7 @@ def wait(otto, serve, start_worker) -> Callable[..., Run]:
     def begin(workflow: Workflow | None = None) -> Run:
         serve(workflow or expense())
         worker = start_worker()
-        run = actions.start_run(otto, "expense", {"amount": 5})
+        run = start_run(otto, "expense", {"amount": 5})
         until(reaches(run, "waiting"))
         worker.stop()
         return run
@@ -78,7 +85,7 @@ def hold(wait, serve, otto, start_worker) -> Callable[..., Run]:
         run = wait()
         serve(workflow)
         start_worker()
-        actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+        answer_request(otto, HumanRequest.objects.get().id, 7)
         until(reaches(run, "paused"))
         return run
 
@@ -98,7 +105,7 @@ def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wa
     run = wait()
     new = expense(step="check", was="review")
     serve(new)
-    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    answer_request(otto, HumanRequest.objects.get().id, 7)
     start_worker()
     assert output(run) == "paid 7"
     event = Event.objects.get(run=run, kind="run.migrated")
@@ -106,7 +113,7 @@ def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wa
     migrated = Checkpoint.objects.get(run=run, reason="migrate")
     assert (migrated.version, migrated.seq, migrated.waiting) == (new.version, event.seq, 1)
     assert HumanRequest.objects.get().step == "check"
-    assert {step: counts.state for step, counts in queries.step_counts(run.pk).items()} == dict.fromkeys(
+    assert {step: counts.state for step, counts in step_counts(run.pk).items()} == dict.fromkeys(
         ("read", "check", "pay"), "done"
     )
     assert Run.objects.get(pk=run.pk).version == new.version
@@ -122,7 +129,7 @@ def test_a_declared_hook_is_taken_by_itself_and_its_state_is_written(otto, wait,
         migration.state["note"] = "migrated"
 
     serve(new)
-    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    answer_request(otto, HumanRequest.objects.get().id, 7)
     start_worker()
     assert output(run) == "paid 7, filed"
     assert "run.held" not in kinds(run)
@@ -154,9 +161,9 @@ def test_a_run_whose_workflow_no_worker_has_is_left_and_its_page_says_so(wait, s
     serve(None)
     start_worker()
     until(lambda: unserved(["expense"]))
-    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    answer_request(otto, HumanRequest.objects.get().id, 7)
     until(lambda: phase_of(run) == "ready")
-    where = head(otto, queries.run(otto, run.pk), "run")["where"]
+    where = head(otto, read_run(otto, run.pk), "run")["where"]
     assert plain(where, timezone.now()) == "Waiting for a worker: none that is running serves this workflow"
     assert not {"run.held", "run.recovered"} & {*kinds(run)}
     serve(expense())
@@ -176,9 +183,9 @@ def test_a_worker_takes_runs_of_those_workflows_and_queues_alone_that_it_is_to_s
     setattr(settings, setting, others)
     worker = start_worker()
     until(lambda: unserved(["expense"]))
-    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
+    answer_request(otto, HumanRequest.objects.get().id, 7)
     until(lambda: phase_of(run) == "ready")
-    where = head(otto, queries.run(otto, run.pk), "run")["where"]
+    where = head(otto, read_run(otto, run.pk), "run")["where"]
     assert plain(where, timezone.now()).startswith("Waiting for a worker of queue gpu: none that is running")
     worker.stop()
     setattr(settings, setting, own)
@@ -210,8 +217,8 @@ def test_a_run_is_left_to_the_worker_that_has_its_version_and_held_once_that_has
     start_heartbeat("older", {"expense": run.version})
     serve(expense(extra=True))
     start_worker()
-    actions.answer_request(otto, HumanRequest.objects.get().id, 7)
-    other = actions.start_run(otto, "expense", {"amount": 5})
+    answer_request(otto, HumanRequest.objects.get().id, 7)
+    other = start_run(otto, "expense", {"amount": 5})
     until(reaches(other, "waiting"))
     assert phase_of(run) == "ready"
     epoch = Run.objects.get(pk=run.pk).epoch
@@ -251,25 +258,25 @@ def test_a_worker_among_others_holds_what_none_of_them_has_had_for_a_minute(serv
 
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
-    monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
+    monkeypatch.setattr(migrate, "BATCH", 2)
     monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
     run = hold(expense(extra=True))
     gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
     serve(expense())
-    assert actions.runs.migrate.release_held() == [run.pk]
+    assert migrate.release_held() == [run.pk]
     assert not Run.objects.filter(pk__in=[one.pk for one in gone]).exclude(phase="paused").exists()
 
 
 def test_a_process_that_starts_looks_at_every_held_run(hold, serve, monkeypatch):
-    monkeypatch.setattr(actions.runs.migrate, "BATCH", 2)
+    monkeypatch.setattr(migrate, "BATCH", 2)
     monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
     run = hold(expense(step="decide"))
     for _ in range(5):
         make_run(workflow="gone", phase="paused")
     serve(expense(step="decide", was="review"))
-    released, after = actions.runs.migrate.release_declared()
+    released, after = migrate.release_declared()
     while after:
-        found, after = actions.runs.migrate.release_declared(after)
+        found, after = migrate.release_declared(after)
         released += found
     assert released == [run.pk]
 
@@ -278,8 +285,8 @@ def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, 
     run = hold(expense(step="decide"))
     new = expense(step="decide", was="review")
     serve(new)
-    assert actions.runs.migrate.release_held() == []
-    assert actions.runs.migrate.release_declared() == ([run.pk], "")
+    assert migrate.release_held() == []
+    assert migrate.release_declared() == ([run.pk], "")
     assert output(run) == "paid 7"
 
 
@@ -294,10 +301,10 @@ def test_a_run_whose_migration_hangs_is_held_and_says_where_and_others_go_on(ott
 
     serve(new)
     try:
-        assert actions.runs.migrate.release_declared() == ([], "")
+        assert migrate.release_declared() == ([], "")
         with pytest.raises(Incompatible, match=r"did not return within 0.2 s. It is in wait \("):
-            actions.migrate_run(otto, run.pk)
-        until(reaches(actions.start_run(otto, "expense", {"amount": 5}), "waiting"))
+            migrate_run(otto, run.pk)
+        until(reaches(start_run(otto, "expense", {"amount": 5}), "waiting"))
     finally:
         let_go.set()
     run.refresh_from_db()
@@ -310,13 +317,13 @@ def test_a_start_of_a_process_that_changes_nothing_for_a_held_run_says_nothing(h
     new.migrate(from_version="another")(lambda migration: None)
     serve(new)
     before = kinds(run)
-    assert actions.runs.migrate.release_declared() == ([], "")
+    assert migrate.release_declared() == ([], "")
     assert kinds(run) == before
 
 
 def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hold):
     run = hold(expense(extra=True))
-    assert actions.override_run(otto, run.pk).altered == "overridden"
+    assert override_run(otto, run.pk).altered == "overridden"
     assert output(run) == "paid 7, filed"
     event = Event.objects.get(run=run, kind="run.overridden")
     assert (event.data["by"], event.data["how"], event.data["words"]) == ("otto", "override", [])
@@ -324,7 +331,7 @@ def test_an_operator_overrides_and_the_run_goes_on_under_the_new_graph(otto, hol
     assert event.data["to"] == Run.objects.get(pk=run.pk).version
 
 
-@pytest.mark.parametrize("verb", [actions.migrate_run, actions.override_run])
+@pytest.mark.parametrize("verb", [migrate_run, override_run])
 def test_what_does_not_fit_is_refused_with_the_reason_and_changes_nothing(verb, otto, hold):
     run = hold(expense(step="other"))
     before = row_of(run.pk), kinds(run), Checkpoint.objects.count()
@@ -338,30 +345,30 @@ def test_an_operator_migrates_a_run_before_it_is_due(otto, wait, serve, start_wo
     new = expense(step="other")
     new.migrate(from_version=run.version)(lambda migration: migration.move("review", "other"))
     serve(new)
-    actions.migrate_run(otto, run.pk)
+    migrate_run(otto, run.pk)
     old = HumanRequest.objects.get()
     assert (old.closed_as, Run.objects.get(pk=run.pk).phase) == ("withdrawn", "ready")
     start_worker()
     until(reaches(run, "waiting"))
     asked = HumanRequest.objects.get(closed__isnull=True)
-    found = {step: counts.state for step, counts in queries.step_counts(run.pk).items()}
+    found = {step: counts.state for step, counts in step_counts(run.pk).items()}
     assert found == {"read": "done", "review": "done", "other": "waiting"}
-    actions.answer_request(otto, asked.id, 9)
+    answer_request(otto, asked.id, 9)
     assert output(run) == "paid 9"
     assert kinds(run).count("run.migrated") == 1
 
 
 def test_a_run_that_a_person_paused_stays_paused_when_it_is_migrated(otto, wait, serve):
     run = wait()
-    actions.pause_run(otto, run.pk)
+    pause_run(otto, run.pk)
     serve(expense(step="check", was="review"))
-    migrated = actions.migrate_run(otto, run.pk)
+    migrated = migrate_run(otto, run.pk)
     assert (migrated.phase, migrated.error) == ("paused", None)
 
 
 def test_a_run_that_never_began_begins_under_the_new_graph(otto, serve, start_worker):
     serve(expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     serve(expense(extra=True))
     start_worker()
     until(reaches(run, "waiting"))
@@ -370,12 +377,12 @@ def test_a_run_that_never_began_begins_under_the_new_graph(otto, serve, start_wo
 
 def test_resuming_a_held_run_looks_again_and_holds_it_again(otto, hold):
     run = hold(expense(extra=True))
-    actions.resume_run(otto, run.pk)
+    resume_run(otto, run.pk)
     until(lambda: kinds(run).count("run.held") == 2)
     assert phase_of(run) == "paused"
 
 
-@pytest.mark.parametrize("verb", [actions.migrate_run, actions.override_run])
+@pytest.mark.parametrize("verb", [migrate_run, override_run])
 def test_only_operators_carry_runs_over(verb, wait, serve):
     run = wait()
     serve(expense(extra=True))
@@ -383,7 +390,7 @@ def test_only_operators_carry_runs_over(verb, wait, serve):
     for name, error in {"vera": NotAllowed, "ana": NotAllowed, "sam": NotFound}.items():
         with pytest.raises(error):
             verb(viewer(name), run.pk)
-    with pytest.raises(Incompatible if verb is actions.migrate_run else AssertionError):
+    with pytest.raises(Incompatible if verb is migrate_run else AssertionError):
         verb(viewer("adam"), run.pk)
         raise AssertionError("it went through")
 
@@ -391,7 +398,7 @@ def test_only_operators_carry_runs_over(verb, wait, serve):
 def test_there_is_nothing_to_migrate_under_the_same_graph(otto, wait):
     run = wait()
     with pytest.raises(WrongState, match="Nothing to migrate"):
-        actions.migrate_run(otto, run.pk)
+        migrate_run(otto, run.pk)
 
 
 def test_of_two_operators_at_once_one_carries_the_run_over(otto, wait, serve):
@@ -403,7 +410,7 @@ def test_of_two_operators_at_once_one_carries_the_run_over(otto, wait, serve):
         from django.db import connection
 
         try:
-            actions.override_run(otto, run.pk)
+            override_run(otto, run.pk)
         except WrongState as error:
             refused.append(str(error))
         finally:
@@ -437,8 +444,8 @@ def test_the_board_of_a_migrated_run_is_the_same_with_encryption(encrypted, otto
     new = expense(step="other")
     new.migrate(from_version=run.version)(lambda migration: migration.move("review", "other"))
     serve(new)
-    actions.migrate_run(otto, run.pk)
+    migrate_run(otto, run.pk)
     start_worker()
     until(reaches(run, "waiting"))
-    found = {step: counts.state for step, counts in queries.step_counts(run.pk).items()}
+    found = {step: counts.state for step, counts in step_counts(run.pk).items()}
     assert found == {"read": "done", "review": "done", "other": "waiting"}

@@ -24,10 +24,14 @@ from checkpoints.models import Claim, Event, HumanRequest, Run
 from checkpoints.records import Commit, Phase, Request
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
-from wfdash import actions, pubsub, queries
+from wfdash import pubsub
+from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import cancellation
+from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.queries.runs.listing import read_run
 from wfdash.worker import crash_suspects, due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.loop_watchdog import Watchdog
@@ -61,7 +65,7 @@ def kinds(run: Run) -> list[str]:
 def test_a_started_run_is_driven_to_its_end_and_no_one_holds_it_any_more(otto, define, start_worker) -> None:
     define(finish)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "completed"))
     run.refresh_from_db()
     assert (run.output, run.n) == ("done", 1)
@@ -79,7 +83,7 @@ def test_a_worker_executes_as_many_runs_at_once_as_the_settings_say(otto, define
 
     define(blocked)
     worker = start_worker()
-    runs = [actions.start_run(otto, "script", 1) for _ in range(2)]
+    runs = [start_run(otto, "script", 1) for _ in range(2)]
     until(lambda: entered)
     assert worker.driving == 1
     go.set()
@@ -122,10 +126,10 @@ def test_runs_of_a_workflow_with_a_limit_follow_one_another_at_once_and_say_what
         return await finish(given, recorder)
 
     define(counted, limit=2)
-    runs = [actions.start_run(otto, "script", 1) for _ in range(5)]
+    runs = [start_run(otto, "script", 1) for _ in range(5)]
     start_worker()
     waits = "Waiting for a free place: 2 of 2 runs of this workflow execute"
-    until(lambda: plain(status_sentence(queries.run(otto, runs[-1].pk)), timezone.now()) == waits)
+    until(lambda: plain(status_sentence(read_run(otto, runs[-1].pk)), timezone.now()) == waits)
     go.set()
     for run in runs:
         until(reaches(run, "completed"))
@@ -134,7 +138,7 @@ def test_runs_of_a_workflow_with_a_limit_follow_one_another_at_once_and_say_what
 
 def test_a_run_started_before_the_worker_is_found_by_the_sweep(otto, define, start_worker) -> None:
     define(finish)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     start_worker()
     until(reaches(run, "completed"))
 
@@ -142,9 +146,9 @@ def test_a_run_started_before_the_worker_is_found_by_the_sweep(otto, define, sta
 def test_an_answer_resumes_the_parked_run(otto, define, start_worker) -> None:
     define(ask_then_finish)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
-    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    answer_request(otto, HumanRequest.objects.get().id, True)
     until(reaches(run, "completed"))
     assert kinds(run) == ["run.queued", "request.opened", "request.answered", "run.completed"]
 
@@ -158,10 +162,10 @@ def test_an_engine_that_suspends_without_closing_an_answered_request_fails_at_on
 
     define(ask_then_finish)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
     define(keep_the_answer)
-    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    answer_request(otto, HumanRequest.objects.get().id, True)
     until(reaches(run, "failed"))
     run.refresh_from_db()
     assert "answer to q:0 and suspended the run without closing that request" in run.error["message"]
@@ -172,10 +176,10 @@ def test_an_engine_that_suspends_without_closing_an_answered_request_fails_at_on
 def test_an_answer_whose_bell_was_lost_is_found_within_two_seconds(otto, define, start_worker, monkeypatch) -> None:
     define(ask_then_finish)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
     monkeypatch.setattr(pubsub.runs_due, "publish", lambda _: None)
-    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    answer_request(otto, HumanRequest.objects.get().id, True)
     until(reaches(run, "completed"), within=4)
 
 
@@ -189,13 +193,13 @@ def test_an_engine_that_raises_fails_the_run_with_its_traceback_and_the_worker_g
 
     define(crash)
     start_worker()
-    bad = actions.start_run(otto, "script", "bad")
+    bad = start_run(otto, "script", "bad")
     until(reaches(bad, "failed"))
     bad.refresh_from_db()
     assert bad.error["message"][:9] == "kaboom!!!"
     assert {len(bad.error[part]) < 30_000 for part in ("message", "traceback")} == {True}
     assert "RuntimeError" in bad.error["traceback"][:15_000]
-    good = actions.start_run(otto, "script", "good")
+    good = start_run(otto, "script", "good")
     until(reaches(good, "completed"))
 
 
@@ -221,7 +225,7 @@ def test_an_outage_at_the_question_whether_a_run_is_to_end_fails_no_run(
     monkeypatch.setattr(cancellation, "end_after_step", be_away_at_first)
     define(two_steps)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(lambda: asked and phase_of(run) in {"completed", "failed"})
     assert phase_of(run) == "completed"
 
@@ -239,9 +243,9 @@ def test_cancelling_stops_a_run_in_flight_and_it_stays_cancelled(otto, define, s
 
     define(hang)
     start_worker(ttl=1.0, heartbeat=0.1)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     assert entered.wait(60)
-    actions.cancel_run(otto, run.id)
+    cancel_run(otto, run.id)
     assert left.wait(60), "the step must be told to stop"
     assert phase_of(run) == "cancelled"
 
@@ -256,7 +260,7 @@ def test_a_worker_that_lost_its_claim_writes_nothing_more(otto, define, start_wo
 
     define(slow)
     worker = start_worker(ttl=30, heartbeat=20)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     assert entered.wait(60)
     Claim.objects.filter(run=run).update(token=ids.new_token(), epoch=F("epoch") + 1)
     go.set()
@@ -280,7 +284,7 @@ def test_a_renewal_between_the_last_commit_and_the_drives_end_takes_no_run_away(
 
     define(lingering)
     worker = start_worker(ttl=30, heartbeat=20)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "completed"))
     until(lambda: not worker.driving)
     assert ended.is_set()
@@ -299,7 +303,7 @@ def test_stopping_releases_what_is_in_flight_and_the_next_worker_goes_on(otto, d
 
     define(wait_once)
     worker = start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     assert entered.wait(60)
     worker.stop()
     assert phase_of(run) == "ready"
@@ -311,7 +315,7 @@ def test_stopping_releases_what_is_in_flight_and_the_next_worker_goes_on(otto, d
 
 def test_an_expired_claim_is_taken_over_and_the_run_says_so(otto, define, start_worker) -> None:
     define(finish)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     Claim.objects.create(run=run, token=ids.new_token(), worker="dead", epoch=0, expires="2020-01-01T00:00Z")
     start_worker()
     until(reaches(run, "completed"))
@@ -320,14 +324,14 @@ def test_an_expired_claim_is_taken_over_and_the_run_says_so(otto, define, start_
 
 def test_a_run_that_kills_every_worker_fails_with_the_reason_and_can_be_retried(otto, define, start_worker) -> None:
     define(finish)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     Run.objects.filter(pk=run.id).update(attempts=6)
     Claim.objects.create(run=run, token=ids.new_token(), worker="dead", epoch=0, expires="2020-01-01T00:00Z")
     start_worker(ttl=3.0, heartbeat=0.1)
     until(reaches(run, "failed"))
     run.refresh_from_db()
     assert "ended 7 times in a row" in run.error["message"]
-    actions.retry_run(otto, run.id)
+    retry_run(otto, run.id)
     until(reaches(run, "completed"))
 
 
@@ -349,9 +353,9 @@ def test_suspects_are_driven_one_at_a_time_and_beside_the_others(otto, define, s
             inside.append(inside[-1] - {given.run})
 
     define(step)
-    suspected = [actions.start_run(otto, "script", "suspect") for _ in range(3)]
+    suspected = [start_run(otto, "script", "suspect") for _ in range(3)]
     Run.objects.update(attempts=2)
-    fresh = actions.start_run(otto, "script", "fresh")
+    fresh = start_run(otto, "script", "fresh")
     start_worker(ttl=3.0, heartbeat=0.1)
     until(reaches(fresh, "completed"))
     for run in suspected:
@@ -375,10 +379,10 @@ def test_a_suspect_waits_for_a_place_in_a_worker_that_is_full(otto, define, star
         return await finish(given, recorder)
 
     define(step)
-    first = actions.start_run(otto, "script", 1)
+    first = start_run(otto, "script", 1)
     start_worker(ttl=1.0, heartbeat=0.3)
     assert entered.wait(60)
-    suspected = actions.start_run(otto, "script", 2)
+    suspected = start_run(otto, "script", 2)
     Run.objects.filter(pk=suspected.pk).update(attempts=2)
     while swept.acquire(blocking=False):
         pass
@@ -399,7 +403,7 @@ def test_a_suspect_whose_claim_failed_is_driven_at_a_later_look(otto, define, st
 
     monkeypatch.setattr(DatabaseStorage, "claim", claim_at_the_second_attempt)
     define(finish)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     Run.objects.update(attempts=2)
     start_worker(ttl=0.5, heartbeat=0.1)
     until(reaches(run, "completed"))
@@ -415,7 +419,7 @@ def test_a_suspect_that_survives_long_enough_makes_way_for_the_next(otto, define
         await asyncio.sleep(60)
 
     define(long)
-    runs = [actions.start_run(otto, "script", 1) for _ in range(2)]
+    runs = [start_run(otto, "script", 1) for _ in range(2)]
     Run.objects.update(attempts=2)
     start_worker(ttl=3.0, heartbeat=0.1)
     assert entered.acquire(timeout=60)
@@ -441,8 +445,8 @@ def test_a_loop_that_a_step_blocks_keeps_every_claim_of_its_worker(otto, define,
         return dict(Claim.objects.values_list("run", "expires"))
 
     define(step)
-    runs = [actions.start_run(otto, "script", "wait") for _ in range(5)]
-    runs.append(actions.start_run(otto, "script", "block"))
+    runs = [start_run(otto, "script", "wait") for _ in range(5)]
+    runs.append(start_run(otto, "script", "block"))
     start_worker(ttl=10, heartbeat=0.1)
     assert blocked.wait(60)
     for _ in range(3):
@@ -465,7 +469,7 @@ def test_a_copied_data_directory_does_not_end_the_claims_of_the_first(otto, defi
 
     define(step)
     start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     assert entered.wait(60)
     claim = Claim.objects.get(run=run)
     copy = tmp_path / "copy"
@@ -483,12 +487,12 @@ def test_a_copied_data_directory_does_not_end_the_claims_of_the_first(otto, defi
 def test_a_run_of_another_graph_is_held_and_keeps_its_place(otto, define, start_worker) -> None:
     define(ask_then_finish)
     worker = start_worker()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     until(reaches(run, "waiting"))
     worker.stop()
     define(ask_then_finish, version="v2")
     start_worker()
-    actions.answer_request(otto, HumanRequest.objects.get().id, True)
+    answer_request(otto, HumanRequest.objects.get().id, True)
     until(reaches(run, "paused"))
     run.refresh_from_db()
     assert run.error["type"] == "Incompatible"
@@ -498,7 +502,7 @@ def test_a_run_of_another_graph_is_held_and_keeps_its_place(otto, define, start_
 
 def test_a_missing_checkpoint_is_said_and_never_a_fresh_start(otto, define, start_worker) -> None:
     define(finish)
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     Run.objects.filter(pk=run.id).update(n=3)
     start_worker()
     until(reaches(run, "failed"))
@@ -518,7 +522,7 @@ def test_fifty_runs_go_on_side_by_side(otto, define, start_worker) -> None:
         return await finish(given, recorder)
 
     define(meet)
-    runs = [actions.start_run(otto, "script", number) for number in range(50)]
+    runs = [start_run(otto, "script", number) for number in range(50)]
     start_worker()
     until(lambda: Run.objects.filter(phase="completed").count() == len(runs))
     assert high[1] > 25
@@ -553,7 +557,7 @@ def test_a_worker_that_wakes_up_begins_no_step_before_it_knows_that_the_run_is_i
 
     serve(wf)
     worker = start_worker(ttl=30, heartbeat=20)
-    actions.start_run(otto, "woken", 1)
+    start_run(otto, "woken", 1)
     until(lambda: began)
     until(lambda: not worker.driving)
     assert began == ["first"]
@@ -564,7 +568,7 @@ def test_a_worker_that_starts_again_in_its_directory_goes_on_at_once(otto, defin
     first = start_worker()
     home = first._home
     first.stop()
-    run = actions.start_run(otto, "script", 1)
+    run = start_run(otto, "script", 1)
     later = timezone.now() + timedelta(hours=1)
     Claim.objects.create(run=run, token=ids.new_token(), worker=f"{home}:1:killed", epoch=0, expires=later)
     start_worker()

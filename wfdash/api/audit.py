@@ -8,10 +8,12 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from wfdash import actions, queries
+from wfdash.actions.runs.bulk import record_export
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import Limit
-from wfdash.records import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
+from wfdash.queries.audit.entries import audit_head, entries_of_run, read_entries, read_entry, read_evidence
+from wfdash.queries.audit.export import check_export, pack
+from wfdash.records.audit import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
 
 router = Router()
 
@@ -19,13 +21,13 @@ router = Router()
 @router.get("/audit", response=AuditPage)
 def list_audit(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 50) -> Any:
     """Return audit entries, newest first; ``q`` is the filter language of the page."""
-    return queries.entries(viewer_of(request), q, cursor=after, limit=limit)
+    return read_entries(viewer_of(request), q, cursor=after, limit=limit)
 
 
 @router.get("/audit/head", response=AuditHeadRecord)
 def get_audit_head(request: HttpRequest) -> Any:
     """Return number and hash of the newest entry, for admins of every workflow. ``wfdash verify`` checks the chain."""
-    return queries.audit_head(viewer_of(request))
+    return audit_head(viewer_of(request))
 
 
 @router.get("/audit/export", response=AuditExport)
@@ -34,20 +36,20 @@ def export_audit(request: HttpRequest, q: str = "") -> Any:
     audited.
     """
     viewer, now = viewer_of(request), timezone.now()
-    queries.check_export(viewer, q)
-    actions.record_export(viewer, "audit", text=q, kind="json")
-    return StreamingHttpResponse(queries.pack(viewer, q, exported=now), content_type="application/json")
+    check_export(viewer, q)
+    record_export(viewer, "audit", text=q, kind="json")
+    return StreamingHttpResponse(pack(viewer, q, exported=now), content_type="application/json")
 
 
 @router.get("/audit/{int:n}", response=AuditDetail)
 def get_audit_entry(request: HttpRequest, n: int) -> Any:
     """Return one entry, with the card that the person was shown."""
-    row = queries.entry(viewer_of(request), n)
-    shown = queries.evidence(row)
+    row = read_entry(viewer_of(request), n)
+    shown = read_evidence(row)
     return {**vars(row), "card": shown.card if shown else None}
 
 
 @router.get("/runs/{run_id}/audit", response=AuditPage)
 def list_run_audit(request: HttpRequest, run_id: str) -> Any:
     """Return every entry about a run, oldest first."""
-    return {"items": queries.entries_of_run(viewer_of(request), run_id)}
+    return {"items": entries_of_run(viewer_of(request), run_id)}

@@ -11,8 +11,7 @@ from typing import Any
 
 from wfdash.api.examples import answer_example, body_example
 from wfdash.errors import KINDS, REFUSALS, ProblemKind
-from wfdash.records import Problem
-from wfdash.records.problems import MEDIA_TYPE
+from wfdash.records.problems import MEDIA_TYPE, Problem
 
 DESCRIPTION = (
     "Everything that the dashboard shows or does, for programs. Send `Authorization: Bearer TOKEN`; a signed-in "

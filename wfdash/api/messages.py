@@ -12,8 +12,8 @@ from pydantic.json_schema import models_json_schema
 
 from checkpoints.events import STORED
 from wfdash.live import socket
-from wfdash.records import EventRecord, WorkflowEvent
 from wfdash.records import messages as sent
+from wfdash.records.runs import EventRecord, WorkflowEvent
 
 router = Router()
 

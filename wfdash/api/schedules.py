@@ -10,13 +10,16 @@ from django.utils import timezone
 from ninja import Router, Status
 
 from checkpoints.models import Schedule
-from wfdash import actions, queries
+from wfdash.actions.schedules import manage
+from wfdash.actions.schedules.manage import SchedulePlan, run_now
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import if_match, with_etag
 from wfdash.api.params import Limit
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
-from wfdash.records import ChangeSchedule, Created, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
+from wfdash.queries.schedules.listing import ScheduleRow, read_schedule, read_schedules
+from wfdash.records.base import Created
+from wfdash.records.schedules import ChangeSchedule, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
 
 router = Router()
 
@@ -24,15 +27,15 @@ router = Router()
 @router.get("/schedules", response=SchedulePage)
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "", after: str = "", limit: Limit = 500) -> Any:
     """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
-    found = queries.schedules(viewer_of(request), workflow, q, cursor=after, limit=limit)
+    found = read_schedules(viewer_of(request), workflow, q, cursor=after, limit=limit)
     return {"items": [_schedule_out(row) for row in found.items], "next": found.next}
 
 
 @router.post("/schedules", response={201: ScheduleDetail})
 def create_schedule(request: HttpRequest, given: CreateSchedule) -> Any:
     """Create a schedule; its runs are started on behalf of the caller. 422 with errors per field."""
-    plan = actions.SchedulePlan(**given.model_dump(exclude={"workflow"}))
-    made = actions.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
+    plan = SchedulePlan(**given.model_dump(exclude={"workflow"}))
+    made = manage.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
     return Status(201, _found(request, made))
 
 
@@ -49,7 +52,7 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
 @router.get("/schedules/{schedule_id}", response=ScheduleDetail)
 def get_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str) -> Any:
     """Return one schedule. Its ``ETag`` is what ``If-Match`` takes for a change."""
-    found = _schedule_out(queries.schedule(viewer_of(request), schedule_id))
+    found = _schedule_out(read_schedule(viewer_of(request), schedule_id))
     with_etag(response, _edited(found))
     return found
 
@@ -57,13 +60,13 @@ def get_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str)
 @router.put("/schedules/{schedule_id}", response=ScheduleDetail)
 def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str, given: ChangeSchedule) -> Any:
     """Change it; its runs are started on behalf of the caller from then on. ``If-Match`` takes its ``ETag``."""
-    viewer, plan = viewer_of(request), actions.SchedulePlan(**given.model_dump())
+    viewer, plan = viewer_of(request), SchedulePlan(**given.model_dump())
 
     def present() -> dict[str, Any]:
-        return _edited(_schedule_out(queries.schedule(viewer, schedule_id)))
+        return _edited(_schedule_out(read_schedule(viewer, schedule_id)))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present, required=True):
-        changed = actions.change_schedule(viewer, schedule_id, plan, key=key_of(request))
+        changed = manage.change_schedule(viewer, schedule_id, plan, key=key_of(request))
     found = _found(request, changed)
     with_etag(response, _edited(found))
     return found
@@ -75,29 +78,29 @@ def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
     viewer = viewer_of(request)
 
     def present() -> dict[str, Any]:
-        return _edited(_schedule_out(queries.schedule(viewer, schedule_id)))
+        return _edited(_schedule_out(read_schedule(viewer, schedule_id)))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
-        actions.delete_schedule(viewer, schedule_id, key=key_of(request))
+        manage.delete_schedule(viewer, schedule_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.post("/schedules/{schedule_id}/pause", response=ScheduleDetail)
 def pause_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Pause it until it is resumed. 409 if it is paused."""
-    return _found(request, actions.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, manage.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/resume", response=ScheduleDetail)
 def resume_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Resume it with its next time, on behalf of the caller. 409 if it is neither paused nor stopped."""
-    return _found(request, actions.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, manage.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/run", response={201: Created})
 def run_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Start a run of it now, on behalf of the caller, and return the run's id."""
-    run = actions.run_now(viewer_of(request), schedule_id, key=key_of(request))
+    run = run_now(viewer_of(request), schedule_id, key=key_of(request))
     return Status(201, {"id": run.pk, "n": run.n})
 
 
@@ -107,9 +110,9 @@ def _edited(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _found(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
-    return _schedule_out(queries.schedule(viewer_of(request), schedule.pk))
+    return _schedule_out(read_schedule(viewer_of(request), schedule.pk))
 
 
-def _schedule_out(row: queries.ScheduleRow) -> dict[str, Any]:
+def _schedule_out(row: ScheduleRow) -> dict[str, Any]:
     last = row.last_run.id if row.last_run else None
     return {**vars(row), "state": row.state, "upcoming": list(row.upcoming), "last_run": last}

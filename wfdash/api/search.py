@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from wfdash import queries
 from wfdash.api.auth import viewer_of
-from wfdash.records import FoundEverything
+from wfdash.queries.palette.everything import search_everything
+from wfdash.records.search import FoundEverything
 
 router = Router()
 
@@ -17,7 +17,7 @@ router = Router()
 @router.get("/search", response=FoundEverything)
 def search(request: HttpRequest, q: str) -> Any:
     """Return what an id or words lead to. What cannot be understood finds nothing."""
-    found = queries.search_everything(viewer_of(request), q)
+    found = search_everything(viewer_of(request), q)
     return {
         "runs": [*found.ids_of_runs, *found.runs],
         "requests": [*found.ids_of_requests, *found.requests],

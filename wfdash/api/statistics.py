@@ -9,10 +9,11 @@ from django.http import HttpRequest
 from ninja import Router
 from pydantic import Field
 
-from wfdash import queries
 from wfdash.api.auth import viewer_of
 from wfdash.errors import NotAllowed
-from wfdash.records import OperationsRecord, StatisticsRecord
+from wfdash.queries.statistics.figures import read_statistics
+from wfdash.queries.statistics.operations import read_operations
+from wfdash.records.statistics import OperationsRecord, StatisticsRecord
 
 router = Router()
 Days = Annotated[int, Field(ge=1, le=30)]
@@ -21,7 +22,7 @@ Days = Annotated[int, Field(ge=1, le=30)]
 @router.get("/statistics", response=StatisticsRecord)
 def get_statistics(request: HttpRequest, days: Days = 7, workflow: str = "") -> Any:
     """Return counts, durations and decisions of the last days (1: of the last 24 hours), in UTC, and current counts."""
-    return queries.statistics(viewer_of(request), days, workflow)
+    return read_statistics(viewer_of(request), days, workflow)
 
 
 @router.get("/operations", response=OperationsRecord)
@@ -32,4 +33,4 @@ def get_operations(request: HttpRequest, days: Days = 1) -> Any:
     viewer = viewer_of(request)
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("You operate no workflow. Ask an admin of the workflow")
-    return queries.operations(viewer, timedelta(days=days))
+    return read_operations(viewer, timedelta(days=days))

@@ -8,12 +8,16 @@ from django.http import HttpRequest
 from ninja import Header, Router
 from pydantic import Field
 
-from wfdash import queries
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import STREAM, Limit
 from wfdash.live.streams.stream import wants_stream
 from wfdash.live.streams.workflow_stream import follow_workflow
-from wfdash.records import SourceFilePage, WorkflowDetail, WorkflowEvents, WorkflowPage
+from wfdash.queries.history.workflow_events import read_workflow_events, workflow_place
+from wfdash.queries.workflows.catalogue import read_versions, read_workflow, read_workflows
+from wfdash.queries.workflows.code import read_code
+from wfdash.queries.workflows.qualifiers import matching
+from wfdash.records.runs import WorkflowEvents
+from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
 
 router = Router()
 
@@ -24,7 +28,7 @@ Resumed = Annotated[EventCursor | None, Header(alias="Last-Event-ID")]
 @router.get("/workflows", response=WorkflowPage)
 def list_workflows(request: HttpRequest, q: str = "") -> Any:
     """Return the catalogue by title, all of it; ``q`` is the filter language of its page."""
-    return {"items": queries.matching(queries.workflows(viewer_of(request)), q)}
+    return {"items": matching(read_workflows(viewer_of(request)), q)}
 
 
 # Before the address of one workflow, which would take "/events" and "/code" for parts of the name.
@@ -38,18 +42,18 @@ def list_workflow_events(
     """
     viewer = viewer_of(request)
     if not wants_stream(request):
-        return queries.workflow_events(viewer, name, after=after, limit=limit)
+        return read_workflow_events(viewer, name, after=after, limit=limit)
     if last_event_id:
-        place = queries.workflow_place(viewer, name, last_event_id, field="Last-Event-ID")
+        place = workflow_place(viewer, name, last_event_id, field="Last-Event-ID")
     else:
-        place = queries.workflow_place(viewer, name, after)
+        place = workflow_place(viewer, name, after)
     return follow_workflow(request, viewer, name, after=place)
 
 
 @router.get("/workflows/{path:name}/code", response=SourceFilePage)
 def get_code(request: HttpRequest, name: str) -> Any:
     """Return the code of a workflow, for authors, operators and admins of it."""
-    files = queries.read_code(viewer_of(request), name)
+    files = read_code(viewer_of(request), name)
     shown = [
         {"path": str(one.path), "text": one.text, "steps": one.steps, "changed": one.has_changed()} for one in files
     ]
@@ -60,7 +64,7 @@ def get_code(request: HttpRequest, name: str) -> Any:
 def get_workflow(request: HttpRequest, name: str) -> Any:
     """Return a workflow with its graph, its versions, and the schemas of what it takes and gives."""
     viewer = viewer_of(request)
-    row = queries.workflow(viewer, name)
-    versions = [{**vars(one), "changes": one.words} for one in queries.versions(viewer, row.name)]
+    row = read_workflow(viewer, name)
+    versions = [{**vars(one), "changes": one.words} for one in read_versions(viewer, row.name)]
     described = {**vars(row.description), **vars(row), "active": row.active, "failed": row.failed, "title": row.title}
     return {**described, "versions": versions}

@@ -49,7 +49,7 @@ from wfdash.client.errors import (
     Unsupported,
     WrongState,
 )
-from wfdash.records import Callback
+from wfdash.records.runs import Callback
 from wfdash.workflow import Approval, Choice, Decision, Form, Option, Policy, Question
 
 __all__ = [

@@ -23,17 +23,12 @@ from wfdash.client.drivers import AsyncDriver, SyncDriver, headers_for
 from wfdash.client.errors import ClientError
 from wfdash.client.methods import ApiIterator, ApiMethod, Awaiting, Blocking
 from wfdash.client.script import Script
-from wfdash.records import (
-    ActivationRecord,
-    AuditRecord,
-    DecisionRecord,
-    EventRecord,
-    LogLineRecord,
-    PersonSummary,
-    RequestSummary,
-    RunSummary,
-    WorkflowEvent,
-)
+from wfdash.records.audit import AuditRecord
+from wfdash.records.inbox import DecisionRecord
+from wfdash.records.people import PersonSummary
+from wfdash.records.requests import RequestSummary
+from wfdash.records.run_parts import ActivationRecord, LogLineRecord
+from wfdash.records.runs import EventRecord, RunSummary, WorkflowEvent
 
 T = TypeVar("T")
 SECONDS = 30.0

@@ -15,9 +15,16 @@ from django.utils import timezone
 
 from checkpoints.models import Reply
 from checkpoints.records import CheckpointInfo
-from wfdash import actions, catalog
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.access.voters import vote_progress
+from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.follow_up import follow_up
+from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.signals import send_signal
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.contract import Edits
 from wfdash.engines.loading import load_engines
 from wfdash.errors import Invalid
@@ -111,14 +118,14 @@ class Bench:
         """Start a run and return it. ``workflow``: which, if the bench has several."""
         given, name = as_json(message), self._named(workflow)
         with saying_what():
-            row = await self._thread.call(lambda: actions.start_run(self._viewer(by), name, given))
+            row = await self._thread.call(lambda: start_run(self._viewer(by), name, given))
         return await self._settled(row.pk)
 
     async def follow_up(self, run: BenchRun, message: Any, *, by: str = "") -> BenchRun:
         """Send a completed run its next message, and return the run that follows it."""
         given = as_json(message)
         with saying_what():
-            row = await self._thread.call(lambda: actions.follow_up(self._viewer(by), run.id, given))
+            row = await self._thread.call(lambda: follow_up(self._viewer(by), run.id, given))
         return await self._settled(row.pk)
 
     async def answer(
@@ -145,7 +152,7 @@ class Bench:
         options["as_text"] = as_text
 
         def act() -> VoteCount:
-            reply = actions.answer_request(self._viewer(by), request.id, sent, via="bench", **options)
+            reply = answer_request(self._viewer(by), request.id, sent, via="bench", **options)
             votes, need, decided = vote_progress(Reply.objects.select_related("request").get(pk=reply.pk))
             return VoteCount(votes=votes, need=need, decided=decided)
 
@@ -157,49 +164,49 @@ class Bench:
     async def undo(self, target: BenchRun | BenchRequest, *, by: str) -> None:
         """Undo this person's answer, or take their vote back."""
         request = target.request if isinstance(target, BenchRun) else target
-        await self._act(lambda: actions.undo_answer(self._viewer(by), request.id))
+        await self._act(lambda: undo_answer(self._viewer(by), request.id))
 
     async def signal(self, run: BenchRun, name: str, value: Any = None, *, by: str = "") -> None:
         """Send a signal to a run."""
         given = as_json(value)
-        await self._act(lambda: actions.send_signal(self._viewer(by), run.id, name, given))
+        await self._act(lambda: send_signal(self._viewer(by), run.id, name, given))
 
     async def restore(
         self, run: BenchRun, checkpoint: CheckpointInfo, *, edits: Edits | None = None, by: str = ""
     ) -> None:
         """Restore a run to one of its checkpoints, with or without edits."""
-        await self._act(lambda: actions.restore_run(self._viewer(by), run.id, checkpoint.id, edits=edits))
+        await self._act(lambda: restore_run(self._viewer(by), run.id, checkpoint.id, edits=edits))
 
     async def fork(
         self, run: BenchRun, checkpoint: CheckpointInfo, *, edits: Edits | None = None, by: str = ""
     ) -> BenchRun:
         """Start a new run from a checkpoint and return it."""
-        row = await self._thread.call(lambda: actions.fork_run(self._viewer(by), run.id, checkpoint.id, edits=edits))
+        row = await self._thread.call(lambda: fork_run(self._viewer(by), run.id, checkpoint.id, edits=edits))
         return await self._settled(row.pk)
 
     async def retry(self, run: BenchRun, *, by: str = "") -> None:
         """Retry a failed run."""
-        await self._act(lambda: actions.retry_run(self._viewer(by), run.id))
+        await self._act(lambda: retry_run(self._viewer(by), run.id))
 
     async def cancel(self, run: BenchRun, *, by: str = "") -> None:
         """Cancel a run."""
-        await self._act(lambda: actions.cancel_run(self._viewer(by), run.id))
+        await self._act(lambda: cancel_run(self._viewer(by), run.id))
 
     async def pause(self, run: BenchRun, *, by: str = "") -> None:
         """Pause a run."""
-        await self._act(lambda: actions.pause_run(self._viewer(by), run.id))
+        await self._act(lambda: pause_run(self._viewer(by), run.id))
 
     async def resume(self, run: BenchRun, *, by: str = "") -> None:
         """Resume a paused run."""
-        await self._act(lambda: actions.resume_run(self._viewer(by), run.id))
+        await self._act(lambda: resume_run(self._viewer(by), run.id))
 
     async def schedule(
         self, cron: str, message: Any = None, *, by: str, zone: str = "UTC", workflow: Workflow | str = ""
     ) -> None:
         """Let a schedule start runs on behalf of this person, who must be an operator: ``advance`` fires it."""
-        plan = actions.SchedulePlan(name=f"{cron} {zone}", cron=cron, zone=zone, message=as_json(message))
+        plan = SchedulePlan(name=f"{cron} {zone}", cron=cron, zone=zone, message=as_json(message))
         name = self._named(workflow)
-        await self._act(lambda: actions.create_schedule(self._viewer(by), name, plan))
+        await self._act(lambda: create_schedule(self._viewer(by), name, plan))
 
     # -- what a test does to the world
 

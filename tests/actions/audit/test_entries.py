@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, AuditHead, Run
-from wfdash import actions
 from wfdash.actions.audit import chain_end, entries
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.domain.hash_chain import BROKEN, hash_of
 
 YES = {"action": "approve"}
@@ -28,8 +29,8 @@ def _nothing_known() -> Iterator[None]:
 @pytest.mark.django_db
 def test_each_act_is_one_entry_that_says_who_by_which_right_on_what_and_what_came_of_it(person, ask, run) -> None:
     request = ask(card={"subject": "Pay?", "proposal": {"amount": 5}}, by=["ana"])
-    actions.answer_request(person("ana", "reviewer"), request.id, {**YES, "amount": 4}, reason="fits")
-    actions.pause_run(person("otto", "operator"), run.id)
+    answer_request(person("ana", "reviewer"), request.id, {**YES, "amount": 4}, reason="fits")
+    pause_run(person("otto", "operator"), run.id)
     answer, pause = AuditEntry.objects.order_by("n")
     assert (answer.n, answer.actor, answer.verb, answer.right) == (1, "ana", "answer", "named: ana")
     assert (answer.run, answer.request, answer.workflow) == (run.id, request.id, "expense")
@@ -43,15 +44,15 @@ def test_each_act_is_one_entry_that_says_who_by_which_right_on_what_and_what_cam
 @pytest.mark.django_db
 def test_a_refused_act_leaves_no_entry(person, ask) -> None:
     with pytest.raises(Exception, match="fit"):
-        actions.answer_request(person("ana", "reviewer"), ask().id, {"action": "maybe"})
+        answer_request(person("ana", "reviewer"), ask().id, {"action": "maybe"})
     assert not AuditEntry.objects.exists()
 
 
 def acts(person, run, count: int) -> None:
     otto = person("otto", "operator")
     for _ in range(count // 2):
-        actions.pause_run(otto, run.id)
-        actions.resume_run(otto, run.id)
+        pause_run(otto, run.id)
+        resume_run(otto, run.id)
 
 
 @pytest.mark.django_db
@@ -104,7 +105,7 @@ def test_acts_at_once_make_one_chain_without_gaps(person, run) -> None:
 @pytest.mark.django_db
 def test_the_end_of_the_chain_is_locked_by_the_last_statements_of_an_act(person, run) -> None:
     # The first entries of a process read the end; then it compares the end that it remembers.
-    for act, statements in [(actions.pause_run, 3), (actions.resume_run, 2)]:
+    for act, statements in [(pause_run, 3), (resume_run, 2)]:
         with CaptureQueriesContext(connection) as queries:
             act(person("otto", "operator"), run.id)
         touched = [("auditentry" in one["sql"] or "audithead" in one["sql"]) for one in queries]

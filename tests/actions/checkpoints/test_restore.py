@@ -11,7 +11,8 @@ from checkpoints.models import Answer, AuditEntry, Checkpoint, Claim, Event, Hum
 from checkpoints.records import Checkpoint as Record
 from checkpoints.records import Commit, Phase, Request, Standing
 from tests.actions.conftest import NOW
-from wfdash import actions
+from wfdash.actions.checkpoints.restore import answer_again, fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,13 +70,13 @@ def history(run: Run, person) -> dict[str, str]:
     """Waited at 2, was approved by ana, finished a step at 3."""
     ids_by_n = {1: commit(run.id, 1, waiting=False), 2: commit(run.id, 2, waiting=True)}
     request = HumanRequest.objects.get(run=run)
-    actions.answer_request(person("ana", "reviewer"), request.id, {"action": "approve"})
+    answer_request(person("ana", "reviewer"), request.id, {"action": "approve"})
     ids_by_n[3] = commit(run.id, 3, waiting=False)
     return {str(n): checkpoint for n, checkpoint in ids_by_n.items()}
 
 
 def test_restoring_makes_the_chosen_checkpoint_the_head_and_keeps_all_history(person, run, history) -> None:
-    head = actions.restore_run(person("otto", "operator"), run.id, history["1"])
+    head = restore_run(person("otto", "operator"), run.id, history["1"])
     assert (head.n, head.parent, head.reason) == (4, history["1"], "restore")
     assert Checkpoint.objects.filter(run=run).count() == 4
     row = Run.objects.get(pk=run.pk)
@@ -85,7 +86,7 @@ def test_restoring_makes_the_chosen_checkpoint_the_head_and_keeps_all_history(pe
 
 
 def test_restoring_before_an_answer_asks_again_with_the_old_answer_as_a_suggestion(person, run, history) -> None:
-    actions.restore_run(person("otto", "operator"), run.id, history["2"])
+    restore_run(person("otto", "operator"), run.id, history["2"])
     old, new = HumanRequest.objects.filter(run=run).order_by("created", "id")
     assert (old.closed_as, new.closed, new.answered) == ("taken", None, None)
     assert new.replaces == old.id
@@ -96,31 +97,31 @@ def test_restoring_before_an_answer_asks_again_with_the_old_answer_as_a_suggesti
 
 def test_a_question_that_is_no_longer_pending_is_superseded(person, run, history) -> None:
     otto = person("otto", "operator")
-    actions.restore_run(otto, run.id, history["2"])
+    restore_run(otto, run.id, history["2"])
     reopened = HumanRequest.objects.get(run=run, closed__isnull=True)
-    actions.restore_run(otto, run.id, history["1"])
+    restore_run(otto, run.id, history["1"])
     with pytest.raises(NoLongerOpen, match="superseded"):
-        actions.answer_request(person("ben", "reviewer"), reopened.id, {"action": "approve"})
+        answer_request(person("ben", "reviewer"), reopened.id, {"action": "approve"})
 
 
 def test_the_answered_request_of_before_stays_answered(person, run, history) -> None:
     old = HumanRequest.objects.get(run=run)
-    actions.restore_run(person("otto", "operator"), run.id, history["2"])
+    restore_run(person("otto", "operator"), run.id, history["2"])
     with pytest.raises(AlreadyAnswered, match="ana"):
-        actions.answer_request(person("ben", "reviewer"), old.id, {"action": "reject"})
+        answer_request(person("ben", "reviewer"), old.id, {"action": "reject"})
 
 
 def test_restoring_fences_the_active_worker_at_once(person, run, history) -> None:
     epoch = Run.objects.get(pk=run.pk).epoch
     Claim.objects.create(run=run, token=ids.new_token(), worker="w", epoch=epoch, expires=NOW)
-    actions.restore_run(person("otto", "operator"), run.id, history["1"])
+    restore_run(person("otto", "operator"), run.id, history["1"])
     assert not Claim.objects.exists()
     assert Run.objects.get(pk=run.pk).epoch == epoch + 1
 
 
 def test_a_fork_starts_from_the_chosen_checkpoint_and_leaves_its_origin_alone(person, run, history) -> None:
     before = Run.objects.values().get(pk=run.pk)
-    fork = actions.fork_run(person("otto", "operator"), run.id, history["2"])
+    fork = fork_run(person("otto", "operator"), run.id, history["2"])
     assert Run.objects.values().get(pk=run.pk) == before
     assert (fork.phase, fork.forked_from, fork.n) == ("ready", history["2"], 1)
     first = Checkpoint.objects.get(run=fork)
@@ -132,7 +133,7 @@ def test_a_fork_starts_from_the_chosen_checkpoint_and_leaves_its_origin_alone(pe
 def test_big_state_is_shared_with_the_fork_and_reads_the_same(person, run) -> None:
     big = {f"key{i}": "x" * 5000 for i in range(40)}
     chosen = commit(run.id, 1, waiting=False, state=big)
-    fork = actions.fork_run(person("otto", "operator"), run.id, chosen)
+    fork = fork_run(person("otto", "operator"), run.id, chosen)
     import asyncio
 
     async def load() -> Record | None:
@@ -149,8 +150,8 @@ def test_big_state_is_shared_with_the_fork_and_reads_the_same(person, run) -> No
 
 def test_another_runs_checkpoint_is_not_found(person, run, history) -> None:
     otto = person("otto", "operator")
-    fork = actions.fork_run(otto, run.id, history["1"])
-    for verb in (actions.restore_run, actions.fork_run):
+    fork = fork_run(otto, run.id, history["1"])
+    for verb in (restore_run, fork_run):
         with pytest.raises(NotFound):
             verb(otto, fork.id, history["1"])
         with pytest.raises(NotFound):
@@ -166,23 +167,23 @@ def failed_in(run: Run, step: str) -> None:
 def test_a_run_that_failed_in_the_step_that_was_answered_is_answered_again(person, run, history) -> None:
     failed_in(run, "review")
     otto = person("otto", "operator")
-    head = actions.answer_again(otto, run.id, key="k")
+    head = answer_again(otto, run.id, key="k")
     assert (head.n, head.parent, head.reason) == (4, history["2"], "restore")
     again = HumanRequest.objects.get(run=run, closed__isnull=True)
     assert (again.suggestion["by"], again.suggestion["value"]) == ("ana", {"action": "approve"})
     assert AuditEntry.objects.filter(verb="restore", actor="otto").count() == 1
-    assert actions.answer_again(otto, run.id, key="k") == head
+    assert answer_again(otto, run.id, key="k") == head
     with pytest.raises(WrongState, match="did not fail in the step answered last"):
-        actions.answer_again(otto, run.id)
+        answer_again(otto, run.id)
 
 
 def test_a_run_that_failed_elsewhere_is_not_answered_again(person, run, history) -> None:
     failed_in(run, "pay")
     with pytest.raises(WrongState):
-        actions.answer_again(person("otto", "operator"), run.id)
+        answer_again(person("otto", "operator"), run.id)
     failed_in(run, "review")
     with pytest.raises(NotAllowed):
-        actions.answer_again(person("ben", "reviewer"), run.id)
+        answer_again(person("ben", "reviewer"), run.id)
     assert Checkpoint.objects.filter(run=run).count() == 3
 
 

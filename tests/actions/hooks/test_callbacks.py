@@ -19,7 +19,7 @@ from wfdash.actions.hooks.callbacks import start_with_callback
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.notifications.listeners import listeners_of
 from wfdash.queries.hooks.webhooks import CallbackView, callback_of
-from wfdash.records import Callback
+from wfdash.records.runs import Callback
 
 URL = "https://hooks.example.org/back"
 MESSAGE = {"order": "o1", "total": 900, "from": "shop"}

@@ -19,13 +19,14 @@ from tests.people import ask as make_request
 from tests.people import make_run
 from wfdash import catalog
 from wfdash.access.viewer import RIGHTS, TokenScope, Viewer
-from wfdash.actions import answer_request, rate_limit
+from wfdash.actions import rate_limit
 from wfdash.actions.account.tokens import create_token
 from wfdash.actions.hooks import incoming, receive
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.hooks.receive import forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
+from wfdash.actions.requests.answer import answer_request
 from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.signing import signed_headers

@@ -9,8 +9,10 @@ import pytest
 
 from checkpoints.models import AuditEntry, HumanRequest, Notice, Reply, Shown
 from tests.actions.requests.conftest import CARD, told
-from wfdash import actions
 from wfdash.actions.requests import amend
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.comments import ask_back
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import Changed, Invalid, NoLongerOpen, NotAllowed
 
@@ -23,33 +25,33 @@ def test_an_amended_request_is_shown_with_the_difference(person, ask, olga) -> N
     ana, request = person("ana", "reviewer"), ask(card=CARD)
     seen = fingerprint(CARD, request.answer_schema)
     part = {"kind": "text", "title": "Offer", "value": "900 net"}
-    actions.amend_request(olga, request.id, body="It is in June.", evidence=[part])
+    amend_request(olga, request.id, body="It is in June.", evidence=[part])
     card = HumanRequest.objects.get().card
     assert card["body"] == "For the fair.\n\n**Added by olga:**\n\nIt is in June."
     assert (card["evidence"], card["proposal"]) == ([part], CARD["proposal"])
     assert json.loads(Shown.objects.get().body)["card"] == CARD
     with pytest.raises(Changed) as changed:
-        actions.answer_request(ana, request.id, {"action": "approve"}, seen=seen)
+        answer_request(ana, request.id, {"action": "approve"}, seen=seen)
     assert (changed.value.facts["before"], changed.value.facts["after"]) == (CARD, card)
 
 
 def test_votes_on_the_former_card_count_no_longer(person, ask, olga) -> None:
     ana, _ = person("ana", "reviewer"), person("ben", "reviewer")
     request = ask(card=CARD, policy={"need": 2})
-    actions.answer_request(ana, request.id, {"action": "approve"})
-    actions.amend_request(olga, request.id, body="More.")
+    answer_request(ana, request.id, {"action": "approve"})
+    amend_request(olga, request.id, body="More.")
     assert Reply.objects.get().undone is not None
     assert told("ana") == ["opened"]
 
 
 def test_adding_information_answers_the_question_for_it(person, ask, olga) -> None:
     ana, request = person("ana", "reviewer"), ask(card=CARD)
-    actions.ask_back(ana, request.id, "Until when?")
-    actions.amend_request(olga, request.id, body="It is in June.")
+    ask_back(ana, request.id, "Until when?")
+    amend_request(olga, request.id, body="It is in June.")
     assert HumanRequest.objects.get().asked is None
     assert told("ana") == ["replied"]
-    actions.ask_back(ana, request.id, "And who pays?")
-    actions.amend_request(olga, request.id, evidence=[{"kind": "text", "title": "Offer", "value": "900 net"}])
+    ask_back(ana, request.id, "And who pays?")
+    amend_request(olga, request.id, evidence=[{"kind": "text", "title": "Offer", "value": "900 net"}])
     texts = {note.payload["text"] for note in Notice.objects.filter(kind="replied")}
     assert texts == {"It is in June.", "Offer"}
 
@@ -57,12 +59,12 @@ def test_adding_information_answers_the_question_for_it(person, ask, olga) -> No
 def test_amending_is_for_the_requester_while_it_is_open_and_says_something(person, ask, olga) -> None:
     ana, request = person("ana", "reviewer"), ask(card=CARD)
     with pytest.raises(NotAllowed):
-        actions.amend_request(ana, request.id, body="More.")
+        amend_request(ana, request.id, body="More.")
     with pytest.raises(Invalid):
-        actions.amend_request(olga, request.id, body="  ")
-    actions.answer_request(ana, request.id, {"action": "approve"})
+        amend_request(olga, request.id, body="  ")
+    answer_request(ana, request.id, {"action": "approve"})
     with pytest.raises(NoLongerOpen):
-        actions.amend_request(olga, request.id, body="More.")
+        amend_request(olga, request.id, body="More.")
 
 
 @pytest.mark.parametrize(
@@ -79,13 +81,13 @@ def test_amending_is_for_the_requester_while_it_is_open_and_says_something(perso
 )
 def test_evidence_is_judged_as_that_of_a_step(person, ask, olga, part, place) -> None:
     with pytest.raises(Invalid) as refused:
-        actions.amend_request(olga, ask(card=CARD).id, evidence=[part])
+        amend_request(olga, ask(card=CARD).id, evidence=[part])
     assert refused.value.errors[0]["loc"] == ["evidence", 0, *place]
     assert HumanRequest.objects.get().card == CARD
 
 
 def test_the_audit_names_what_was_added_and_the_card_holds_it(person, ask, olga) -> None:
-    actions.amend_request(olga, ask(card=CARD).id, evidence=[{"kind": "text", "title": "Offer", "value": "x" * 5000}])
+    amend_request(olga, ask(card=CARD).id, evidence=[{"kind": "text", "title": "Offer", "value": "x" * 5000}])
     (named,) = AuditEntry.objects.get(verb="amend").facts["evidence"]
     assert (named["kind"], named["title"], len(named["sha256"])) == ("text", "Offer", 64)
     assert HumanRequest.objects.get().card["evidence"][0]["value"] == "x" * 5000
@@ -95,10 +97,10 @@ def test_a_card_does_not_grow_beyond_what_one_holds(person, ask, olga) -> None:
     request = ask(card=CARD)
     parts = [{"kind": "text", "value": "x" * 3_000_000}]
     for _ in range(2):
-        actions.amend_request(olga, request.id, evidence=parts)
+        amend_request(olga, request.id, evidence=parts)
     for more, words in ((parts, "the limit is 8 mb"), ([{"kind": "text", "value": "x"}] * 21, "at most 20 items")):
         with pytest.raises(Invalid) as refused:
-            actions.amend_request(olga, request.id, evidence=more)
+            amend_request(olga, request.id, evidence=more)
         assert words in refused.value.errors[0]["msg"].lower()
 
 
@@ -107,6 +109,6 @@ def test_the_earlier_versions_that_are_kept_are_bounded(person, ask, olga, monke
     request = ask(card=CARD)
     with pytest.raises(Invalid) as refused:
         for number in range(20):
-            actions.amend_request(olga, request.id, body=f"More {number}.")
+            amend_request(olga, request.id, body=f"More {number}.")
     assert "size limit" in refused.value.errors[0]["msg"]
     assert sum(len(row.body) for row in Shown.objects.all()) < 4_000

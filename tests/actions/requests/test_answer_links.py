@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints.models import Answer, AuditEntry, Grant, HumanRequest, Reply, UsedLink
 from tests.actions.requests.test_deadlines import at_once
 from wfdash.access.viewer import Viewer
-from wfdash.actions import answer_request
+from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import SALT, answer_by_link, answer_link, read_link, undo_by_link
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NotAllowed, NotFound, WrongState
 

@@ -12,9 +12,14 @@ from django.utils import timezone
 from checkpoints.events import EventKind
 from checkpoints.models import Event, HumanRequest, Reply, Run
 from tests.actions.requests.conftest import told
-from wfdash import actions
 from wfdash.actions.common import append_request_event, find_request, lock_as_found
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.collaboration import assign_request
+from wfdash.actions.requests.comments import ask_back, comment_on
+from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.requests.marks import marks_of
+from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import AlreadyAnswered, NoLongerOpen
 
@@ -34,7 +39,7 @@ def numbers(run: Run) -> list[int]:
 
 def test_a_request_to_which_nothing_happened_is_looked_up_once(person, ask, run) -> None:
     with CaptureQueriesContext(connection) as seen:
-        actions.answer_request(person("ana", "reviewer"), ask().id, YES)
+        answer_request(person("ana", "reviewer"), ask().id, YES)
     assert look_ups(seen) == 1
     run.refresh_from_db()
     assert numbers(run) == [*range(1, run.seq + 1)]
@@ -59,17 +64,17 @@ def test_whatever_an_answer_depends_on_changes_with_an_event_of_the_run(act, per
     ana, otto = person("ana", "reviewer"), person("otto", "operator")
     request = ask(policy={"need": 2})
     if act == "undo":
-        actions.answer_request(otto, request.id, YES)
+        answer_request(otto, request.id, YES)
     found = find_request(ana, request.id, marks_of)
     acts = {
-        "amend": lambda: actions.amend_request(otto, request.id, body="More"),
-        "assign": lambda: actions.assign_request(otto, request.id, "ana"),
-        "comment": lambda: actions.comment_on(otto, request.id, "Well"),
-        "ask back": lambda: actions.ask_back(otto, request.id, "Why?"),
-        "extend": lambda: actions.extend_deadline(otto, request.id, timezone.now() + timedelta(days=1)),
-        "vote": lambda: actions.answer_request(otto, request.id, YES),
-        "undo": lambda: actions.undo_answer(otto, request.id),
-        "cancel": lambda: actions.cancel_run(otto, run.id),
+        "amend": lambda: amend_request(otto, request.id, body="More"),
+        "assign": lambda: assign_request(otto, request.id, "ana"),
+        "comment": lambda: comment_on(otto, request.id, "Well"),
+        "ask back": lambda: ask_back(otto, request.id, "Why?"),
+        "extend": lambda: extend_deadline(otto, request.id, timezone.now() + timedelta(days=1)),
+        "vote": lambda: answer_request(otto, request.id, YES),
+        "undo": lambda: undo_answer(otto, request.id),
+        "cancel": lambda: cancel_run(otto, run.id),
     }
     acts[act]()
     assert not lock_as_found(found.run, wake=True)
@@ -78,9 +83,9 @@ def test_whatever_an_answer_depends_on_changes_with_an_event_of_the_run(act, per
 def test_an_answer_to_what_was_found_before_it_changed_is_given_to_what_it_is_now(person, ask, run) -> None:
     ana, otto, request = person("ana", "reviewer"), person("otto", "operator"), ask()
     found = find_request(ana, request.id, marks_of)
-    actions.comment_on(otto, request.id, "Careful")
-    actions.amend_request(otto, request.id, body="More")
-    actions.answer_request(ana, request.id, YES, found=found)
+    comment_on(otto, request.id, "Careful")
+    amend_request(otto, request.id, body="More")
+    answer_request(ana, request.id, YES, found=found)
     changed = HumanRequest.objects.get(pk=request.pk)
     assert Reply.objects.get().seen == fingerprint(changed.card, changed.answer_schema)
     assert "decided" in told("otto")
@@ -91,18 +96,18 @@ def test_an_answer_to_what_was_found_before_it_changed_is_given_to_what_it_is_no
 def test_of_two_who_found_it_open_the_first_answers(person, ask) -> None:
     ana, ben, request = person("ana", "reviewer"), person("ben", "reviewer"), ask()
     found = find_request(ben, request.id, marks_of)
-    actions.answer_request(ana, request.id, YES)
+    answer_request(ana, request.id, YES)
     with pytest.raises(AlreadyAnswered) as refused:
-        actions.answer_request(ben, request.id, YES, found=found)
+        answer_request(ben, request.id, YES, found=found)
     assert refused.value.facts["by"] == "ana"
 
 
 def test_a_request_that_was_closed_since_takes_no_answer(person, ask, run) -> None:
     ana, request = person("ana", "reviewer"), ask()
     found = find_request(ana, request.id, marks_of)
-    actions.cancel_run(person("otto", "operator"), run.id)
+    cancel_run(person("otto", "operator"), run.id)
     with pytest.raises(NoLongerOpen):
-        actions.answer_request(ana, request.id, YES, found=found)
+        answer_request(ana, request.id, YES, found=found)
     assert not Reply.objects.exists()
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
-from wfdash import actions, queries
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.batch import answer_batch, undo_batch
 from wfdash.errors import Invalid
-from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired
+from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired, read_similar_requests
 
 APPROVE = {"action": "approve"}
 
@@ -25,13 +26,13 @@ def refund(run, number: int, **facts) -> HumanRequest:
 
 def shown(name: str, request: HumanRequest, **where) -> list[tuple[str, str]]:
     """Return what a person's table shows: request and fingerprint."""
-    return [(row.id, row.seen) for row in queries.similar_requests(people.viewer(name), request.pk, **where).rows]
+    return [(row.id, row.seen) for row in read_similar_requests(people.viewer(name), request.pk, **where).rows]
 
 
 def test_each_of_a_batch_has_its_own_reply_and_its_own_record(run):
     requests = [refund(run, number) for number in range(5)]
     ana = people.viewer("ana")
-    outcomes = actions.answer_batch(ana, shown("ana", requests[0]), APPROVE, verdict="approve", page="<table>")
+    outcomes = answer_batch(ana, shown("ana", requests[0]), APPROVE, verdict="approve", page="<table>")
     assert all(one.reply is not None and one.problem == "" for one in outcomes)
     assert Reply.objects.filter(via="batch", by=ana.user, settles__isnull=False).count() == 5
     entries = AuditEntry.objects.filter(verb="answer")
@@ -42,10 +43,10 @@ def test_each_of_a_batch_has_its_own_reply_and_its_own_record(run):
 def test_what_was_answered_or_changed_in_the_meantime_stays_and_is_told(run):
     answered, changed, fine = (refund(run, number) for number in range(3))
     table = shown("ana", fine)
-    actions.answer_request(people.viewer("ben"), answered.pk, APPROVE)
+    answer_request(people.viewer("ben"), answered.pk, APPROVE)
     changed.card = {**changed.card, "body": "something new"}
     changed.save(update_fields=["card"])
-    outcomes = {one.request: one for one in actions.answer_batch(people.viewer("ana"), table, APPROVE)}
+    outcomes = {one.request: one for one in answer_batch(people.viewer("ana"), table, APPROVE)}
     assert outcomes[answered.pk].kind == "AlreadyAnswered"
     assert "ben" in outcomes[answered.pk].problem
     assert outcomes[changed.pk].kind == "Changed"
@@ -56,40 +57,40 @@ def test_what_was_answered_or_changed_in_the_meantime_stays_and_is_told(run):
 
 def test_high_risks_and_what_its_author_forbids_are_decided_alone(run):
     risky, alone, fine = refund(run, 1, risk=3), refund(run, 2, policy={"batch": False}), refund(run, 3)
-    table = queries.similar_requests(people.viewer("ana"), fine.pk)
+    table = read_similar_requests(people.viewer("ana"), fine.pk)
     assert [bool(row.refusal) for row in table.rows] == [True, True, False]
     everything = [(row.id, row.seen) for row in table.rows]
-    outcomes = actions.answer_batch(people.viewer("ana"), everything, APPROVE)
+    outcomes = answer_batch(people.viewer("ana"), everything, APPROVE)
     assert [one.reply is not None for one in outcomes] == [False, False, True]
     assert "High risk" in outcomes[0].problem
     assert HumanRequest.objects.filter(pk__in=[risky.pk, alone.pk], settles__isnull=True).count() == 2
 
 
 def test_nothing_is_decided_that_was_not_shown(run):
-    (outcome,) = actions.answer_batch(people.viewer("ana"), [(refund(run, 1).pk, "")], APPROVE)
+    (outcome,) = answer_batch(people.viewer("ana"), [(refund(run, 1).pk, "")], APPROVE)
     assert outcome.kind == "Invalid"
-    (outcome,) = actions.answer_batch(people.viewer("ana"), [("nonsense", "x")], APPROVE)
+    (outcome,) = answer_batch(people.viewer("ana"), [("nonsense", "x")], APPROVE)
     assert outcome.kind == "NotFound"
 
 
 def test_an_answer_that_does_not_fit_is_refused_for_each(run):
     request = refund(run, 1)
-    (outcome,) = actions.answer_batch(people.viewer("ana"), shown("ana", request), {"action": "reject"})
+    (outcome,) = answer_batch(people.viewer("ana"), shown("ana", request), {"action": "reject"})
     assert outcome.kind == "Invalid"
     assert not Reply.objects.exists()
 
 
 def test_an_empty_batch_is_refused(run):
     with pytest.raises(Invalid):
-        actions.answer_batch(people.viewer("ana"), [], APPROVE)
+        answer_batch(people.viewer("ana"), [], APPROVE)
 
 
 def test_a_batch_is_taken_back_as_a_whole(run, settings):
     requests = [refund(run, number) for number in range(3)]
     ana = people.viewer("ana")
-    actions.answer_batch(ana, shown("ana", requests[0]), APPROVE)
-    assert actions.undo_batch(ana, [request.pk for request in requests]) == (3, 0)
-    assert actions.undo_batch(ana, [request.pk for request in requests]) == (0, 3)
+    answer_batch(ana, shown("ana", requests[0]), APPROVE)
+    assert undo_batch(ana, [request.pk for request in requests]) == (3, 0)
+    assert undo_batch(ana, [request.pk for request in requests]) == (0, 3)
     assert HumanRequest.objects.filter(settles__isnull=True, answered__isnull=True).count() == 3
 
 
@@ -97,10 +98,10 @@ def test_the_table_holds_what_is_alike_and_mine_to_answer(run, everybody):
     first, other = refund(run, 1), refund(run, 2)
     refund(run, 3, step="elsewhere"), refund(run, 4, by=["cfo"]), refund(run, 5, answer_schema={"type": "string"})
     people.answered(refund(run, 6), everybody["ben"])
-    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    found = read_similar_requests(people.viewer("ana"), first.pk)
     assert [row.id for row in found.rows] == [first.pk, other.pk]
     assert found.left == 1
-    assert [row.id for row in queries.similar_requests(people.viewer("ana"), first.pk, text='"Refund 2"').rows] == [
+    assert [row.id for row in read_similar_requests(people.viewer("ana"), first.pk, text='"Refund 2"').rows] == [
         other.pk
     ]
 
@@ -108,7 +109,7 @@ def test_the_table_holds_what_is_alike_and_mine_to_answer(run, everybody):
 def test_only_what_differs_becomes_a_column(run):
     first = refund(run, 1)
     refund(run, 2)
-    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    found = read_similar_requests(people.viewer("ana"), first.pk)
     assert found.columns == (("subject",), ("proposal", "amount"))
     assert found.same == {("proposal", "to"): "card"}
     assert [row.values[("proposal", "amount")] for row in found.rows] == [1, 2]
@@ -168,7 +169,7 @@ def test_a_card_of_very_many_facts_is_compared_by_larger_parts(run) -> None:
     wide = {f"k{number}": number for number in range(40_000)}
     cards = [{"subject": "a", "proposal": {"amount": 1, "lines": wide}}, {"subject": "b", "proposal": {"amount": 2}}]
     first, *_ = (people.ask(run, card={**card, "actions": people.ACTIONS}) for card in cards)
-    found = queries.similar_requests(people.viewer("ana"), first.pk)
+    found = read_similar_requests(people.viewer("ana"), first.pk)
     assert found.columns == (("subject",), ("proposal", "amount"), ("proposal", "lines"))
     assert found.rows[0].values["proposal", "lines"] == wide
     broad = [{"proposal": wide}, {"proposal": {**wide, "k0": 7}}]
@@ -181,7 +182,7 @@ def test_a_card_of_very_many_facts_is_compared_by_larger_parts(run) -> None:
 def test_cards_that_are_too_large_for_one_table_follow_later(run, size: int) -> None:
     inner = "x" * size * 2 if size > MOST_VALUES else [0] * size
     asked = [people.ask(run, card={"subject": f"n{n}", "proposal": inner, "actions": people.ACTIONS}) for n in range(6)]
-    last = queries.similar_requests(people.viewer("ana"), asked[-1].pk)
+    last = read_similar_requests(people.viewer("ana"), asked[-1].pk)
     shown = [row.id for row in last.rows]
     assert 2 <= len(shown) < 6
     assert shown[-1] == asked[-1].pk

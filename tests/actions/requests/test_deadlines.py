@@ -15,8 +15,9 @@ from django.utils import timezone
 
 from checkpoints.models import Answer, AuditEntry, Event, HumanRequest, Notice, Reply, Run
 from wfdash.access.viewer import Viewer
-from wfdash.actions import answer_request, retry_run, undo_answer
+from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.deadlines import due_moments, extend_deadline, fire_alarms
+from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed, WrongState
 from wfdash.questions.policy import Policy
 

@@ -7,8 +7,8 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from checkpoints.models import Absence, Answer, AuditEntry, Event, HumanRequest, Reply, Run, Shown
-from wfdash import actions
 from wfdash.access.viewer import viewer_for
+from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.finalize import finalize_due, next_finalization
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NotAllowed, WrongState
@@ -30,7 +30,7 @@ def let_time_pass() -> None:
 
 def test_an_answer_that_may_be_undone_takes_effect_only_when_its_time_has_come(person, ask, run) -> None:
     request = ask()
-    reply = actions.answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
+    reply = answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
     assert reply.settles == next_finalization()
     assert Run.objects.get(pk=run.pk).phase == "waiting"
     assert not Answer.objects.exists()
@@ -44,38 +44,38 @@ def test_an_answer_that_may_be_undone_takes_effect_only_when_its_time_has_come(p
 
 def test_an_undone_answer_leaves_the_request_open_for_everybody(person, ask, run) -> None:
     request, ana, ben = ask(), person("ana", "reviewer"), person("ben", "reviewer")
-    actions.answer_request(ana, request.id, YES, undo=True)
+    answer_request(ana, request.id, YES, undo=True)
     with pytest.raises(AlreadyAnswered, match="Already answered by ana"):
-        actions.answer_request(ben, request.id, NO)
-    actions.undo_answer(ana, request.id)
+        answer_request(ben, request.id, NO)
+    undo_answer(ana, request.id)
     let_time_pass()
     assert finalize_due() == 0
-    assert actions.answer_request(ben, request.id, NO).settles is None
+    assert answer_request(ben, request.id, NO).settles is None
     assert Answer.objects.get().verdict == "reject"
     assert kinds(run) == ["request.answering", "request.undone", "request.answered"]
 
 
 def test_only_who_answered_can_undo_and_only_in_time(person, ask) -> None:
     request, ana, ben = ask(), person("ana", "reviewer"), person("ben", "reviewer")
-    actions.answer_request(ana, request.id, YES, undo=True)
+    answer_request(ana, request.id, YES, undo=True)
     with pytest.raises(WrongState, match="Nothing to undo"):
-        actions.undo_answer(ben, request.id)
+        undo_answer(ben, request.id)
     let_time_pass()
     with pytest.raises(WrongState, match="Too late"):
-        actions.undo_answer(ana, request.id)
+        undo_answer(ana, request.id)
 
 
 @pytest.mark.parametrize("policy", [{"undo": 0.0}, {}])
 def test_undo_can_be_switched_off_by_policy_and_by_setting(person, ask, settings, policy) -> None:
     settings.WFDASH_UNDO = 10 if policy else 0
     request = ask(policy=policy)
-    assert actions.answer_request(person("ana", "reviewer"), request.id, YES, undo=True).settles is None
+    assert answer_request(person("ana", "reviewer"), request.id, YES, undo=True).settles is None
     assert Answer.objects.filter(request=request).exists()
 
 
 def test_a_reply_to_a_request_that_was_superseded_in_the_meantime_never_settles(person, ask) -> None:
     request = ask()
-    actions.answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
+    answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
     HumanRequest.objects.update(closed=timezone.now(), closed_as="superseded")
     let_time_pass()
     assert finalize_due() == 0
@@ -87,13 +87,13 @@ def test_two_of_three_must_say_the_same_and_the_run_waits_until_then(person, ask
     request = ask(policy={"need": 2})
     for name in ("ben", "cem"):
         person(name, "reviewer")
-    actions.answer_request(person("ana", "reviewer"), request.id, YES)
+    answer_request(person("ana", "reviewer"), request.id, YES)
     assert Run.objects.get(pk=run.pk).phase == "waiting"
     with pytest.raises(AlreadyAnswered, match="You already answered approve"):
-        actions.answer_request(person("ana"), request.id, YES)
-    actions.answer_request(person("ben"), request.id, {**YES, "amount": 3})
+        answer_request(person("ana"), request.id, YES)
+    answer_request(person("ben"), request.id, {**YES, "amount": 3})
     assert not Answer.objects.exists()
-    actions.answer_request(person("cem"), request.id, YES)
+    answer_request(person("cem"), request.id, YES)
     assert Answer.objects.get().by.username == "cem"
     assert kinds(run) == ["request.voted", "request.voted", "request.answered"]
 
@@ -101,21 +101,21 @@ def test_two_of_three_must_say_the_same_and_the_run_waits_until_then(person, ask
 def test_one_rejection_decides_unless_the_policy_says_otherwise(person, ask) -> None:
     first, second = ask(key="a", policy={"need": 2}), ask(key="b", policy={"need": 2, "veto": False})
     for request in (first, second):
-        actions.answer_request(person("ana", "reviewer"), request.id, YES)
-        actions.answer_request(person("ben", "reviewer"), request.id, NO)
+        answer_request(person("ana", "reviewer"), request.id, YES)
+        answer_request(person("ben", "reviewer"), request.id, NO)
     assert Answer.objects.get().request_id == first.id
 
 
 def test_a_vote_can_be_taken_back_until_the_matter_is_decided(person, ask) -> None:
     request, ana = ask(policy={"need": 2}), person("ana", "reviewer")
-    actions.answer_request(ana, request.id, YES)
-    actions.undo_answer(ana, request.id)
-    actions.answer_request(person("ben", "reviewer"), request.id, YES)
+    answer_request(ana, request.id, YES)
+    undo_answer(ana, request.id)
+    answer_request(person("ben", "reviewer"), request.id, YES)
     assert not Answer.objects.exists()
-    actions.answer_request(ana, request.id, YES)
+    answer_request(ana, request.id, YES)
     assert Answer.objects.exists()
     with pytest.raises(WrongState):
-        actions.undo_answer(ana, request.id)
+        undo_answer(ana, request.id)
 
 
 def test_an_answer_to_what_was_not_shown_is_refused_with_the_difference(person, ask) -> None:
@@ -124,10 +124,10 @@ def test_an_answer_to_what_was_not_shown_is_refused_with_the_difference(person, 
     request.card = {"subject": "Pay 500?"}
     request.save()
     with pytest.raises(Changed) as refused:
-        actions.answer_request(ana, request.id, YES, seen=seen)
+        answer_request(ana, request.id, YES, seen=seen)
     assert refused.value.facts["after"] == {"subject": "Pay 500?"}
     assert not Reply.objects.exists()
-    actions.answer_request(ana, request.id, YES, seen=refused.value.facts["now"])
+    answer_request(ana, request.id, YES, seen=refused.value.facts["now"])
     assert Shown.objects.get().request == request.id
 
 
@@ -136,10 +136,10 @@ def test_who_stands_in_for_an_absent_person_decides_with_their_right(person, ask
     ana.user.groups.add(Group.objects.create(name="finance"))
     request = ask(by=["finance"])
     with pytest.raises(NotAllowed):
-        actions.answer_request(ben, request.id, YES)
+        answer_request(ben, request.id, YES)
     now = timezone.now()
     Absence.objects.create(user=ana.user, delegate=ben.user, since=now, until=now + timedelta(days=1))
-    reply = actions.answer_request(viewer_for(ben.user), request.id, YES)
+    reply = answer_request(viewer_for(ben.user), request.id, YES)
     assert (reply.right, reply.acting_for) == ("group finance, on behalf of ana", "ana")
 
 
@@ -149,24 +149,24 @@ def test_standing_in_is_no_way_around_four_eyes(person, ask, run) -> None:
     request, now = ask(by=["ana"], not_by=["requester"]), timezone.now()
     Absence.objects.create(user=ana.user, delegate=ben.user, since=now, until=now + timedelta(days=1))
     with pytest.raises(NotAllowed):
-        actions.answer_request(viewer_for(ben.user), request.id, YES)
+        answer_request(viewer_for(ben.user), request.id, YES)
 
 
 def test_an_operator_may_decide_instead_of_others_with_a_reason_and_never_around_four_eyes(person, ask) -> None:
     otto, request = person("otto", "operator"), ask(by=["finance"], not_by=["requester"])
     with pytest.raises(NotAllowed):
-        actions.answer_request(person("ana", "reviewer"), request.id, YES, override=True, reason="hurry")
+        answer_request(person("ana", "reviewer"), request.id, YES, override=True, reason="hurry")
     with pytest.raises(Invalid, match="fit"):
-        actions.answer_request(otto, request.id, YES, override=True)
+        answer_request(otto, request.id, YES, override=True)
     Run.objects.update(created_by=otto.user)
     with pytest.raises(NotAllowed, match="second person"):
-        actions.answer_request(otto, request.id, YES, override=True, reason="hurry")
+        answer_request(otto, request.id, YES, override=True, reason="hurry")
     Run.objects.update(created_by=None)
-    assert actions.answer_request(otto, request.id, YES, override=True, reason="hurry").stands == "overrode"
+    assert answer_request(otto, request.id, YES, override=True, reason="hurry").stands == "overrode"
     assert AuditEntry.objects.get().verb == "override"
 
 
 def test_the_assigned_person_may_answer(person, ask) -> None:
     ana = person("ana", "reviewer")
     request = ask(by=["finance"], assignee=ana.user)
-    assert actions.answer_request(ana, request.id, YES).right == "assigned"
+    assert answer_request(ana, request.id, YES).right == "assigned"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints.models import Answer, AuditEntry, HumanRequest
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import Invalid
 from wfdash.questions.cards import prepare
 from wfdash.workflow import ToolCall
@@ -31,7 +31,7 @@ def call(ask) -> HumanRequest:
     ],
 )
 def test_the_record_says_how_a_tool_call_was_decided(value: dict[str, Any], stands: str, call, person) -> None:
-    actions.answer_request(person("ana", "reviewer"), call.id, value, verdict=value["action"])
+    answer_request(person("ana", "reviewer"), call.id, value, verdict=value["action"])
     facts = AuditEntry.objects.get().facts
     assert (facts["stands"], facts["edited"]) == (stands, value.get("arguments"))
     assert facts["proposal"] == {"order": "O-7", "amount": 12}
@@ -40,7 +40,7 @@ def test_the_record_says_how_a_tool_call_was_decided(value: dict[str, Any], stan
 def test_arguments_of_another_type_are_refused(call, person) -> None:
     wrong = {"action": "edit", "arguments": {"order": "O-7", "amount": "much"}}
     with pytest.raises(Invalid):
-        actions.answer_request(person("ana", "reviewer"), call.id, wrong)
+        answer_request(person("ana", "reviewer"), call.id, wrong)
     assert not Answer.objects.exists()
 
 
@@ -48,5 +48,5 @@ def test_two_rejections_are_the_same_whatever_their_feedback(ask, person) -> Non
     shown = {"card": ASKING.card, "answer_schema": ASKING.schema}
     request = ask(**shown, policy={"need": 2, "veto": False})
     for name, why in (("ana", "too much"), ("ben", "not ours")):
-        actions.answer_request(person(name, "reviewer"), request.id, {"action": "reject", "feedback": why})
+        answer_request(person(name, "reviewer"), request.id, {"action": "reject", "feedback": why})
     assert Answer.objects.get().verdict == "reject"

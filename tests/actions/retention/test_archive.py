@@ -11,11 +11,11 @@ from django.utils import timezone
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, Checkpoint, Claim, Comment, Event, Run, TallyMark
 from tests.actions.checkpoints.test_restore import history
-from wfdash import actions
 from wfdash.actions.retention import archive
 from wfdash.actions.retention import runs as retention
 from wfdash.actions.retention.archive import archive_runs, read_archive
 from wfdash.actions.retention.runs import RunRemover
+from wfdash.actions.runs.tags import tag_runs
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,7 +27,7 @@ NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 def old(run, history, person, settings, tmp_path) -> Run:
     """Return a run that has been answered, commented and tagged, and ended long ago; its archive is ``tmp_path``."""
     settings.WFDASH_KEEP_RUNS, settings.WFDASH_ARCHIVE = 30, str(tmp_path)
-    actions.tag_runs(person("otto", "operator"), [run.pk], add=["eu"])
+    tag_runs(person("otto", "operator"), [run.pk], add=["eu"])
     by = person("ana", "reviewer").user
     Comment.objects.create(id="c", request=run.requests.get(), by=by, text="Fine \u2713", at=timezone.now())
     ended = timezone.now() - timedelta(days=40)

@@ -15,14 +15,18 @@ from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, Huma
 from checkpoints.models.removal import REMOVED
 from checkpoints.records import Status
 from tests.actions.checkpoints.test_restore import commit, history
-from wfdash import actions, queries
+from wfdash.actions.checkpoints.restore import fork_run
 from wfdash.actions.common import lock_rows
 from wfdash.actions.hooks import feed
 from wfdash.actions.retention import runs as retention
 from wfdash.actions.retention.archive import read_archive
 from wfdash.actions.retention.runs import BatchSize, RunRemover
+from wfdash.actions.runs.delete import delete_run
 from wfdash.errors import NotFound
 from wfdash.live.database import read_heads
+from wfdash.queries.history.events import last_events, read_checkpoints
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.gauges import count_by_status, count_statuses
 
 __all__ = ["history"]
@@ -86,12 +90,12 @@ def test_once_the_first_part_has_gone_no_one_finds_the_run_and_the_rest_goes_in_
     assert left(old) == 7
     assert not Run.objects.exists()
     assert not HumanRequest.objects.exists()
-    for look in (queries.run, actions.delete_run, queries.last_events, queries.checkpoints):
+    for look in (read_run, delete_run, last_events, read_checkpoints):
         with pytest.raises(NotFound):
             look(everyone, old.pk)
     with pytest.raises(NotFound):
-        queries.request(everyone, request.pk)
-    assert not queries.runs(everyone, "").items
+        read_request(everyone, request.pk)
+    assert not read_runs(everyone, "").items
     assert not read_heads([old.pk])
     sizes = [left(old)]
     while not (batch := once.remove_next()).last:
@@ -132,10 +136,10 @@ def test_what_a_worker_left_that_died_goes_first_and_without_a_rule_too(old, mon
 
 def test_a_run_deleted_by_hand_is_hidden_at_once_and_a_worker_removes_the_rest(old, person):
     otto = person("otto", "operator")
-    actions.delete_run(otto, old.pk)
+    delete_run(otto, old.pk)
     assert (left(old), Run.objects.count(), Run.remains.count()) == (7, 0, 1)
     with pytest.raises(NotFound):
-        actions.delete_run(otto, old.pk)
+        delete_run(otto, old.pk)
     Run.objects.create(**{**facts_of(old), "id": "another", "family": "another", "start_key": "k"})
     remove_all()
     assert (left(old), Run.remains.count(), Run.objects.get().pk) == (0, 0, "another")
@@ -144,7 +148,7 @@ def test_a_run_deleted_by_hand_is_hidden_at_once_and_a_worker_removes_the_rest(o
 def test_a_fork_keeps_the_content_it_shares_with_a_run_that_goes_in_parts(run, history, person, old):
     state = [f"{number:_>60}" for number in range(2_000)]
     large = commit(run.pk, 4, waiting=False, state=state)
-    fork = actions.fork_run(person("otto", "operator"), run.pk, large)
+    fork = fork_run(person("otto", "operator"), run.pk, large)
     Run.objects.filter(pk=fork.pk).update(phase="completed", finished=timezone.now())
     TallyMark.objects.update(event=Event.objects.latest("pk").pk)
     assert Chunk.objects.filter(family=run.family).exists()

@@ -25,11 +25,12 @@ from checkpoints.models import (
     Webhook,
 )
 from tests.actions.checkpoints.test_restore import history
-from wfdash import actions
 from wfdash.actions import common
 from wfdash.actions.audit import entries as audit_entries
+from wfdash.actions.checkpoints.restore import fork_run
 from wfdash.actions.retention import runs as retention
 from wfdash.actions.retention.runs import BatchSize, RunRemover
+from wfdash.actions.runs.tags import tag_runs
 from wfdash.errors import NotFound
 from wfdash.retention.keeping import current_rules, free_to_go, old_runs
 
@@ -74,7 +75,7 @@ def removed() -> list[str]:
 
 def test_an_old_run_goes_with_all_it_has_and_its_audit_stays(run, history, person, old, settings):
     otto = person("otto", "operator")
-    actions.tag_runs(otto, [run.pk], add=["eu"])
+    tag_runs(otto, [run.pk], add=["eu"])
     request = run.requests.get()
     Effect.objects.create(run=run, key="e", step="s", name="pay", state="done", n=1, at=timezone.now())
     sent = {"channel": "webhook", "created": timezone.now(), "due": timezone.now(), "sent": timezone.now()}
@@ -121,7 +122,7 @@ def test_without_a_rule_only_what_was_begun_is_looked_for(old, settings, django_
 
 
 def test_a_run_stays_while_another_of_its_family_is_open(run, history, person, old):
-    fork = actions.fork_run(person("otto", "operator"), run.pk, history["1"])
+    fork = fork_run(person("otto", "operator"), run.pk, history["1"])
     old(run)
     assert removed() == []
     old(fork, days=31)
@@ -131,10 +132,10 @@ def test_a_run_stays_while_another_of_its_family_is_open(run, history, person, o
 
 def test_a_run_stays_while_people_keep_it(run, person, old):
     otto = person("otto", "operator")
-    actions.tag_runs(otto, [run.pk], add=["Keep"])
+    tag_runs(otto, [run.pk], add=["Keep"])
     old(run)
     assert removed() == []
-    actions.tag_runs(otto, [run.pk], remove=["keep"])
+    tag_runs(otto, [run.pk], remove=["keep"])
     old(run)
     assert removed() == [run.pk]
 

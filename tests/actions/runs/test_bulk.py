@@ -7,8 +7,10 @@ import pytest
 from checkpoints.models import AuditEntry, Bulk, Event, Grant, Run, RunFact
 from checkpoints.records import Phase
 from tests import people
-from wfdash import actions
 from wfdash.actions.runs import bulk as bulks
+from wfdash.actions.runs.bulk import continue_bulk, find_bulk, preview_bulk, start_bulk
+from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.errors import Invalid, KeyReused, NotFound
 
 
@@ -24,8 +26,8 @@ def failed(number: int) -> list[str]:
 @pytest.mark.parametrize("verb", ["retry", "cancel", "pause", "resume"])
 def test_a_rehearsal_says_what_then_happens_in_every_phase(otto, verb):
     runs = {phase: people.make_run(phase=phase.value, acted_by="x").pk for phase in Phase}
-    tried = actions.preview_bulk(otto, verb, list(runs.values()))
-    actions.continue_bulk(actions.start_bulk(otto, verb, list(runs.values())).pk)
+    tried = preview_bulk(otto, verb, list(runs.values()))
+    continue_bulk(start_bulk(otto, verb, list(runs.values())).pk)
     told = Bulk.objects.get()
     assert told.acted == len(tried.runs) > 0
     assert told.done - told.acted == tried.refused == sum(told.refused["why"].values())
@@ -41,7 +43,7 @@ def test_a_rehearsal_changes_nothing_and_counts_why(otto, everybody):
         people.make_run(phase="failed", workflow="hidden").pk,
     ]
     before = list(Run.objects.order_by("pk").values_list("pk", "phase", "seq"))
-    found = actions.preview_bulk(people.viewer("sam"), "retry", [*runs, "nonsense"])
+    found = preview_bulk(people.viewer("sam"), "retry", [*runs, "nonsense"])
     assert found.runs == tuple(runs[:2])
     assert dict(found.stays) == {
         "It is waiting": 1,
@@ -54,8 +56,8 @@ def test_a_rehearsal_changes_nothing_and_counts_why(otto, everybody):
 
 def test_each_run_has_its_own_record_and_the_whole_has_one(otto):
     runs = failed(3)
-    bulk = actions.start_bulk(otto, "retry", runs, text="status:failed")
-    assert actions.continue_bulk(bulk.pk) == 3
+    bulk = start_bulk(otto, "retry", runs, text="status:failed")
+    assert continue_bulk(bulk.pk) == 3
     assert set(Run.objects.filter(phase="ready").values_list("pk", flat=True)) == set(runs)
     assert AuditEntry.objects.filter(verb="retry").count() == 3
     entry = AuditEntry.objects.get(verb="bulk")
@@ -65,8 +67,8 @@ def test_each_run_has_its_own_record_and_the_whole_has_one(otto):
 
 
 def test_what_is_left_is_done_by_the_sweep_and_no_run_twice(otto):
-    bulk = actions.start_bulk(otto, "retry", failed(5))
-    assert actions.continue_bulk(bulk.pk, most=2) == 2
+    bulk = start_bulk(otto, "retry", failed(5))
+    assert continue_bulk(bulk.pk, most=2) == 2
     assert bulks.finish_bulks(limit=2) == 2
     assert bulks.finish_bulks() == 1
     assert bulks.finish_bulks() == 0
@@ -74,7 +76,7 @@ def test_what_is_left_is_done_by_the_sweep_and_no_run_twice(otto):
 
 
 def test_two_who_go_on_at_once_share_the_work(otto):
-    actions.start_bulk(otto, "retry", failed(2))
+    start_bulk(otto, "retry", failed(2))
     mine, theirs = Bulk.objects.select_related("by").get(), Bulk.objects.select_related("by").get()
     assert bulks._apply_next(mine) is True
     assert bulks._apply_next(theirs) is False
@@ -83,18 +85,18 @@ def test_two_who_go_on_at_once_share_the_work(otto):
 
 def test_what_changed_in_the_meantime_stays_and_is_told(otto):
     first, second = failed(2)
-    bulk = actions.start_bulk(otto, "retry", [first, second])
-    actions.cancel_run(otto, people.make_run().pk)
-    actions.retry_run(otto, first)
-    actions.continue_bulk(bulk.pk)
+    bulk = start_bulk(otto, "retry", [first, second])
+    cancel_run(otto, people.make_run().pk)
+    retry_run(otto, first)
+    continue_bulk(bulk.pk)
     bulk.refresh_from_db()
     assert (bulk.done, bulk.acted) == (2, 1)
     assert bulk.refused["some"] == [[first, "Expenses", "Cannot retry a run that is ready"]]
 
 
 def test_who_lost_the_right_in_the_meantime_does_nothing_more(otto):
-    bulk = actions.start_bulk(otto, "retry", failed(2))
-    actions.continue_bulk(bulk.pk, most=1)
+    bulk = start_bulk(otto, "retry", failed(2))
+    continue_bulk(bulk.pk, most=1)
     Grant.objects.filter(user=otto.user).delete()
     assert bulks.finish_bulks() == 1
     bulk.refresh_from_db()
@@ -103,18 +105,18 @@ def test_who_lost_the_right_in_the_meantime_does_nothing_more(otto):
 
 def test_the_same_key_begins_it_once(otto):
     runs = failed(2)
-    assert actions.start_bulk(otto, "retry", runs, key="k").pk == actions.start_bulk(otto, "retry", runs, key="k").pk
+    assert start_bulk(otto, "retry", runs, key="k").pk == start_bulk(otto, "retry", runs, key="k").pk
     with pytest.raises(KeyReused):
-        actions.start_bulk(otto, "cancel", runs, key="k")
+        start_bulk(otto, "cancel", runs, key="k")
     assert Bulk.objects.count() == 1
 
 
 def test_many_are_tagged_together(otto):
     runs = failed(2)
-    actions.continue_bulk(actions.start_bulk(otto, "tag", runs, add=["EU"]).pk)
+    continue_bulk(start_bulk(otto, "tag", runs, add=["EU"]).pk)
     assert set(RunFact.objects.filter(name="tag").values_list("run_id", "text")) == {(run, "eu") for run in runs}
     with pytest.raises(Invalid):
-        actions.start_bulk(otto, "tag", runs)
+        start_bulk(otto, "tag", runs)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +124,11 @@ def test_many_are_tagged_together(otto):
 )
 def test_what_cannot_be_told_is_refused_with_a_remedy(otto, verb, runs):
     with pytest.raises(Invalid):
-        actions.preview_bulk(otto, verb, runs)
+        preview_bulk(otto, verb, runs)
 
 
 def test_only_who_asked_finds_it_again(otto):
-    bulk = actions.start_bulk(otto, "retry", failed(1))
-    assert actions.find_bulk(otto, bulk.pk) == bulk
+    bulk = start_bulk(otto, "retry", failed(1))
+    assert find_bulk(otto, bulk.pk) == bulk
     with pytest.raises(NotFound):
-        actions.find_bulk(people.viewer("adam"), bulk.pk)
+        find_bulk(people.viewer("adam"), bulk.pk)

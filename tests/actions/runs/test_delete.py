@@ -7,8 +7,11 @@ from django.utils import timezone
 
 from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanRequest, Run
 from tests.actions.checkpoints.test_restore import history
-from wfdash import actions
 from wfdash.actions.audit import entries as audit_entries
+from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint
+from wfdash.actions.runs.bulk import continue_bulk, start_bulk
+from wfdash.actions.runs.delete import delete_checkpoint, delete_run
+from wfdash.actions.runs.tags import tag_runs
 from wfdash.errors import NotAllowed, NotFound, WrongState
 
 __all__ = ["history"]
@@ -32,7 +35,7 @@ def verified() -> list[str]:
 
 def test_a_deleted_run_leaves_its_audit_entries_and_nothing_else(run, history, person):
     before = verified()
-    actions.delete_run(person("otto", "operator"), ended(run).pk)
+    delete_run(person("otto", "operator"), ended(run).pk)
     for model in (Run, Checkpoint, Event, HumanRequest, Answer):
         assert not model.objects.exists()
     assert verified() == [*before, "delete"]
@@ -44,12 +47,12 @@ def test_a_run_that_is_open_or_not_ones_own_is_not_deleted(run, history, person)
     otto = person("otto", "operator")
     Run.objects.filter(pk=run.pk).update(phase="waiting")
     with pytest.raises(WrongState, match="cancel it first"):
-        actions.delete_run(otto, run.pk)
+        delete_run(otto, run.pk)
     ended(run)
     with pytest.raises(NotAllowed):
-        actions.delete_run(person("vera", "viewer"), run.pk)
+        delete_run(person("vera", "viewer"), run.pk)
     with pytest.raises(NotFound):
-        actions.delete_run(person("sam"), run.pk)
+        delete_run(person("sam"), run.pk)
     assert Checkpoint.objects.filter(run=run).count() == 3
     assert "delete" not in verified()
 
@@ -58,47 +61,47 @@ def test_a_run_is_deleted_once_per_key(run, person):
     otto = person("otto", "operator")
     ended(run)
     for _ in range(2):
-        actions.delete_run(otto, run.pk, key="k")
+        delete_run(otto, run.pk, key="k")
     assert verified().count("delete") == 1
     with pytest.raises(NotFound):
-        actions.delete_run(otto, run.pk)
+        delete_run(otto, run.pk)
 
 
 def test_a_fork_goes_on_without_its_origin(run, history, person):
     otto = person("otto", "operator")
-    fork = actions.fork_run(otto, run.pk, history["1"])
-    actions.delete_run(otto, ended(run).pk)
-    again = actions.fork_run(otto, fork.pk, Checkpoint.objects.get(run=fork).pk)
+    fork = fork_run(otto, run.pk, history["1"])
+    delete_run(otto, ended(run).pk)
+    again = fork_run(otto, fork.pk, Checkpoint.objects.get(run=fork).pk)
     assert Run.objects.get(pk=again.pk).family == run.pk
 
 
 def test_only_a_checkpoint_that_no_one_needs_is_deleted(run, history, person):
     otto = person("otto", "operator")
     with pytest.raises(WrongState, match="current checkpoint"):
-        actions.delete_checkpoint(otto, run.pk, history["3"])
-    actions.label_checkpoint(otto, run.pk, history["1"], "keep")
+        delete_checkpoint(otto, run.pk, history["3"])
+    label_checkpoint(otto, run.pk, history["1"], "keep")
     with pytest.raises(WrongState, match="Remove the label"):
-        actions.delete_checkpoint(otto, run.pk, history["1"])
-    actions.delete_checkpoint(otto, run.pk, history["2"])
+        delete_checkpoint(otto, run.pk, history["1"])
+    delete_checkpoint(otto, run.pk, history["2"])
     assert set(Checkpoint.objects.filter(run=run).values_list("n", flat=True)) == {1, 3}
     assert verified()[-1] == "delete-checkpoint"
     with pytest.raises(NotFound):
-        actions.delete_checkpoint(otto, run.pk, history["2"])
+        delete_checkpoint(otto, run.pk, history["2"])
 
 
 def test_a_run_that_people_keep_is_deleted_once_its_tag_is_removed(run, person):
     otto = person("otto", "operator")
-    actions.tag_runs(otto, [ended(run).pk], add=["keep"])
+    tag_runs(otto, [ended(run).pk], add=["keep"])
     with pytest.raises(WrongState, match="kept by its tag keep"):
-        actions.delete_run(otto, run.pk)
-    actions.tag_runs(otto, [run.pk], remove=["Keep"])
-    actions.delete_run(otto, run.pk)
+        delete_run(otto, run.pk)
+    tag_runs(otto, [run.pk], remove=["Keep"])
+    delete_run(otto, run.pk)
     assert not Run.objects.exists()
 
 
 def test_many_runs_are_deleted_at_once(run, history, person):
     otto = person("otto", "operator")
-    fork = actions.fork_run(otto, run.pk, history["1"])
-    bulk = actions.start_bulk(otto, "delete", [ended(run).pk])
-    assert actions.continue_bulk(bulk.pk) == 1
+    fork = fork_run(otto, run.pk, history["1"])
+    bulk = start_bulk(otto, "delete", [ended(run).pk])
+    assert continue_bulk(bulk.pk) == 1
     assert Run.objects.get().pk == fork.pk

@@ -5,7 +5,10 @@ import pytest
 from checkpoints import ids
 from checkpoints.models import Claim, Event, HumanRequest, Run, WorkflowVersion
 from tests.actions.conftest import NOW
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +39,7 @@ def _catalog(settings, tmp_path):
 
 
 def test_a_started_run_is_queued_and_remembers_its_graph_and_its_starter(person) -> None:
-    run = actions.start_run(person("otto", "operator"), "expense", {"amount": 3})
+    run = start_run(person("otto", "operator"), "expense", {"amount": 3})
     row = Run.objects.get(pk=run.pk)
     assert (row.phase, row.input, row.created_by.username, row.seq) == ("ready", {"amount": 3}, "otto", 1)
     assert WorkflowVersion.objects.get().version == row.version
@@ -45,37 +48,37 @@ def test_a_started_run_is_queued_and_remembers_its_graph_and_its_starter(person)
 
 def test_an_input_that_does_not_fit_is_refused_at_its_field(person) -> None:
     with pytest.raises(Invalid) as refused:
-        actions.start_run(person("otto", "operator"), "expense", {"amount": "many"})
+        start_run(person("otto", "operator"), "expense", {"amount": "many"})
     assert refused.value.errors[0]["loc"] == ["amount"]
     assert not Run.objects.exists()
 
 
 def test_the_same_key_starts_once(person) -> None:
     otto = person("otto", "operator")
-    first = actions.start_run(otto, "expense", {"amount": 3}, key="k")
-    assert actions.start_run(otto, "expense", {"amount": 3}, key="k") == first
+    first = start_run(otto, "expense", {"amount": 3}, key="k")
+    assert start_run(otto, "expense", {"amount": 3}, key="k") == first
     with pytest.raises(WrongState, match="idempotency key"):
-        actions.start_run(otto, "expense", {"amount": 4}, key="k")
+        start_run(otto, "expense", {"amount": 4}, key="k")
     assert Run.objects.count() == 1
 
 
 def test_only_who_may_start_starts(person) -> None:
     with pytest.raises(NotAllowed):
-        actions.start_run(person("vera", "viewer"), "expense", {"amount": 3})
+        start_run(person("vera", "viewer"), "expense", {"amount": 3})
     with pytest.raises(NotFound):
-        actions.start_run(person("sam"), "expense", {"amount": 3})
+        start_run(person("sam"), "expense", {"amount": 3})
     with pytest.raises(NotFound):
-        actions.start_run(person("otto", "operator"), "nope", {})
+        start_run(person("otto", "operator"), "nope", {})
 
 
 def claim(run: Run) -> None:
     Claim.objects.create(run=run, token=ids.new_token(), worker="w", epoch=1, expires=NOW)
 
 
-@pytest.mark.parametrize(("verb", "phase"), [("cancel_run", "cancelled"), ("pause_run", "paused")])
+@pytest.mark.parametrize(("verb", "phase"), [(cancel_run, "cancelled"), (pause_run, "paused")])
 def test_stopping_a_run_fences_its_worker_at_once(person, run, verb, phase) -> None:
     claim(run)
-    getattr(actions, verb)(person("otto", "operator"), run.id)
+    verb(person("otto", "operator"), run.id)
     row = Run.objects.get(pk=run.pk)
     assert (row.phase, row.epoch, row.acted_by) == (phase, 1, "otto")
     assert not Claim.objects.exists()
@@ -83,44 +86,44 @@ def test_stopping_a_run_fences_its_worker_at_once(person, run, verb, phase) -> N
 
 def test_cancelling_closes_the_open_requests(person, run, ask) -> None:
     ask()
-    actions.cancel_run(person("otto", "operator"), run.id)
+    cancel_run(person("otto", "operator"), run.id)
     assert HumanRequest.objects.get().closed_as == "cancelled"
     with pytest.raises(WrongState, match="cancelled"):
-        actions.cancel_run(person("olga", "operator"), run.id)
+        cancel_run(person("olga", "operator"), run.id)
 
 
 def test_a_paused_run_resumes(person, run) -> None:
     otto = person("otto", "operator")
-    actions.pause_run(otto, run.id)
-    assert actions.resume_run(otto, run.id).phase == "ready"
+    pause_run(otto, run.id)
+    assert resume_run(otto, run.id).phase == "ready"
     with pytest.raises(WrongState):
-        actions.resume_run(otto, run.id)
+        resume_run(otto, run.id)
 
 
 def test_only_a_failed_run_is_retried(person, run) -> None:
     otto = person("otto", "operator")
     with pytest.raises(WrongState):
-        actions.retry_run(otto, run.id)
+        retry_run(otto, run.id)
     Run.objects.filter(pk=run.pk).update(phase="failed", error={"type": "X"}, attempts=4)
-    row = actions.retry_run(otto, run.id)
+    row = retry_run(otto, run.id)
     assert (row.phase, row.error, row.attempts) == ("ready", None, 0)
 
 
-@pytest.mark.parametrize("verb", ["cancel_run", "pause_run", "resume_run", "retry_run"])
+@pytest.mark.parametrize("verb", [cancel_run, pause_run, resume_run, retry_run])
 def test_who_may_only_look_changes_nothing(person, run, verb) -> None:
     with pytest.raises(NotAllowed):
-        getattr(actions, verb)(person("vera", "viewer"), run.id)
+        verb(person("vera", "viewer"), run.id)
     with pytest.raises(NotFound):
-        getattr(actions, verb)(person("sam"), run.id)
+        verb(person("sam"), run.id)
     assert Run.objects.get(pk=run.pk).phase == "waiting"
 
 
 @pytest.mark.parametrize("value", ["3", 3.5, True])
 def test_a_program_is_told_what_the_form_tells(value, person) -> None:
     with pytest.raises(Invalid) as refused:
-        actions.start_run(person("otto", "operator"), "expense", {"amount": value})
+        start_run(person("otto", "operator"), "expense", {"amount": value})
     assert refused.value.errors == [{"loc": ["amount"], "msg": "Must be a whole number"}]
-    plan = actions.SchedulePlan(name="Daily", cron="0 3 * * *", message={"amount": value})
+    plan = SchedulePlan(name="Daily", cron="0 3 * * *", message={"amount": value})
     with pytest.raises(Invalid) as refused:
-        actions.create_schedule(person("otto"), "expense", plan)
+        create_schedule(person("otto"), "expense", plan)
     assert refused.value.errors == [{"loc": ["message", "amount"], "msg": "Must be a whole number"}]

@@ -6,8 +6,8 @@ import pytest
 
 from checkpoints.models import AuditEntry, Event, Run, RunFact, WorkflowVersion
 from tests import people
-from wfdash import actions
 from wfdash.actions.runs import search_index
+from wfdash.actions.runs.tags import tag_runs
 from wfdash.errors import Invalid, NotAllowed, NotFound
 
 SCHEMA = {"properties": {"pin": {"format": "password"}}}
@@ -70,37 +70,37 @@ def test_of_encrypted_content_nothing_is_kept(known, settings):
 
 def test_tags_are_put_on_and_taken_off_with_a_trace(everybody):
     run, otto = people.make_run(), people.viewer("otto")
-    actions.tag_runs(otto, [run.pk], add=["EU", "vip"])
-    actions.tag_runs(otto, [run.pk], add=["eu"], remove=["vip", "never"])
+    tag_runs(otto, [run.pk], add=["EU", "vip"])
+    tag_runs(otto, [run.pk], add=["eu"], remove=["vip", "never"])
     assert {text for name, text in told(run) if name == "tag"} == {"eu"}
     assert [event.data["add"] for event in Event.objects.filter(kind="run.tagged").order_by("seq")] == [
         ["eu", "vip"],
         [],
     ]
     assert AuditEntry.objects.filter(verb="tag").count() == 2
-    actions.tag_runs(otto, [run.pk], add=["eu"])
+    tag_runs(otto, [run.pk], add=["eu"])
     assert AuditEntry.objects.filter(verb="tag").count() == 2
 
 
 def test_the_same_key_tags_once(everybody):
     run, otto = people.make_run(), people.viewer("otto")
-    actions.tag_runs(otto, [run.pk], add=["eu"], key="k")
-    actions.tag_runs(otto, [run.pk], remove=["eu"])
-    actions.tag_runs(otto, [run.pk], add=["eu"], key="k")
+    tag_runs(otto, [run.pk], add=["eu"], key="k")
+    tag_runs(otto, [run.pk], remove=["eu"])
+    tag_runs(otto, [run.pk], add=["eu"], key="k")
     assert "tag" not in {name for name, _ in told(run)}
 
 
 def test_who_may_not_operate_may_not_tag_and_a_bad_tag_is_named(everybody):
     run = people.make_run()
     with pytest.raises(NotAllowed):
-        actions.tag_runs(people.viewer("vera"), [run.pk], add=["eu"])
+        tag_runs(people.viewer("vera"), [run.pk], add=["eu"])
     with pytest.raises(NotFound):
-        actions.tag_runs(people.viewer("sam"), [run.pk], add=["eu"])
+        tag_runs(people.viewer("sam"), [run.pk], add=["eu"])
     with pytest.raises(Invalid) as refusal:
-        actions.tag_runs(people.viewer("otto"), [run.pk], add=["two words"])
+        tag_runs(people.viewer("otto"), [run.pk], add=["two words"])
     assert "is not a valid tag" in refusal.value.errors[0]["msg"]
     with pytest.raises(Invalid):
-        actions.tag_runs(people.viewer("otto"), [run.pk], add=[f"t{n}" for n in range(21)])
+        tag_runs(people.viewer("otto"), [run.pk], add=[f"t{n}" for n in range(21)])
 
 
 def test_open_lists_look_again_once_a_run_is_indexed(known, monkeypatch, django_capture_on_commit_callbacks):

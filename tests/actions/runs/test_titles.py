@@ -11,9 +11,18 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Notice, Run, RunFact
 from tests import people
 from tests.driving import drive, put
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.collaboration import assign_request
 from wfdash.actions.runs import search_index
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
+from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.requests.inbox import read_inbox, requests_of
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.run_names import titles_of
+from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.workflow import Approval, Context, Workflow
 from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
 
@@ -43,7 +52,7 @@ def deploy(run_title: str = "Deploy {service}", said: str = "") -> Workflow:
 
 
 def named_for(name: str, run: str) -> str:
-    return queries.run(people.viewer(name), run).title
+    return read_run(people.viewer(name), run).title
 
 
 def stored(run: str) -> str:
@@ -54,46 +63,46 @@ def stored(run: str) -> str:
 
 def test_a_run_is_called_by_its_template_from_the_start_and_found_by_it(serve):
     serve(deploy())
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
     for name in ("otto", "ben"):
         assert named_for(name, run.pk) == "Deploy Billing"
-        assert [row.id for row in queries.runs(people.viewer(name), "billing").items] == [run.pk]
-    row = queries.run(people.viewer("ben"), run.pk)
+        assert [row.id for row in read_runs(people.viewer(name), "billing").items] == [run.pk]
+    row = read_run(people.viewer("ben"), run.pk)
     assert (row.workflow_title, row.own_title, row.summary) == ("Deployment", "Deploy Billing", "")
 
 
 def test_the_input_names_a_run_only_for_those_who_may_read_it(serve):
     serve(deploy(run_title=""))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
     people.ask(run)
     assert named_for("otto", run.pk) == "Deployment: Billing"
     assert named_for("ben", run.pk) == "Deployment"
-    assert not queries.runs(people.viewer("ben"), "billing").items
-    assert queries.inbox(people.viewer("ana"), "all").items[0].run_title == "Deployment"
-    assert queries.inbox(people.viewer("otto"), "all").items[0].run_title == "Deployment: Billing"
-    assert queries.titles_of(people.viewer("sam"), [run.pk]) == {}
+    assert not read_runs(people.viewer("ben"), "billing").items
+    assert read_inbox(people.viewer("ana"), "all").items[0].run_title == "Deployment"
+    assert read_inbox(people.viewer("otto"), "all").items[0].run_title == "Deployment: Billing"
+    assert titles_of(people.viewer("sam"), [run.pk]) == {}
 
 
 def test_a_step_names_the_run_before_it_waits_and_the_words_are_found(serve):
     serve(deploy(said="Ship\n\u202eBilling 2.0"))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "x"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "x"})
     assert drive(run) == "waiting"
     assert named_for("ben", run.pk) == "Ship Billing 2.0"
     assert Event.objects.get(run=run, kind="run.titled").data["title"] == "Ship Billing 2.0"
     search_index.index_runs()
     words = set(RunFact.objects.filter(run=run, name="title").values_list("text", flat=True))
     assert {"ship", "billing", "deployment"} <= words
-    found = queries.inbox(people.viewer("ana"), "all", "ship").items
+    found = read_inbox(people.viewer("ana"), "all", "ship").items
     assert [row.run_title for row in found] == ["Ship Billing 2.0"]
 
 
 def test_a_step_that_runs_again_does_not_say_it_again(serve):
     serve(deploy(said="First"))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "x"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "x"})
     drive(run)
     Run.objects.filter(pk=run.pk).update(own_title="Since renamed")
-    request = queries.requests_of(people.viewer("ana"), run.pk)[0]
-    actions.answer_request(people.viewer("ana"), request.id, {"action": "approve"})
+    request = requests_of(people.viewer("ana"), run.pk)[0]
+    answer_request(people.viewer("ana"), request.id, {"action": "approve"})
     Run.objects.filter(pk=run.pk).update(phase="ready")
     drive(run)
     assert named_for("ben", run.pk) == "Since renamed"
@@ -101,7 +110,7 @@ def test_a_step_that_runs_again_does_not_say_it_again(serve):
 
 def test_a_title_that_says_nothing_is_refused(serve):
     serve(deploy(said="\u200b \n"))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "x"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "x"})
     assert drive(run) == "failed"
     assert Run.objects.get(pk=run.pk).error["type"].endswith(InvalidCall.__name__)
 
@@ -120,7 +129,7 @@ def test_a_template_is_checked_when_the_workflow_is_built():
 def test_encrypted_titles_are_shown_and_neither_stored_nor_found_in_clear(serve, settings):
     settings.WFDASH_ENCRYPTION_KEYS = KEYS
     serve(deploy(said="Ship Billing"))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Ledger"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Ledger"})
     assert named_for("ben", run.pk) == "Deploy Ledger"
     drive(run)
     assert named_for("ben", run.pk) == "Ship Billing"
@@ -138,7 +147,7 @@ def test_encrypted_titles_are_shown_and_neither_stored_nor_found_in_clear(serve,
 def test_the_title_cannot_be_swapped_with_what_only_inspectors_see(serve, settings):
     settings.WFDASH_ENCRYPTION_KEYS = KEYS
     serve(deploy())
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Ledger", "x": "y"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Ledger", "x": "y"})
     with connection.cursor() as cursor:
         cursor.execute("UPDATE checkpoints_run SET own_title = summary WHERE id = %s", [run.pk])
     assert named_for("ben", run.pk) == "Deployment"
@@ -146,33 +155,33 @@ def test_the_title_cannot_be_swapped_with_what_only_inspectors_see(serve, settin
 
 def test_words_of_titles_are_removed_once_content_is_encrypted(serve, settings):
     serve(deploy())
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Ledger"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Ledger"})
     settings.WFDASH_ENCRYPTION_KEYS = f"{KEYS},plain"
     search_index.remove_content(chunk=1)
     search_index.index_runs()
     assert "ledger" not in set(RunFact.objects.values_list("text", flat=True))
-    assert [row.id for row in queries.runs(people.viewer("ben"), "deployment").items] == [run.pk]
+    assert [row.id for row in read_runs(people.viewer("ben"), "deployment").items] == [run.pk]
 
 
 def test_a_fork_carries_the_title_of_its_origin(serve):
     serve(deploy(said="Ship it"))
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "x"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "x"})
     drive(run)
-    head = queries.checkpoints(people.viewer("otto"), run.pk, limit=1).rows[0].info.id
-    fork = actions.fork_run(people.viewer("otto"), run.pk, head)
+    head = read_checkpoints(people.viewer("otto"), run.pk, limit=1).rows[0].info.id
+    fork = fork_run(people.viewer("otto"), run.pk, head)
     assert named_for("ben", fork.pk) == "Ship it"
-    actions.restore_run(people.viewer("otto"), run.pk, head)
+    restore_run(people.viewer("otto"), run.pk, head)
     assert named_for("ben", run.pk) == "Ship it"
 
 
 def test_a_notification_says_the_title_and_never_the_input(serve, settings):
     serve(deploy(run_title=""))
     otto, ana = people.viewer("otto"), people.viewer("ana")
-    plain = people.ask(actions.start_run(otto, "deploy", {"service": "Ledger"}))
+    plain = people.ask(start_run(otto, "deploy", {"service": "Ledger"}))
     serve(deploy())
-    titled = people.ask(actions.start_run(otto, "deploy", {"service": "Billing"}))
+    titled = people.ask(start_run(otto, "deploy", {"service": "Billing"}))
     for request in (plain, titled):
-        actions.assign_request(otto, request.pk, "ana")
+        assign_request(otto, request.pk, "ana")
     told = {row.request_id: row.payload["run_title"] for row in Notice.objects.all()}
     assert told == {plain.pk: "Deployment", titled.pk: "Deploy Billing"}
     assert {row.run for row in queries_of(ana)} == {"Deployment", "Deploy Billing"}
@@ -187,11 +196,11 @@ def queries_of(viewer):
 def test_a_card_names_the_run_beside_its_workflow(serve):
     otto = people.viewer("otto")
     serve(deploy(run_title=""))
-    plain = people.ask(actions.start_run(otto, "deploy", {"service": "Ledger"}))
+    plain = people.ask(start_run(otto, "deploy", {"service": "Ledger"}))
     serve(deploy())
-    titled = people.ask(actions.start_run(otto, "deploy", {"service": "Billing"}))
+    titled = people.ask(start_run(otto, "deploy", {"service": "Billing"}))
     labels = [
-        queries.request(people.viewer(name), one.pk).run_label for one in (plain, titled) for name in ("otto", "ben")
+        read_request(people.viewer(name), one.pk).run_label for one in (plain, titled) for name in ("otto", "ben")
     ]
     assert labels == ["Ledger", "", "Deploy Billing", "Deploy Billing"]
 
@@ -216,7 +225,7 @@ def test_a_run_that_a_program_starts_is_called_by_its_template_and_found_by_it(s
     assert named_for("otto", run) == "Deploy Billing 2.0"
     assert titles_said(run) == ["Deploy Billing 2.0"]
     search_index.index_runs()
-    assert [row.id for row in queries.runs(people.viewer("ben"), "billing").items] == [run]
+    assert [row.id for row in read_runs(people.viewer("ben"), "billing").items] == [run]
 
 
 @pytest.mark.parametrize("template", ["", "{service}"])
@@ -245,6 +254,6 @@ def test_a_program_stores_no_title_in_clear_where_content_is_encrypted(serve, se
 
 def test_a_run_from_the_pages_does_not_say_its_title_again(serve):
     serve(deploy())
-    run = actions.start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
+    run = start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
     assert drive(run) == "waiting"
     assert titles_said(run.pk) == []

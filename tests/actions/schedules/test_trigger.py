@@ -16,9 +16,10 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Event, Grant, Run, RunFact, Schedule
 from checkpoints.records import Phase
 from tests.actions.schedules.test_manage import PLAN
-from wfdash import actions, catalog
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.schedules import trigger
+from wfdash.actions.schedules.manage import create_schedule, pause_schedule, resume_schedule
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
 from wfdash.time_limit import TimeLimit
@@ -34,7 +35,7 @@ def daily(person: Person) -> Callable[..., Schedule]:
     otto = person("otto", "operator")
 
     def make(ago: timedelta = timedelta(), **facts: object) -> Schedule:
-        row = actions.create_schedule(otto, "expense_batch", PLAN)
+        row = create_schedule(otto, "expense_batch", PLAN)
         cron = f"0 {(timezone.now().hour + 12) % 24} * * *"
         (due,) = parse(cron).until(timezone.now() - ago)
         for name, value in ({"cron": cron, "zone": "UTC", "next_at": due} | facts).items():
@@ -79,7 +80,7 @@ def test_nothing_starts_before_its_time_nor_while_it_is_paused(daily, person: Pe
     schedule = daily(next_at=timezone.now() + HOUR)
     assert fire_schedules() == 0
     assert next_firing() == again(schedule).next_at
-    actions.pause_schedule(person("otto"), schedule.pk)
+    pause_schedule(person("otto"), schedule.pk)
     assert next_firing() is None
 
 
@@ -130,7 +131,7 @@ def test_it_stops_when_its_owner_may_not_start_runs_any_more(daily, person: Pers
     entry = AuditEntry.objects.last()
     assert (entry.actor, entry.verb) == ("a schedule", "stop schedule")
     adam = person("adam", "admin")
-    actions.resume_schedule(adam, schedule.pk)
+    resume_schedule(adam, schedule.pk)
     Schedule.objects.update(next_at=timezone.now())
     fire_schedules()
     assert Run.objects.get().created_by == adam.user
@@ -291,7 +292,7 @@ def test_what_someone_changed_in_the_meantime_is_not_fired_as_it_was(daily, pers
     otto = person("otto")
 
     def pause_first(owner: object) -> Viewer:
-        actions.pause_schedule(otto, schedule.pk)
+        pause_schedule(otto, schedule.pk)
         return otto
 
     monkeypatch.setattr("wfdash.actions.schedules.trigger.viewer_for", pause_first)
@@ -311,7 +312,7 @@ def test_a_schedule_that_fired_since_it_was_found_is_left_alone(daily, monkeypat
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_sweep_at_once_one_starts_the_run(person: Person) -> None:
     otto = person("otto", "operator")
-    schedule = actions.create_schedule(otto, "expense_batch", PLAN)
+    schedule = create_schedule(otto, "expense_batch", PLAN)
     for minute in range(5):
         Schedule.objects.update(cron=f"{minute} 3 * * *", next_at=datetime(2026, 1, 1, tzinfo=UTC))
         assert sum(sweep_at_once(4)) == 1

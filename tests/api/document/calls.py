@@ -12,10 +12,14 @@ from django.utils import timezone
 from checkpoints.models import Grant, Run
 from checkpoints.models.user_model import User
 from tests import people
-from wfdash import actions
 from wfdash.access.viewer import viewer_for
+from wfdash.actions.account.out_of_office import set_absence
+from wfdash.actions.account.saved_views import save_view
 from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.collaboration import save_draft
+from wfdash.actions.runs.bulk import start_bulk
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule
 from wfdash.api.document import operations
 from wfdash.api.router import api_document
 
@@ -95,15 +99,15 @@ def things(caller: User, run: Run, history: Any, question: Any) -> Ids:
     adam, own = viewer_for(User.objects.get(username="adam")), Grant.objects.create(user=caller, role="admin")
     viewer, given = viewer_for(caller), people.ask(run)
     answer_request(viewer, given.pk, {"action": "approve"}, undo=True)
-    actions.save_draft(viewer, question.pk, {"reason": ["maybe"]})
-    plans = [actions.SchedulePlan(name=name, cron="@daily", message=MESSAGE) for name in ("Running", "Stopped")]
-    schedule, stopped = (actions.create_schedule(adam, people.WORKFLOW, plan).pk for plan in plans)
-    actions.pause_schedule(adam, stopped)
+    save_draft(viewer, question.pk, {"reason": ["maybe"]})
+    plans = [SchedulePlan(name=name, cron="@daily", message=MESSAGE) for name in ("Running", "Stopped")]
+    schedule, stopped = (create_schedule(adam, people.WORKFLOW, plan).pk for plan in plans)
+    pause_schedule(adam, stopped)
     now = timezone.now()
     made: dict[str, object] = {
-        "absence_id": actions.set_absence(viewer, "ana", now, now + timedelta(days=1)).pk,
-        "view_id": actions.save_view(viewer, "View", "q=risk:high").pk,
-        "bulk_id": actions.start_bulk(viewer, "tag", [run.pk], add=["x"]).pk,
+        "absence_id": set_absence(viewer, "ana", now, now + timedelta(days=1)).pk,
+        "view_id": save_view(viewer, "View", "q=risk:high").pk,
+        "bulk_id": start_bulk(viewer, "tag", [run.pk], add=["x"]).pk,
         "grant_id": grant_role(adam, role="viewer", workflow="*", person="sam").pk,
     }
     own.delete()

@@ -12,7 +12,9 @@ from tests import people
 from tests.cli.api.conftest import here, say
 from tests.driving import drive, put
 from tests.worker.graphs import chat
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.runs.follow_up import follow_up
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 
 __all__ = ["here", "say"]
@@ -25,7 +27,7 @@ def first(monkeypatch, _paper_catalog, everybody) -> Run:
     found = Catalog()
     monkeypatch.setattr(catalog, "load", lru_cache(lambda: found))
     put(found, chat())
-    run = actions.start_run(people.viewer("otto"), "chat", {"text": "one"})
+    run = start_run(people.viewer("otto"), "chat", {"text": "one"})
     assert drive(run) == "completed"
     return run
 
@@ -76,7 +78,7 @@ def test_the_catalogue_has_the_schema_of_a_follow_up(first, as_) -> None:
 
 
 def test_the_preview_of_its_beginning_shows_the_message_everywhere(first, as_, say) -> None:
-    later = actions.follow_up(people.viewer("otto"), first.pk, "two <b>&</b> \x1b[31mred")
+    later = follow_up(people.viewer("otto"), first.pk, "two <b>&</b> \x1b[31mred")
     assert drive(later) == "completed"
     beginning = Checkpoint.objects.get(run=later, n=1)
     place = f"runs/{later.pk}/checkpoints/{beginning.pk}"

@@ -137,7 +137,7 @@ def answer_all(viewer: Any, requests: list[str], times: list[float], stop: threa
     """Answer them, one after another with pauses, and note how long each took."""
     from django.db import connections
 
-    from wfdash.actions import answer_request
+    from wfdash.actions.requests.answer import answer_request
 
     for request in requests:
         if stop is not None and stop.is_set():

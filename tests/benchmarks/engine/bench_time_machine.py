@@ -82,16 +82,19 @@ def measure() -> int:
 
     call_command("migrate", verbosity=0)
     from tests.people import viewer
-    from wfdash import queries
     from wfdash.domain.json_patch import make
+    from wfdash.queries.checkpoints.compare import compare_checkpoints
+    from wfdash.queries.checkpoints.preview import read_preview
+    from wfdash.queries.history.events import read_checkpoints
+    from wfdash.queries.runs.replay import read_replay
 
     (run, made), otto = fill(), viewer("otto")
     report = Report(f"{CHECKPOINTS} checkpoints, {2 * CHECKPOINTS} events")
-    report.at_most("fifty checkpoints of the tree", best(lambda: queries.checkpoints(otto, run)), BAR)
-    report.at_most("preview of a restore, half way", best(lambda: queries.preview(otto, run, made[2600])), BAR)
-    report.at_most("preview of a fork, the first", best(lambda: queries.preview(otto, run, made[0], verb="fork")), BAR)
-    report.at_most("the run at event 5,000", best(lambda: queries.replay(otto, run, 5_000)), BAR)
-    report.at_most("the first compared with the last", best(lambda: queries.compare(otto, run, "1", "5000")), BAR)
+    report.at_most("fifty checkpoints of the tree", best(lambda: read_checkpoints(otto, run)), BAR)
+    report.at_most("preview of a restore, half way", best(lambda: read_preview(otto, run, made[2600])), BAR)
+    report.at_most("preview of a fork, the first", best(lambda: read_preview(otto, run, made[0], verb="fork")), BAR)
+    report.at_most("the run at event 5,000", best(lambda: read_replay(otto, run, 5_000)), BAR)
+    report.at_most("the first compared with the last", best(lambda: compare_checkpoints(otto, run, "1", "5000")), BAR)
     state = {"claims": [{"id": n, "note": "x" * 80, "amount": n * 1.5} for n in range(9_000)]}
     changed = json.loads(json.dumps(state))
     changed["claims"][5_000]["note"] = "y"

@@ -87,8 +87,8 @@ def run(vendor: str) -> int:
 
     from checkpoints.models import Run
     from tests.benchmarks.pages.runsfill import fill_runs, vacuum
-    from wfdash import queries
     from wfdash.access.viewer import viewer_for
+    from wfdash.queries.runs.listing import read_runs
 
     began = time.perf_counter()
     if not Run.objects.exists():
@@ -102,9 +102,9 @@ def run(vendor: str) -> int:
     for name, text in FILTERS.items():
         url = "/runs/?" + urlencode({"q": text})
         pages = measure(lambda url=url: client.get(url))
-        lists = measure(lambda text=text: queries.runs(viewer, text))
-        further = measure(lambda text=text: queries.runs(viewer, text, cursor=middle))
-        found = queries.runs(viewer, text)
+        lists = measure(lambda text=text: read_runs(viewer, text))
+        further = measure(lambda text=text: read_runs(viewer, text, cursor=middle))
+        found = read_runs(viewer, text)
         report.at_most(f"{name}: p95", percentile(pages[0], 0.95), BAR)
         told = "; ".join(
             f"{median(took):.1f} {percentile(took, 0.95):.1f} {median(worked):.1f}"

@@ -98,15 +98,16 @@ def answered_behind_others(url: str, folder: str) -> float:
     """Return the seconds from an answer to its step's first line, with so many newer runs waiting."""
     from django.contrib.auth.models import User
 
-    from wfdash import actions
     from wfdash.access.viewer import viewer_for
+    from wfdash.actions.requests.answer import answer_request
+    from wfdash.actions.runs.lifecycle import start_run
 
     admin, log = viewer_for(User.objects.create_superuser("admin")), Path(folder) / "answers.log"
-    actions.start_run(admin, "asking", {"log": str(log)})
+    start_run(admin, "asking", {"log": str(log)})
     (request,) = wait_until(open_requests, seconds=60, what="the question")
     insert("tiny", BEFORE, 1)
     began = time.monotonic_ns()
-    actions.answer_request(admin, request, {"action": "approve"})
+    answer_request(admin, request, {"action": "approve"})
     marks = wait_until(lambda: read_marks(log), seconds=120, what="the step")
     return (marks[0] - began) / 1e9
 

@@ -25,7 +25,7 @@ EVENTS = 200
 KILLS = 5
 ADMIN = "viewer_for(User.objects.get(username='admin'))"
 IMPORTS = """from django.contrib.auth.models import User
-from wfdash import actions as desk
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 """
 
@@ -58,8 +58,10 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
     """Measure with a worker thread in this process: from before the desk's verb, and from its commit (the bell)."""
     from django.contrib.auth.models import User
 
-    from wfdash import actions, pubsub
+    from wfdash import pubsub
     from wfdash.access.viewer import viewer_for
+    from wfdash.actions.requests.answer import answer_request
+    from wfdash.actions.runs.lifecycle import start_run
     from wfdash.worker.embedded import EmbeddedWorker
 
     admin = viewer_for(User.objects.create_superuser("admin"))
@@ -67,11 +69,11 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
     worker = EmbeddedWorker(folder / "worker.lock")
     worker.start()
     for _ in range(COUNT):
-        actions.start_run(admin, "asking", {"log": str(log)})
+        start_run(admin, "asking", {"log": str(log)})
     requests = wait_until(lambda: found if len(found := open_requests()) == COUNT else [], seconds=30)
     accepted: list[int] = []
     leave = pubsub.runs_due.subscribe(lambda _: accepted.append(time.monotonic_ns()))
-    waited = answer_all(requests, log, lambda request: actions.answer_request(admin, request, {"action": "approve"}))
+    waited = answer_all(requests, log, lambda request: answer_request(admin, request, {"action": "approve"}))
     leave()
     worker.stop()
     began = read_marks(log)
@@ -80,7 +82,7 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
 
 def start_runs(server: Server, workflow: str, message: dict[str, Any], count: int = 1) -> list[str]:
     """Start runs beside the server; it finds them when it next looks for due runs. Returns their ids."""
-    code = f"{IMPORTS}for _ in range({count}): print(desk.start_run({ADMIN}, {workflow!r}, {message!r}).id)"
+    code = f"{IMPORTS}for _ in range({count}): print(start_run({ADMIN}, {workflow!r}, {message!r}).id)"
     return shell(server, code).splitlines()[-count:]
 
 

@@ -129,8 +129,9 @@ def taken_over(folder: Path, machines: Sequence[str]) -> list[float]:
     from django.contrib.auth.models import User
 
     from checkpoints.models import Claim, WorkerBeat
-    from wfdash import actions
     from wfdash.access.viewer import viewer_for
+    from wfdash.actions.runs.cancellation import cancel_run
+    from wfdash.actions.runs.lifecycle import start_run
 
     admin = viewer_for(User.objects.filter(username="admin").first() or User.objects.create_superuser("admin"))
     workers: dict[int, Any] = {one.pid: one for one in map(start_worker, machines)}
@@ -143,7 +144,7 @@ def taken_over(folder: Path, machines: Sequence[str]) -> list[float]:
     try:
         for kill in range(KILLS):
             log = folder / f"taken-{machines[1]}-{kill}.log"
-            run = actions.start_run(admin, "lasting", {"log": str(log)})
+            run = start_run(admin, "lasting", {"log": str(log)})
             wait_until(lambda log=log: marks(log), seconds=30, what="the step")
             wait_until(lambda: all(lives(pid) for pid in workers), seconds=60, what="both workers")
             pid = int(Claim.objects.get(run=run).worker.split(":")[1])
@@ -155,7 +156,7 @@ def taken_over(folder: Path, machines: Sequence[str]) -> list[float]:
             took.append((line - began) / 1e6)
             fresh = start_worker(names[pid])
             workers[fresh.pid], names[fresh.pid] = fresh, names[pid]
-            actions.cancel_run(admin, run.id)
+            cancel_run(admin, run.id)
     finally:
         for worker in workers.values():
             worker.kill()

@@ -32,12 +32,13 @@ WHOLE_ROWS = """() => [...document.querySelectorAll("tr[data-row]")].filter((row
 }).length"""
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, actions as desk
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()
 who = viewer_for(User.objects.get(username="olga"))
 for customer, amount in {orders!r}:
-    print(desk.start_run(who, "shipping", {{"customer": customer, "amount": amount}}).id)
+    print(start_run(who, "shipping", {{"customer": customer, "amount": amount}}).id)
 """
 
 

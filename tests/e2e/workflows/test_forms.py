@@ -18,10 +18,11 @@ from tests.e2e.server import Server, serving, shell, wait_until
 
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog, actions as desk
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()
-print(desk.start_run(viewer_for(User.objects.get(username="olga")), "booking", None).id)
+print(start_run(viewer_for(User.objects.get(username="olga")), "booking", None).id)
 """
 
 

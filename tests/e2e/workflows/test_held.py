@@ -47,12 +47,13 @@ def widen(run: Migration) -> None:
 DESK = """
 from django.contrib.auth.models import User
 from checkpoints.models import HumanRequest, Run
-from wfdash import actions as desk
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 admin = viewer_for(User.objects.get(username='admin'))
 """
-START = DESK + "print(*(desk.start_run(admin, 'claims', amount).pk for amount in (10, 20, 30)))"
-ANSWER = DESK + "desk.answer_request(admin, HumanRequest.objects.get(run_id={run!r}).pk, 7)"
+START = DESK + "print(*(start_run(admin, 'claims', amount).pk for amount in (10, 20, 30)))"
+ANSWER = DESK + "answer_request(admin, HumanRequest.objects.get(run_id={run!r}).pk, 7)"
 WAITING = DESK + "print(Run.objects.filter(phase='waiting').count())"
 VERSION = DESK + "print(Run.objects.first().version)"
 

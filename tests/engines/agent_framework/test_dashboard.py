@@ -19,7 +19,12 @@ from checkpoints.database.rows import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
 from tests.people import viewer
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import fork_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.follow_up import follow_up
+from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.migrate import override_run
 from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
 from wfdash.timemachine import versions
 
@@ -73,26 +78,26 @@ fine = review_workflow()
 
 def answered(run: Run, word: str) -> str:
     (request,) = pending(run).values()
-    actions.answer_request(viewer("ana"), request.pk, word)
+    answer_request(viewer("ana"), request.pk, word)
     return drive(run)
 
 
 def test_a_finished_conversation_is_continued_by_a_run_that_remembers(serve: Serve):
     serve(CHAT)
-    first = actions.start_run(viewer("otto"), "chat", "hello")
+    first = start_run(viewer("otto"), "chat", "hello")
     assert drive(first) == "completed"
-    second = actions.follow_up(viewer("otto"), first.pk, "are you there?")
+    second = follow_up(viewer("otto"), first.pk, "are you there?")
     assert drive(second) == "completed"
     assert Run.objects.get(pk=second.pk).output == "heard 2: are you there?"
 
 
 def test_a_fork_asks_the_question_again_and_takes_another_answer(serve: Serve):
     serve(ASKING.replace("MORE", ""))
-    run = actions.start_run(viewer("otto"), "asking", "paper")
+    run = start_run(viewer("otto"), "asking", "paper")
     assert drive(run) == "waiting"
     paused = Checkpoint.objects.filter(run=run).latest("n")
     assert answered(run, "white") == "completed"
-    fork = actions.fork_run(viewer("otto"), run.pk, paused.pk)
+    fork = fork_run(viewer("otto"), run.pk, paused.pk)
     assert drive(fork) == "waiting"
     assert answered(fork, "black") == "completed"
     assert [Run.objects.get(pk=one.pk).output for one in (run, fork)] == ["WHITE", "BLACK"]
@@ -110,7 +115,7 @@ class MakesAFolder:
 
 def test_who_writes_a_row_of_the_database_runs_no_code_in_a_worker(serve: Serve, tmp_path: Path, monkeypatch):
     serve(ASKING.replace("MORE", ""))
-    run = actions.start_run(viewer("otto"), "asking", "paper")
+    run = start_run(viewer("otto"), "asking", "paper")
     assert drive(run) == "waiting"
     paused = Checkpoint.objects.filter(run=run).latest("n")
     kept = read_row(paused)
@@ -121,7 +126,7 @@ def test_who_writes_a_row_of_the_database_runs_no_code_in_a_worker(serve: Serve,
     assert answered(run, "white") == "failed"
     assert "is not signed" in Run.objects.get(pk=run.pk).error["message"]
     monkeypatch.setattr(signing, "unsigned", True)
-    actions.retry_run(viewer("otto"), run.pk)
+    retry_run(viewer("otto"), run.pk)
     assert drive(run) == "failed"
     assert "mkdir is no class" in Run.objects.get(pk=run.pk).error["message"]
     assert not (tmp_path / "made").exists()
@@ -129,16 +134,16 @@ def test_who_writes_a_row_of_the_database_runs_no_code_in_a_worker(serve: Serve,
 
 def test_a_run_of_a_changed_graph_is_held_until_an_operator_continues_it(serve: Serve):
     serve(ASKING.replace("MORE", ""))
-    run = actions.start_run(viewer("otto"), "asking", "paper")
+    run = start_run(viewer("otto"), "asking", "paper")
     assert drive(run) == "waiting"
     (request,) = pending(run).values()
     serve(ASKING.replace("ask = Ask", MORE).replace("MORE", ".add_edge(end, after)"))
-    actions.answer_request(viewer("ana"), request.pk, "white")
+    answer_request(viewer("ana"), request.pk, "white")
     assert drive(run) == "paused"
     assert versions.is_held(Run.objects.get(pk=run.pk))
     held = Event.objects.get(run=run, kind="run.held")
     assert held.data["words"] == ["added: after"]
-    actions.override_run(viewer("otto"), run.pk)
+    override_run(viewer("otto"), run.pk)
     assert drive(run) == "completed"
     assert Run.objects.get(pk=run.pk).output == "WHITE"
 

@@ -24,7 +24,8 @@ from checkpoints.records import Answer
 from tests.driving import drive, pending
 from tests.engines.langgraph.rides import Ride, output
 from tests.people import viewer
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Carried, Description
 
 
@@ -211,13 +212,13 @@ asking = asking(*OLD, state=STATE)
 @pytest.mark.parametrize("was_stored", [True, False])
 def test_the_dashboard_continues_a_run_of_a_graph_that_gained_a_value(serve: Callable[[str], None], was_stored: bool):
     serve(SERVED.replace("STATE", "State"))
-    run = actions.start_run(viewer("otto"), "asking", {"log": []})
+    run = start_run(viewer("otto"), "asking", {"log": []})
     assert drive(run) == "waiting"
     row = WorkflowVersion.objects.get(workflow="asking")
     if not was_stored:
         # As an earlier release stored it; the next start adds what it did not say.
         WorkflowVersion.objects.filter(pk=row.pk).update(description={**row.description, "channels": []})
-        actions.start_run(viewer("otto"), "asking", {"log": []})
+        start_run(viewer("otto"), "asking", {"log": []})
     (request,) = pending(run).values()
     serve(SERVED.replace("STATE", "More"))
     browser = Client()
@@ -225,7 +226,7 @@ def test_the_dashboard_continues_a_run_of_a_graph_that_gained_a_value(serve: Cal
     page = browser.get(reverse("wfdash:run-migrate", args=[run.pk])).content.decode()
     assert "The run keeps its position and state: the change does not touch it." in " ".join(page.split())
     assert "the state has also extra" in page
-    actions.answer_request(viewer("ana"), request.pk, "quite")
+    answer_request(viewer("ana"), request.pk, "quite")
     assert drive(run) == "completed"
     migrated = Event.objects.get(run=run, kind="run.migrated")
     assert (migrated.data["how"], migrated.data["words"]) == ("added", ["the state has also extra"])

@@ -13,12 +13,11 @@ YES = {"action": "approve"}
 def click() -> dict[str, Any]:
     """Do each verb ``AT_ONCE`` times at once with one key; returns what came of it: results, events, acts."""
     from tests.faults.plays import admin
-    from wfdash import actions
 
     me = admin()
     admin("ana")
     told = {}
-    for name, (phase, kind, does) in _verbs(actions, me).items():
+    for name, (phase, kind, does) in _verbs(me).items():
         run, request, checkpoint = _make(name, phase)
         told[name] = _at_once(lambda does=does, ids=(run, request, checkpoint): does(*ids), run, kind)
     return told
@@ -27,32 +26,41 @@ def click() -> dict[str, Any]:
 def post(run: str, count: int) -> int:
     """Send so many signals, each with a key of its own and each twice."""
     from tests.faults.plays import admin
-    from wfdash import actions
+    from wfdash.actions.runs.signals import send_signal
 
     me = admin()
     for number in range(count):
         for _ in range(2):
-            actions.send_signal(me, run, "letter", number, key=f"{run} {number}")
+            send_signal(me, run, "letter", number, key=f"{run} {number}")
     return count
 
 
-def _verbs(desk: Any, me: Any) -> dict[str, tuple[str, str, Callable[..., Any]]]:
+def _verbs(me: Any) -> dict[str, tuple[str, str, Callable[..., Any]]]:
     """Return verb -> phase to begin in, the event it leaves, and how it is done to a run, request and checkpoint."""
+    from wfdash.actions.checkpoints.restore import fork_run, restore_run
+    from wfdash.actions.requests.amend import amend_request
+    from wfdash.actions.requests.answer import answer_request
+    from wfdash.actions.requests.collaboration import assign_request
+    from wfdash.actions.requests.comments import ask_back, comment_on
+    from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+    from wfdash.actions.runs.lifecycle import retry_run, start_run
+    from wfdash.actions.runs.signals import send_signal
+
     one = {"key": "one"}
     return {
-        "start": ("", "run.queued", lambda r, q, c: desk.start_run(me, "chain", {"number": 1, "ledger": ""}, **one)),
-        "pause": ("waiting", "run.paused", lambda r, q, c: desk.pause_run(me, r, key=f"pause {r}")),
-        "resume": ("paused", "run.resumed", lambda r, q, c: desk.resume_run(me, r, key=f"resume {r}")),
-        "retry": ("failed", "run.retried", lambda r, q, c: desk.retry_run(me, r, key=f"retry {r}")),
-        "cancel": ("waiting", "run.cancelled", lambda r, q, c: desk.cancel_run(me, r, key=f"cancel {r}")),
-        "restore": ("waiting", "run.restored", lambda r, q, c: desk.restore_run(me, r, c, key=f"restore {r}")),
-        "fork": ("waiting", "run.forked", lambda r, q, c: desk.fork_run(me, r, c, key=f"fork {r}")),
-        "signal": ("waiting", "signal.sent", lambda r, q, c: desk.send_signal(me, r, "go", 1, key=f"signal {r}")),
-        "answer": ("waiting", "request.answered", lambda r, q, c: desk.answer_request(me, q, YES, key=f"answer {q}")),
-        "assign": ("waiting", "request.assigned", lambda r, q, c: desk.assign_request(me, q, "ana", key=f"to {q}")),
-        "comment": ("waiting", "request.commented", lambda r, q, c: desk.comment_on(me, q, "Hm", key=f"comment {q}")),
-        "ask": ("waiting", "request.asked", lambda r, q, c: desk.ask_back(me, q, "Why?", key=f"ask {q}")),
-        "amend": ("waiting", "request.amended", lambda r, q, c: desk.amend_request(me, q, body="x", key=f"amend {q}")),
+        "start": ("", "run.queued", lambda r, q, c: start_run(me, "chain", {"number": 1, "ledger": ""}, **one)),
+        "pause": ("waiting", "run.paused", lambda r, q, c: pause_run(me, r, key=f"pause {r}")),
+        "resume": ("paused", "run.resumed", lambda r, q, c: resume_run(me, r, key=f"resume {r}")),
+        "retry": ("failed", "run.retried", lambda r, q, c: retry_run(me, r, key=f"retry {r}")),
+        "cancel": ("waiting", "run.cancelled", lambda r, q, c: cancel_run(me, r, key=f"cancel {r}")),
+        "restore": ("waiting", "run.restored", lambda r, q, c: restore_run(me, r, c, key=f"restore {r}")),
+        "fork": ("waiting", "run.forked", lambda r, q, c: fork_run(me, r, c, key=f"fork {r}")),
+        "signal": ("waiting", "signal.sent", lambda r, q, c: send_signal(me, r, "go", 1, key=f"signal {r}")),
+        "answer": ("waiting", "request.answered", lambda r, q, c: answer_request(me, q, YES, key=f"answer {q}")),
+        "assign": ("waiting", "request.assigned", lambda r, q, c: assign_request(me, q, "ana", key=f"to {q}")),
+        "comment": ("waiting", "request.commented", lambda r, q, c: comment_on(me, q, "Hm", key=f"comment {q}")),
+        "ask": ("waiting", "request.asked", lambda r, q, c: ask_back(me, q, "Why?", key=f"ask {q}")),
+        "amend": ("waiting", "request.amended", lambda r, q, c: amend_request(me, q, body="x", key=f"amend {q}")),
     }
 
 

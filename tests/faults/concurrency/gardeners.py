@@ -101,14 +101,14 @@ async def _fork(run: str, forks: int, seed: int) -> None:
 def _fork_at_desk(run: str, forks: int, seed: int) -> None:
     from checkpoints.models import Checkpoint
     from tests.faults.plays import admin
-    from wfdash import actions
+    from wfdash.actions.checkpoints.restore import fork_run
     from wfdash.errors import NotFound
 
     viewer, dice, done = admin(), random.Random(seed + 1), 0
     while done < forks:
         chosen = dice.choice(list(Checkpoint.objects.filter(run=run).values_list("pk", flat=True)))
         try:
-            actions.fork_run(viewer, run, chosen)
+            fork_run(viewer, run, chosen)
         except NotFound:
             continue
         done += 1

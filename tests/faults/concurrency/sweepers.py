@@ -10,15 +10,15 @@ def plan(schedules: int, minutes: int, ledger: str) -> list[str]:
     from checkpoints.database.clock import database_now
     from checkpoints.models import Schedule
     from tests.faults.plays import admin
-    from wfdash import actions
+    from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
     from wfdash.domain.cron import parse
 
     message = {"number": 1, "ledger": ledger}
     (due,) = parse("* * * * *").until(database_now() - timedelta(minutes=minutes))
     made = []
     for n in range(schedules):
-        wanted = actions.SchedulePlan(name=f"s{n}", cron="* * * * *", message=message, missed="all")
-        made.append(actions.create_schedule(admin(), "chain", wanted).pk)
+        wanted = SchedulePlan(name=f"s{n}", cron="* * * * *", message=message, missed="all")
+        made.append(create_schedule(admin(), "chain", wanted).pk)
     Schedule.objects.update(next_at=due)
     return made
 

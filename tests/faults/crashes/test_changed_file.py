@@ -57,12 +57,13 @@ def widen(run: Migration) -> None:
 DESK = """
 from django.contrib.auth.models import User
 from checkpoints.models import HumanRequest, Run
-from wfdash import actions as desk
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 admin = viewer_for(User.objects.get(username='admin'))
 """
-START = DESK + "print(desk.start_run(admin, 'claims', 5).pk)"
-ANSWER = DESK + "desk.answer_request(admin, HumanRequest.objects.get(answered=None).pk, 7)"
+START = DESK + "print(start_run(admin, 'claims', 5).pk)"
+ANSWER = DESK + "answer_request(admin, HumanRequest.objects.get(answered=None).pk, 7)"
 READ = """
 import json
 from checkpoints.models import Run

@@ -19,9 +19,9 @@ AGAIN_SECONDS = 5.0
 
 START = """
 from django.contrib.auth.models import User
-from wfdash import actions as desk
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
-print(desk.start_run(viewer_for(User.objects.get(username='admin')), {workflow!r}, {message!r}).id)
+print(start_run(viewer_for(User.objects.get(username='admin')), {workflow!r}, {message!r}).id)
 """
 
 READ = """

@@ -28,27 +28,29 @@ BEFORE = """
 import json
 from django.contrib.auth.models import User
 from checkpoints.models import Claim, HumanRequest, Run
-from wfdash import actions, queries
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.queries.runs.values import read_run_values
 from wfdash.access.viewer import viewer_for
 admin = viewer_for(User.objects.get(username='admin'))
 """
 START = """
 for engine, folder in {runs!r}:
     message = {{"folder": folder}} if engine == "langgraph" else folder
-    print(actions.start_run(admin, engine + "_steps", message).pk)
+    print(start_run(admin, engine + "_steps", message).pk)
 """
 ANSWER = """
 answers = {{"tool_call": {{"action": "approve"}}, "effect": {{"action": "happened", "result": {{"value": "worked"}}}}}}
 for run in {runs!r}:
     asked = HumanRequest.objects.get(run=run, closed=None)
-    actions.answer_request(admin, asked.pk, answers.get(asked.kind, True))
+    answer_request(admin, asked.pk, answers.get(asked.kind, True))
 """
 READ = """
 found = [{"id": run.pk, "phase": run.phase, "open": run.requests.filter(answered=None, closed=None).count(),
     "asked": run.requests.count(), "recovered": run.events.filter(kind="run.recovered").count(),
     "seqs": list(run.events.order_by("seq").values_list("seq", flat=True)),
     "ns": list(run.checkpoints.order_by("n").values_list("n", flat=True)),
-    "talk": [one["role"] for one in queries.run_values(admin, run.pk, "transcript").value or ()],
+    "talk": [one["role"] for one in read_run_values(admin, run.pk, "transcript").value or ()],
     "error": run.error} for run in Run.objects.all()]
 print(json.dumps({"runs": found, "claims": Claim.objects.count()}, default=str))
 """

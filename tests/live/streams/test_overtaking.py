@@ -19,12 +19,12 @@ from checkpoints.models import Event, Run
 from checkpoints.models.user_model import User
 from tests.live.streams.streaming import read_messages
 from tests.live.world import append_events, make_person, make_run
-from wfdash import pubsub, queries
+from wfdash import pubsub
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.live.hub import Hub
 from wfdash.live.streams.workflow_stream import WorkflowEventStream
-from wfdash.queries.history.workflow_events import read_cursor
+from wfdash.queries.history.workflow_events import read_cursor, read_workflow_events
 
 WRITERS, TURNS = 6, 25
 Place = tuple[str, int]
@@ -87,7 +87,7 @@ def read_pages(viewer: Viewer, last: str) -> list[Place]:
     """Read pages up to the event of the last run."""
     found, cursor = list[Place](), ""
     while not found or found[-1][0] != last:
-        page = queries.workflow_events(viewer, "expense", after=cursor, limit=7)
+        page = read_workflow_events(viewer, "expense", after=cursor, limit=7)
         found += [(item.run, item.seq) for item in page.items]
         cursor = page.next
     return found

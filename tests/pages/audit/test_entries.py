@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.models import AuditEntry, Grant
 from tests import people
 from tests.pages.markup import flat
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import pause_run
 
 pytestmark = pytest.mark.django_db
 
@@ -24,8 +25,8 @@ def decided(client: Client):
     run = people.make_run(created_by=everybody["sam"])
     asked = people.ask(run, "Pay 900?", policy={"need": 1, "by": ["finance"]}, by=["finance"])
     page = "<p>Pay 900?</p>"
-    actions.answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=page)
-    actions.pause_run(people.viewer("otto"), run.id)
+    answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=page)
+    pause_run(people.viewer("otto"), run.id)
     return run, asked
 
 
@@ -56,7 +57,7 @@ def test_no_text_of_a_card_or_a_person_deceives_in_events_the_audit_its_record_o
     run = people.make_run(created_by=everybody["sam"])
     asked = people.ask(run, HOSTILE)
     people.happen(run, ("request.opened", "review", {"request": asked.pk, "key": asked.key, "subject": HOSTILE}))
-    actions.answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, reason=HOSTILE)
+    answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, reason=HOSTILE)
     pages = ["/audit/", "/audit/1/", "/audit/export.csv", "/audit/export.json"]
     pages += [f"/runs/{run.pk}/events/", f"/runs/{run.pk}/record/"]
     for address in pages:
@@ -140,7 +141,7 @@ def test_a_selection_proves_its_entries_alone(client, decided, tmp_path) -> None
 def test_csv_has_a_row_per_act_and_no_cell_that_runs(client, decided) -> None:
     run, _ = decided
     asked = people.ask(run, "=cmd()")
-    actions.answer_request(people.viewer("ana"), asked.id, {"action": "reject", "reason": "+1"})
+    answer_request(people.viewer("ana"), asked.id, {"action": "reject", "reason": "+1"})
     rows = list(csv.DictReader(io.StringIO(get(client, "adam", "/audit/export.csv"))))
     assert [row["verb"] for row in rows] == ["answer", "pause", "answer", "sign in", "export"]
     assert (rows[2]["subject"], rows[2]["reason"], rows[2]["stands"]) == ("'=cmd()", "'+1", "rejected")
@@ -170,9 +171,7 @@ def test_the_record_of_a_run_takes_as_many_queries_whatever_was_decided(client, 
     before = count(run.id)
     for number in range(5):
         asked = people.ask(run, f"Pay {number}?")
-        actions.answer_request(
-            people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=f"<p>{number}</p>"
-        )
+        answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, via="page", page=f"<p>{number}</p>")
     assert count(run.id) == before
 
 

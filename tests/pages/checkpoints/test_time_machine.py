@@ -17,7 +17,10 @@ from checkpoints.database.rows import read_row
 from checkpoints.models import AuditEntry, Checkpoint, Event, Run
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.domain import json_patch
 from wfdash.timemachine.shown import shown_json, shown_of
@@ -74,7 +77,7 @@ def otto(transactional_db, monkeypatch) -> Client:
 
 
 def started(amount: int = 5) -> Run:
-    run = actions.start_run(viewer("otto"), "expense", {"amount": amount})
+    run = start_run(viewer("otto"), "expense", {"amount": amount})
     drive(run)
     return run
 
@@ -148,7 +151,7 @@ def test_a_secret_is_never_shown_and_stays_unless_it_is_changed(otto):
         return f"{login.user}:{login.token}"
 
     put(catalog.load(), wf)
-    run = actions.start_run(viewer("otto"), "vault", {"user": "", "token": "hush-hush"})
+    run = start_run(viewer("otto"), "vault", {"user": "", "token": "hush-hush"})
     assert drive(run) == "failed"
     address = at("edit", run, head(run).pk)
     form = otto.get(address)
@@ -237,7 +240,7 @@ def test_what_moved_on_since_the_preview_is_shown_again_and_not_done(otto):
 
 def test_two_checkpoints_are_compared_in_words_and_as_a_patch(otto):
     run = started()
-    actions.answer_request(viewer("ana"), next(iter(pending(run).values())).pk, 1)
+    answer_request(viewer("ana"), next(iter(pending(run).values())).pk, 1)
     drive(run)
     other = started(9)
     first = Checkpoint.objects.filter(run=run).order_by("n")[0]
@@ -282,9 +285,9 @@ def test_a_checkpoint_of_another_workflow_is_not_compared(otto):
 
 def test_every_event_can_be_looked_back_at(otto):
     run = started()
-    actions.answer_request(viewer("ana"), next(iter(pending(run).values())).pk, 1)
+    answer_request(viewer("ana"), next(iter(pending(run).values())).pk, 1)
     drive(run)
-    actions.restore_run(viewer("otto"), run.pk, Checkpoint.objects.filter(run=run).order_by("n")[1].pk)
+    restore_run(viewer("otto"), run.pk, Checkpoint.objects.filter(run=run).order_by("n")[1].pk)
     last = Event.objects.filter(run=run).latest("seq").seq
     before = Event.objects.count()
     pages = {seq: text_of(otto.get(at("replay", run, seq))) for seq in range(1, last + 1)}
@@ -330,7 +333,7 @@ def test_only_operators_edit_and_only_those_who_inspect_compare(otto):
 def test_after_a_restore_the_run_says_where_it_stands_and_who_is_asked_now(otto):
     run = started()
     (first,) = pending(run).values()
-    actions.answer_request(viewer("otto"), first.pk, 1)
+    answer_request(viewer("otto"), first.pk, 1)
     assert drive(run) == "completed"
     waited = Checkpoint.objects.filter(run=run, waiting__gt=0).order_by("n").first()
     address = at("restore", run, waited.pk)

@@ -16,16 +16,18 @@ from checkpoints.database.high_water_mark import last_id, settled_id
 from checkpoints.models.user_model import User
 from tests.api.document.calls import Call
 from tests.pages.plans.plans import Recorder
-from wfdash import queries
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.retention.runs import RunRemover
+from wfdash.queries.audit.entries import read_entries
 from wfdash.queries.audit.qualifiers import FILTER as AUDIT
 from wfdash.queries.requests.decision_filter import FILTER as DECISIONS
-from wfdash.queries.requests.inbox import SORTS
+from wfdash.queries.requests.decisions import count_decisions, read_decisions
+from wfdash.queries.requests.inbox import SORTS, read_inbox
 from wfdash.queries.requests.qualifiers import FILTER as INBOX
-from wfdash.queries.requests.tabs import TABS
+from wfdash.queries.requests.tabs import TABS, count_tabs
 from wfdash.queries.runs.filtering.qualifiers import FILTER as RUNS
-from wfdash.queries.runs.listing import RUN_SORTS
+from wfdash.queries.runs.listing import RUN_SORTS, read_runs
+from wfdash.queries.schedules.listing import read_schedules
 from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics import readiness
@@ -33,14 +35,14 @@ from wfdash.worker.jobs import due_work, outbox, sweeps
 from wfdash.worker.retention import cancelled_since
 
 LISTS: dict[str, tuple[ListFilter[Any, Any], str, Callable[[Viewer, str], Any]]] = {
-    "inbox": (INBOX, "kind:approval risk:high", lambda viewer, text: queries.inbox(viewer, "mine", text)),
-    "counts": (INBOX, "kind:approval risk:high", queries.count_tabs),
-    "answered": (INBOX, "kind:approval", lambda viewer, text: queries.inbox(viewer, "answered", text)),
-    "runs": (RUNS, "status:failed workflow:refund tag:eu input.amount:>5 word", queries.runs),
-    "decisions": (DECISIONS, "step:review outcome:rejected", queries.decisions),
-    "decisions counted": (DECISIONS, "step:review outcome:rejected", queries.count_decisions),
-    "audit": (AUDIT, "actor:me verb:start", queries.entries),
-    "schedules": (SCHEDULES, "state:paused owner:me", queries.schedules),
+    "inbox": (INBOX, "kind:approval risk:high", lambda viewer, text: read_inbox(viewer, "mine", text)),
+    "counts": (INBOX, "kind:approval risk:high", count_tabs),
+    "answered": (INBOX, "kind:approval", lambda viewer, text: read_inbox(viewer, "answered", text)),
+    "runs": (RUNS, "status:failed workflow:refund tag:eu input.amount:>5 word", read_runs),
+    "decisions": (DECISIONS, "step:review outcome:rejected", read_decisions),
+    "decisions counted": (DECISIONS, "step:review outcome:rejected", count_decisions),
+    "audit": (AUDIT, "actor:me verb:start", read_entries),
+    "schedules": (SCHEDULES, "state:paused owner:me", read_schedules),
 }
 """Name -> the filter of a list, a text with several conditions, and what reads it."""
 OTHERS = (
@@ -60,7 +62,7 @@ def look_through_lists(recorder: Recorder, user: User) -> None:
     look_at_tabs(recorder, user)
     for sort, text in itertools.product(RUN_SORTS, ("", "status:failed")):
         recorder.where = f"runs: {sort}, {text}"
-        queries.runs(viewer, text, sort=sort)
+        read_runs(viewer, text, sort=sort)
 
 
 def look_at_tabs(recorder: Recorder, user: User) -> None:
@@ -68,7 +70,7 @@ def look_at_tabs(recorder: Recorder, user: User) -> None:
     viewer = viewer_for(user)
     for tab, sort in itertools.product(TABS, SORTS):
         recorder.where = f"inbox: {tab}, {sort}"
-        queries.inbox(viewer, tab, sort=sort)
+        read_inbox(viewer, tab, sort=sort)
 
 
 def look_at_pages(recorder: Recorder, client: Client, addresses: Iterable[str]) -> dict[str, int]:

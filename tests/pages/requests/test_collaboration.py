@@ -12,8 +12,13 @@ from django.utils import timezone
 from checkpoints.models import Answer, Draft, HumanRequest, Presence, Reply, Shown
 from tests import people
 from tests.pages.markup import flat
-from wfdash import actions, queries
+from wfdash.actions.account.out_of_office import set_absence
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.collaboration import save_draft
+from wfdash.actions.requests.comments import ask_back, comment_on
 from wfdash.domain.fingerprint import fingerprint
+from wfdash.queries.requests.collaboration import read_collaboration
+from wfdash.queries.requests.request import read_request
 
 REJECTED = {"_action": "reject", "reject:reason": "my careful words"}
 
@@ -35,7 +40,7 @@ def test_the_form_carries_what_was_seen(question, as_):
 
 def test_a_request_that_changed_in_the_meantime_is_shown_with_the_difference_and_what_was_typed(question, as_):
     seen = seen_of(question)
-    actions.amend_request(people.viewer("otto"), question.pk, body="It was agreed by phone.")
+    amend_request(people.viewer("otto"), question.pk, body="It was agreed by phone.")
     answer = as_("ana").post(f"/requests/{question.pk}/", {**REJECTED, "_seen": seen})
     page = text(answer)
     assert answer.status_code == 409
@@ -198,7 +203,7 @@ def test_a_draft_is_saved_without_a_script_and_discarded(question, as_):
 
 def test_a_draft_that_is_not_finished_shows_no_errors(question, as_):
     ana, address = as_("ana"), f"/requests/{question.pk}/"
-    actions.save_draft(people.viewer("ana"), question.pk, {"_action": ["reject"], "approve:note": ["Hm"]})
+    save_draft(people.viewer("ana"), question.pk, {"_action": ["reject"], "approve:note": ["Hm"]})
     page = text(ana.get(address))
     assert "aria-invalid" not in page
     assert '<details class="action" open' in page
@@ -319,7 +324,7 @@ def test_the_policy_and_its_deadline_are_said_in_words(run, as_):
 def test_a_stand_in_is_told_for_whom(run, as_, everybody):
     question = people.ask(run, by=["ana"])
     now = timezone.now()
-    actions.set_absence(people.viewer("ana"), "ben", now - timedelta(hours=1), now + timedelta(hours=1))
+    set_absence(people.viewer("ana"), "ben", now - timedelta(hours=1), now + timedelta(hours=1))
     assert "on behalf of ana" in text(as_("ben").get(f"/requests/{question.pk}/"))
 
 
@@ -338,7 +343,7 @@ def test_an_open_page_is_told_that_it_is_stale(question, as_):
     seen = seen_of(question)
     address = f"/requests/{question.pk}/?fragment=live&seen={seen}"
     assert "request changed since" not in text(as_("ana").get(address))
-    actions.amend_request(people.viewer("otto"), question.pk, body="More.")
+    amend_request(people.viewer("otto"), question.pk, body="More.")
     for _ in range(2):
         page = text(as_("ana").get(address))
         assert "request changed since" in page
@@ -354,10 +359,10 @@ def test_strangers_find_none_of_it(path, question, as_):
 
 def test_the_panel_takes_the_same_number_of_queries_however_much_was_said(question, everybody, count_queries):
     viewer = people.viewer("ana")
-    before = count_queries(lambda: queries.collaboration(queries.request(viewer, question.pk)))
+    before = count_queries(lambda: read_collaboration(read_request(viewer, question.pk)))
     for n in range(20):
-        actions.comment_on(viewer, question.pk, f"Line {n}")
-    assert count_queries(lambda: queries.collaboration(queries.request(viewer, question.pk))) == before
+        comment_on(viewer, question.pk, f"Line {n}")
+    assert count_queries(lambda: read_collaboration(read_request(viewer, question.pk))) == before
 
 
 @pytest.fixture
@@ -400,7 +405,7 @@ def test_a_draft_in_which_nothing_is_written_is_no_draft(question, as_):
 def test_who_was_asked_finds_question_and_reply_above_the_card(everybody, as_):
     run = people.make_run(created_by=everybody["otto"])
     question = people.ask(run)
-    actions.ask_back(people.viewer("ana"), question.pk, "Which invoice?")
+    ask_back(people.viewer("ana"), question.pk, "Which invoice?")
     asked, other = (text(as_(name).get(f"/requests/{question.pk}/")) for name in ("otto", "ana"))
     assert asked.index("Which invoice?") < asked.index('value="reply"') < asked.index('class="card"')
     assert other.index('class="card"') < other.index("Which invoice?")

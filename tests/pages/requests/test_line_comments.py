@@ -10,7 +10,8 @@ import pytest
 
 from checkpoints.models import Answer, Draft, Event, HumanRequest
 from tests import people
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.batch import answer_batch
 from wfdash.domain.line_comments import schema
 from wfdash.errors import Invalid
 
@@ -140,7 +141,7 @@ def test_a_request_of_the_time_before_offers_no_comments_and_refuses_them(run, a
     html = page_of(ana, asked)
     assert "line-button" not in html
     with pytest.raises(Invalid):
-        actions.answer_request(
+        answer_request(
             people.viewer("ana"),
             asked.pk,
             {"action": "approve", "line_comments": [{"file": "a", "line": 1, "text": "x"}]},
@@ -165,7 +166,7 @@ def test_a_batch_takes_none(run, as_):
     one, other = patch_of(run), patch_of(run)
     assert "line_comments" not in as_("ana").get(f"/requests/{one.pk}/alike/").content.decode()
     with pytest.raises(Invalid) as refused:
-        actions.answer_batch(
+        answer_batch(
             people.viewer("ana"),
             [(one.pk, "x"), (other.pk, "x")],
             {"action": "approve", "line_comments": [{"file": "a.py", "line": 1, "text": "x"}]},

@@ -12,9 +12,9 @@ from django.urls import reverse
 from checkpoints.models import Answer, Comment, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
-from wfdash import queries
 from wfdash.actions.account.tokens import create_token
 from wfdash.pages.requests.panel import typed_texts
+from wfdash.queries.requests.request import read_request
 from wfdash.questions.open_answers import open_answer
 
 MOST_STATEMENTS = {"at once": 11, "undoable": 9}
@@ -115,7 +115,7 @@ def test_the_second_answer_hears_who_was_first(question, as_):
 
 def test_what_was_typed_comes_back_as_text_without_its_secrets(question):
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True, "format": "password"}}}
-    found = replace(queries.request(people.viewer("ana"), question.pk), answer_schema=schema)
+    found = replace(read_request(people.viewer("ana"), question.pk), answer_schema=schema)
     spot = {"file": "cart.py", "line": 3, "side": "new", "text": "Why?"}
     value = {"action": "edit", "pin": "1234", "unit_price": 80, "note": "", "line_comments": [spot]}
     assert typed_texts(found, value) == [("Unit price", "80"), ("Line comments", "cart.py:3: Why?")]

@@ -11,7 +11,10 @@ from tests import people
 from tests.driving import drive, put
 from tests.pages.markup import flat
 from tests.worker.graphs import chat
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.runs.delete import delete_run
+from wfdash.actions.runs.follow_up import follow_up
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,7 +26,7 @@ def first(monkeypatch, _paper_catalog, everybody) -> Run:
     found = Catalog()
     monkeypatch.setattr(catalog, "load", lru_cache(lambda: found))
     put(found, chat())
-    run = actions.start_run(people.viewer("otto"), "chat", {"text": "one"})
+    run = start_run(people.viewer("otto"), "chat", {"text": "one"})
     assert drive(run) == "completed"
     return run
 
@@ -37,7 +40,7 @@ def test_a_completed_run_has_the_form_of_the_next_message_for_who_may_send_it(fi
     assert f'action="/runs/{first.pk}/follow-up/"' in shown
     assert 'name="nextvalue"' in shown
     assert f'action="/runs/{first.pk}/follow-up/"' not in page(as_("vera"), first)
-    waiting = actions.start_run(people.viewer("otto"), "chat", {"text": "x"})
+    waiting = start_run(people.viewer("otto"), "chat", {"text": "x"})
     assert "/follow-up/" not in page(as_("otto"), waiting)
 
 
@@ -66,7 +69,7 @@ def test_a_message_that_does_not_fit_stays_in_its_field(first, as_) -> None:
 
 
 def test_who_comes_second_keeps_what_they_wrote_and_learns_where_it_continues(first, as_) -> None:
-    later = actions.follow_up(people.viewer("adam"), first.pk, "two")
+    later = follow_up(people.viewer("adam"), first.pk, "two")
     answer = as_("otto").post(f"/runs/{first.pk}/follow-up/", {"nextvalue": "my own two"})
     shown = flat(answer.content.decode())
     assert answer.status_code == 409
@@ -76,7 +79,7 @@ def test_who_comes_second_keeps_what_they_wrote_and_learns_where_it_continues(fi
 
 
 def test_a_deleted_run_that_was_followed_is_named_as_deleted(first, as_) -> None:
-    later = actions.follow_up(people.viewer("otto"), first.pk, "two")
-    actions.delete_run(people.viewer("otto"), first.pk)
+    later = follow_up(people.viewer("otto"), first.pk, "two")
+    delete_run(people.viewer("otto"), first.pk)
     assert "<dt>Follows</dt><dd>deleted run" in page(as_("otto"), later)
     assert as_("otto").get("/workflows/chat/", {"from": later.pk}).status_code == 404

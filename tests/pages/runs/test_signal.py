@@ -7,7 +7,7 @@ import pytest
 from checkpoints.models import Answer, HumanRequest, Run, Signal
 from tests import people
 from tests.pages.markup import flat
-from wfdash import actions
+from wfdash.actions.runs.signals import send_signal
 
 PARCEL = {"type": "object", "properties": {"code": {"type": "string", "title": "Code"}}, "required": ["code"]}
 
@@ -111,7 +111,7 @@ def test_the_api_lists_and_sends_signals(run, wait, as_):
 
 
 def test_who_may_start_runs_may_send_signals_from_the_page(run, db):
-    assert actions.send_signal(people.viewer("adam"), run.pk, "go").taken is None
+    assert send_signal(people.viewer("adam"), run.pk, "go").taken is None
 
 
 def test_the_run_says_what_signal_it_waits_for_and_leads_to_sending_it(run, wait, as_):
@@ -120,5 +120,5 @@ def test_the_run_says_what_signal_it_waits_for_and_leads_to_sending_it(run, wait
     assert "Waiting for signal &#x27;shipped&#x27; for" in page
     assert flat(f'class="row-link" href="/runs/{run.pk}/signal/"') in flat(page)
     assert f'class="row-link" href="/runs/{run.pk}/signal/"' not in text(as_("vera"), f"/runs/{run.pk}/")
-    actions.send_signal(people.viewer("otto"), run.pk, "shipped", {"code": "x"})
+    send_signal(people.viewer("otto"), run.pk, "shipped", {"code": "x"})
     assert "sent by otto" in text(as_("otto"), f"/runs/{run.pk}/")

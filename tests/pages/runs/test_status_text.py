@@ -11,38 +11,41 @@ import pytest
 from checkpoints.models import Run
 from checkpoints.records import Status
 from tests import people
-from wfdash import queries
 from wfdash.pages.runs.error_hints import ANY, CHANGED, HINTS, TRANSIENT, hint
 from wfdash.pages.runs.status_text import intervention_sentences, plain, status_sentence
+from wfdash.queries.requests.inbox import requests_of
+from wfdash.queries.runs.interventions import Intervention
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.rows import RunView
 
 NOW = people.THEN + timedelta(hours=3)
 
 
 @pytest.fixture
 def header(run):
-    return queries.run(people.viewer("otto"), run.pk)
+    return read_run(people.viewer("otto"), run.pk)
 
 
-def told(header: queries.RunView, status: str, *more: Any, **facts: Any) -> str:
+def told(header: RunView, status: str, *more: Any, **facts: Any) -> str:
     return plain(status_sentence(replace(header, status=Status(status), **facts), *more), NOW)
 
 
-def intervention(kind: str, at: datetime = people.THEN, **data: Any) -> queries.Intervention:
-    return queries.Intervention(run="r", seq=7, kind=kind, step=None, data=data, at=at)
+def intervention(kind: str, at: datetime = people.THEN, **data: Any) -> Intervention:
+    return Intervention(run="r", seq=7, kind=kind, step=None, data=data, at=at)
 
 
 def test_a_waiting_run_says_for_whom_since_when_and_until_when(run, header):
     due = NOW + timedelta(minutes=40)
     people.ask(run, "Pay 900?", by=["finance"], created=NOW - timedelta(hours=2), due=due)
     people.ask(run, "Pay 7?", by=["ana", "finance"], created=NOW - timedelta(hours=1))
-    asked = queries.requests_of(people.viewer("otto"), run.pk)
+    asked = requests_of(people.viewer("otto"), run.pk)
     words = told(header, "waiting", asked)
     assert words.startswith("Waiting for ana and finance for 2 h: “Pay 7?” and 1 more, due in 40 min")
 
 
 def test_a_run_that_waits_for_anyone_and_for_a_time_says_both(run, header):
     people.ask(run, "Pay?", created=NOW - timedelta(minutes=1))
-    asked = queries.requests_of(people.viewer("otto"), run.pk)
+    asked = requests_of(people.viewer("otto"), run.pk)
     words = told(header, "waiting", asked, wake_at=NOW + timedelta(minutes=5))
     assert words == "Waiting for an answer for 1 min: “Pay?”; another step resumes in 5 min"
 

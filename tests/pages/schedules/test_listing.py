@@ -10,9 +10,10 @@ from django.utils import timezone
 from checkpoints.models import Grant, Preference, Run, Schedule
 from tests.pages.markup import flat
 from tests.people import viewer
-from wfdash import actions, catalog, queries
-from wfdash.actions import SchedulePlan
+from wfdash import catalog
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule, run_now
 from wfdash.pages.schedules import listing
+from wfdash.queries.schedules.listing import read_schedules
 
 NEW = "/schedules/new/?workflow=expense_batch"
 FORM = {
@@ -32,7 +33,7 @@ def made(everybody) -> Schedule:
     plan = SchedulePlan(
         name="Nightly", cron="0 3 * * *", zone="Europe/Berlin", message={"claims": "ana,taxi,30", "limit": 50}
     )
-    return actions.create_schedule(viewer("otto"), "expense_batch", plan)
+    return create_schedule(viewer("otto"), "expense_batch", plan)
 
 
 def test_a_schedule_is_made_from_its_form_once(as_):
@@ -101,10 +102,8 @@ def test_the_next_five_times_are_told_while_one_types_in_both_zones(as_, everybo
 
 
 def test_the_list_shows_what_comes_next_and_filters_by_address(as_, made):
-    actions.create_schedule(
-        viewer("otto"), "expense_batch", SchedulePlan(name="Other", cron="0 4 * * *", message=made.message)
-    )
-    actions.pause_schedule(viewer("otto"), made.pk)
+    create_schedule(viewer("otto"), "expense_batch", SchedulePlan(name="Other", cron="0 4 * * *", message=made.message))
+    pause_schedule(viewer("otto"), made.pk)
     page = as_("vera").get("/schedules/").content.decode()
     assert page.index("Other") < page.index("Nightly")
     assert "Run now" not in page
@@ -131,20 +130,20 @@ def test_the_list_shows_what_comes_next_and_filters_by_address(as_, made):
 )
 def test_schedules_are_filtered_as_every_list_is(made, text, found):
     plan = SchedulePlan(name="Other", cron="0 4 * * *", message=made.message)
-    actions.create_schedule(viewer("otto"), "expense_batch", plan)
-    actions.pause_schedule(viewer("otto"), made.pk)
-    assert [row.name for row in queries.schedules(viewer("otto"), text=text).items] == found
+    create_schedule(viewer("otto"), "expense_batch", plan)
+    pause_schedule(viewer("otto"), made.pk)
+    assert [row.name for row in read_schedules(viewer("otto"), text=text).items] == found
 
 
 def test_many_schedules_are_shown_in_pages_the_next_to_fire_first(made, as_, monkeypatch):
     mine = viewer("otto")
     for name, cron in (("Noon", "0 12 * * *"), ("Also noon", "0 12 * * *"), ("Withdrawn", "0 3 * * *")):
-        actions.create_schedule(mine, "expense_batch", SchedulePlan(name=name, cron=cron, message=made.message))
+        create_schedule(mine, "expense_batch", SchedulePlan(name=name, cron=cron, message=made.message))
     Schedule.objects.filter(name="Withdrawn").update(next_at=None)
-    whole = [row.name for row in queries.schedules(mine).items]
+    whole = [row.name for row in read_schedules(mine).items]
     read, cursor = [], ""
     for _ in whole:
-        page = queries.schedules(mine, cursor=cursor, limit=1)
+        page = read_schedules(mine, cursor=cursor, limit=1)
         read, cursor = [*read, *(row.name for row in page.items)], page.next
     assert read == whole
     assert cursor == ""
@@ -261,7 +260,7 @@ def test_the_list_costs_a_constant_number_of_queries(as_, made, django_assert_ma
     client = as_("otto")
     for n in range(5):
         plan = SchedulePlan(name=f"n{n}", cron="0 4 * * *", message=made.message)
-        actions.run_now(viewer("otto"), actions.create_schedule(viewer("otto"), "expense_batch", plan).pk)
+        run_now(viewer("otto"), create_schedule(viewer("otto"), "expense_batch", plan).pk)
     with django_assert_max_num_queries(13):
         assert client.get("/schedules/").content.decode().count('title="At 04:00') == 5
     assert made.next_at < timezone.now() + timedelta(days=2)

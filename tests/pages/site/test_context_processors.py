@@ -11,7 +11,6 @@ from django.template import Context, Template
 from django.template.loader import render_to_string
 from django.test import RequestFactory
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.context_processors import THEME_COOKIE, SiteContext, site_context
 
@@ -29,7 +28,7 @@ def request_of(viewer: Any = None, **cookies: str) -> Any:
 
 def test_the_count_is_not_asked_for_until_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(queries, "count_open", lambda viewer: asked.append(viewer) or 7)
+    monkeypatch.setattr("wfdash.pages.site.context_processors.count_open", lambda viewer: asked.append(viewer) or 7)
     site = site_context(request_of(SOMEONE))["site"]
     assert asked == []
     assert (site.open_count, site.open_count) == (7, 7)
@@ -58,9 +57,9 @@ def test_the_place_one_is_at_is_marked() -> None:
 
 
 def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "count_open", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.pages.site.context_processors.count_open", lambda viewer: 3)
     monkeypatch.setattr("wfdash.pages.site.context_processors.count_unread", lambda viewer: 3)
-    monkeypatch.setattr(queries, "whom_to_ask", lambda: ("ada",))
+    monkeypatch.setattr("wfdash.pages.site.context_processors.whom_to_ask", lambda: ("ada",))
     request = request_of(SOMEONE)
     html = render_to_string("base.html", site_context(request), request=request)
     assert "style=" not in html

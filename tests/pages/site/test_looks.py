@@ -8,7 +8,8 @@ import pytest
 
 from checkpoints.models import Preference
 from tests import people
-from wfdash import actions, queries
+from wfdash.actions.account.looks import set_columns, set_density
+from wfdash.queries.account.looks import ListLooks, looks_of
 
 LISTS = ["/runs/", "/schedules/", "/audit/"]
 
@@ -34,10 +35,10 @@ def test_rows_are_compact_until_a_person_chooses_otherwise_for_all_lists(address
 def test_density_and_columns_are_kept_beside_each_other_and_beside_notification_settings(everybody):
     vera = people.viewer("vera")
     Preference.objects.create(user=vera.user, data={"mail": "daily"})
-    actions.set_density(vera, "comfortable")
-    actions.set_columns(vera, "runs", ["by"])
-    actions.set_density(vera, "compact")
-    looks = queries.looks_of(vera)
+    set_density(vera, "comfortable")
+    set_columns(vera, "runs", ["by"])
+    set_density(vera, "compact")
+    looks = looks_of(vera)
     assert (looks.density, looks.columns) == ("compact", {"runs": ("by",)})
     assert Preference.objects.get().data == {"mail": "daily"}
 
@@ -52,7 +53,7 @@ def test_what_is_no_density_is_not_kept(chosen, everybody, as_):
 def test_looks_that_no_version_wrote_are_the_default(looks, everybody):
     vera = people.viewer("vera")
     Preference.objects.create(user=vera.user, looks=looks)
-    assert queries.looks_of(vera) == queries.ListLooks()
+    assert looks_of(vera) == ListLooks()
 
 
 @pytest.mark.parametrize("elsewhere", ["//evil.example/", "https://evil.example/", "javascript:alert(1)", "audit", ""])

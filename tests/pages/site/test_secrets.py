@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from checkpoints.models import Event, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
-from wfdash import actions, catalog
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.pages.ui.fragments import event_row
 from wfdash.schemas.secrets import HIDDEN
@@ -53,7 +54,7 @@ def run(transactional_db: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(catalog, "load", cache(lambda: found))
     put(found, vault())
     make_people()
-    run = actions.start_run(viewer("otto"), "vault", "kim")
+    run = start_run(viewer("otto"), "vault", "kim")
     assert drive(run) == "completed"
     return run
 

@@ -19,10 +19,11 @@ from checkpoints.models import Reply, Run, RunFact
 from tests import people
 from tests.pages.statistics.test_statistics import decide
 from tests.people import make_run
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.filter_links import error_term, term
+from wfdash.queries.requests.decisions import count_decisions
 from wfdash.queries.runs.filtering.qualifiers import FILTER
+from wfdash.queries.runs.listing import count_found
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.slots import slots_of
 from wfdash.worker.jobs import metrics
@@ -78,8 +79,8 @@ def listed(viewer: Viewer, href: str) -> int:
     link = urlsplit(html.unescape(href))
     text = dict(parse_qsl(link.query))["q"]
     if link.path == "/decisions/":
-        return queries.count_decisions(viewer, text)[0]
-    number, more = queries.count_found(viewer, text)
+        return count_decisions(viewer, text)[0]
+    number, more = count_found(viewer, text)
     assert not more
     return number
 

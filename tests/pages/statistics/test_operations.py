@@ -14,9 +14,9 @@ from django.utils import timezone
 from checkpoints.models import Claim, Grant, HumanRequest, Run, RunFact, Schedule, Tally
 from tests import people
 from tests.people import ask, happen, make_run, step
-from wfdash import queries
 from wfdash.domain.histograms import Measure, bucket_of
 from wfdash.queries.statistics import failures, operations
+from wfdash.queries.statistics.operations import Operations, count_problems, read_operations
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 
 NOW = timedelta()
@@ -46,8 +46,8 @@ def page_of(client: Client, query: str = "") -> str:
     return html.unescape(re.sub(r"\s+", " ", answer.content.decode()))
 
 
-def found(name: str = "otto", **kwargs: Any) -> queries.Operations:
-    return queries.operations(people.viewer(name), **kwargs)
+def found(name: str = "otto", **kwargs: Any) -> Operations:
+    return read_operations(people.viewer(name), **kwargs)
 
 
 def test_failures_are_grouped_by_workflow_and_class_of_error(everybody):
@@ -182,7 +182,7 @@ def test_operators_see_the_workflows_they_operate_and_no_others(everybody, as_):
     fail("MyError", workflow="mine")
     assert [group.error for group in found().groups] == ["myerror"]
     assert "SecretError" not in page_of(as_("otto"))
-    assert queries.count_problems(people.viewer("otto")) == 1
+    assert count_problems(people.viewer("otto")) == 1
 
 
 @pytest.mark.parametrize("name", ["ana", "vera", "sam"])
@@ -209,7 +209,7 @@ def test_the_page_costs_the_same_however_much_there_is(everybody, django_assert_
         ask(make_run(), due=timezone.now() - timedelta(hours=1), stuck="x")
     viewer = people.viewer("otto")
     with django_assert_max_num_queries(20):
-        queries.operations(viewer)
+        read_operations(viewer)
     assert HumanRequest.objects.count() == 12
 
 

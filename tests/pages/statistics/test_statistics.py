@@ -14,10 +14,10 @@ from django.utils import timezone
 from checkpoints.models import Answer, Grant, HumanRequest, Run, RunFact, Schedule, Tally
 from tests import people
 from tests.people import ask, count_all_events, happen, make_run, step
-from wfdash import queries
 from wfdash.domain.histograms import Measure, bucket_of, value_of
 from wfdash.errors import NotFound
 from wfdash.pages.ui.times import estimate
+from wfdash.queries.statistics.figures import read_statistics
 
 
 @pytest.fixture
@@ -112,15 +112,15 @@ def test_a_day_is_a_slot_and_what_is_older_is_left_out(everybody):
     for days, count in ((0, 1), (6, 2), (8, 4)):
         for _ in range(count):
             make_run(created=now - timedelta(days=days))
-    assert queries.statistics(people.viewer("otto"), 7).flow["started"] == (2, 0, 0, 0, 0, 0, 1)
-    assert sum(queries.statistics(people.viewer("otto"), 30).flow["started"]) == 7
-    assert queries.statistics(people.viewer("otto"), 1).flow["started"][-1] == 1
+    assert read_statistics(people.viewer("otto"), 7).flow["started"] == (2, 0, 0, 0, 0, 0, 1)
+    assert sum(read_statistics(people.viewer("otto"), 30).flow["started"]) == 7
+    assert read_statistics(people.viewer("otto"), 1).flow["started"][-1] == 1
 
 
 def test_durations_of_hours_add_up(everybody, tally):
     for hours, seconds in enumerate((1.0, 1.0, 1.0, 100.0)):
         tally(Measure.STEP, timedelta(hours=hours), seconds, step="pay")
-    (row,) = queries.statistics(people.viewer("otto"), 7).steps
+    (row,) = read_statistics(people.viewer("otto"), 7).steps
     assert row.spread.count == 4
     assert row.spread.p50 == pytest.approx(1.0, rel=0.05)
     assert row.spread.p95 == pytest.approx(100.0, rel=0.05)
@@ -137,7 +137,7 @@ def test_who_sees_one_workflow_sees_the_figures_of_that_one(as_, everybody):
     assert not any(text in page for text in ("TheirError", "payroll", "Their gate"))
     assert as_("sam").get("/numbers/?workflow=payroll").status_code == 404
     with pytest.raises(NotFound):
-        queries.statistics(people.viewer("sam"), 7, "payroll")
+        read_statistics(people.viewer("sam"), 7, "payroll")
     assert "their_gate" not in as_("sam").get("/decisions/").content.decode()
 
 
@@ -158,7 +158,7 @@ def test_gates_and_who_was_asked_are_told_apart(as_, run, everybody):
     page = read(as_("otto"))
     for words in ("finance", "People by name", "Any reviewer", "The requester", "Lonely gate"):
         assert words in page
-    found = queries.statistics(people.viewer("otto")).decisions
+    found = read_statistics(people.viewer("otto")).decisions
     gates = {gate.step: (gate.spread.count, gate.total("deadline")) for gate in found.gates}
     assert gates == {"review": (5, 3), "lonely_gate": (0, 1)}
     counts = {label: spread.count for label, spread in found.asked.items()}

@@ -7,7 +7,8 @@ import pytest
 from checkpoints.models import Run, WorkflowVersion
 from tests import people
 from tests.pages.paper import STEPS, expenses
-from wfdash import catalog, queries
+from wfdash import catalog
+from wfdash.queries.workflows.catalogue import read_versions, read_workflows
 
 ADDRESS = "/workflows/expense_batch/"
 
@@ -107,7 +108,7 @@ def test_versions_tell_what_changed_and_lead_to_their_runs(run, as_):
     page = as_("vera").get(ADDRESS).content.decode()
     assert "added: report" in page
     assert "/runs/?q=workflow:expense_batch+version:v0" in page
-    rows = queries.versions(people.viewer("vera"), "expense_batch")
+    rows = read_versions(people.viewer("vera"), "expense_batch")
     assert [(row.version, row.runs, row.current) for row in rows] == [("v1", 1, True), ("v0", 1, False)]
 
 
@@ -122,12 +123,12 @@ def test_counts_by_state_lead_to_the_runs_and_stop_where_no_one_counts_on(run, a
     assert "2 completed" in page
     assert "1 waiting" in page
     assert "status:queued%2Crunning" not in page
-    monkeypatch.setattr(sys.modules[queries.workflows.__module__], "COUNTED", 1)
+    monkeypatch.setattr(sys.modules[read_workflows.__module__], "COUNTED", 1)
     monkeypatch.setattr("wfdash.pages.workflows.catalogue.COUNTED", 1)
     people.make_run(phase="failed")
     page = as_("vera").get(ADDRESS).content.decode()
     assert "1+ failed" in page
-    rows = queries.versions(people.viewer("vera"), "expense_batch")
+    rows = read_versions(people.viewer("vera"), "expense_batch")
     assert [(row.runs, row.more) for row in rows] == [(1, True)]
 
 

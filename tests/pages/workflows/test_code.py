@@ -6,8 +6,9 @@ from uuid import uuid4
 import pytest
 
 from tests import people
-from wfdash import catalog, queries
+from wfdash import catalog
 from wfdash.pages.ui.source_lines import MOST, WHOLE, code_files
+from wfdash.queries.workflows.code import code_of, frames_in
 
 SOURCE = """from __future__ import annotations
 from helpers_of_code import check
@@ -57,7 +58,7 @@ def test_the_code_is_for_those_who_see_tracebacks(name, folder, as_):
     page = as_(name).get(ADDRESS).content.decode()
     assert "Coded" in page or "coded" in page
     assert "KEY" not in page
-    assert queries.code_of(people.viewer(name), "coded") == ()
+    assert code_of(people.viewer(name), "coded") == ()
 
 
 def test_an_installation_can_show_its_code_to_no_one(folder, settings, as_):
@@ -75,15 +76,15 @@ def test_what_runs_is_shown_and_that_the_file_has_changed(folder, as_):
 
 
 def test_a_traceback_leads_to_its_line_while_that_reads_the_same(folder, everybody):
-    files = queries.code_of(people.viewer("otto"), "coded")
+    files = code_of(people.viewer("otto"), "coded")
     path = folder / "coded.py"
     trace = f'Traceback (most recent call last):\n  File "{path}", line 13, in begin\n    raise ValueError("bad")\n'
-    (found,) = queries.frames_in(trace, files)
+    (found,) = frames_in(trace, files)
     assert (found.file, found.line) == (0, 13)
     assert trace[found.start : found.end] == f'File "{path}", line 13, in begin'
-    assert queries.frames_in(trace.replace('"bad"', '"other"'), files) == ()
-    assert queries.frames_in(trace.replace("13", "9999999"), files) == ()
-    assert queries.frames_in(trace.replace("coded.py", "elsewhere.py"), files) == ()
+    assert frames_in(trace.replace('"bad"', '"other"'), files) == ()
+    assert frames_in(trace.replace("13", "9999999"), files) == ()
+    assert frames_in(trace.replace("coded.py", "elsewhere.py"), files) == ()
 
 
 def test_a_run_s_traceback_and_step_lead_to_the_code(folder, as_):
@@ -103,7 +104,7 @@ def test_of_a_long_file_the_steps_are_shown(folder, as_):
     filler = "\n".join(f"# {n}" for n in range(WHOLE))
     (folder / "coded.py").write_text((folder / "coded.py").read_text().replace("KEY =", f"{filler}\nKEY ="))
     catalog.load.cache_clear()
-    (shown, _helper) = code_files(queries.code_of(people.viewer("otto"), "coded"))
+    (shown, _helper) = code_files(code_of(people.viewer("otto"), "coded"))
     assert 'id="step-begin"' in shown.html
     assert f"⋯ {WHOLE + 5} lines" in shown.html
     assert shown.html.count("source-line") < 20 < MOST

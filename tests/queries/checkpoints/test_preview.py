@@ -14,9 +14,15 @@ from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
 from tests.workflow.test_cut_anywhere import BLOCKS, Outside, make
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.contract import Edits
+from wfdash.queries.checkpoints.editing import read_editing
+from wfdash.queries.checkpoints.preview import Preview, read_preview
+from wfdash.queries.history.step_states import StepCounts, step_counts
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +46,7 @@ class Played:
         self.person = viewer("adam")
         self.answers = list(answers)
         self.said: dict[str, Any] = {}
-        self.run = actions.start_run(self.person, workflow.name, message)
+        self.run = start_run(self.person, workflow.name, message)
 
     def go_on(self, rounds: int, cuts: Iterable[int] = ()) -> None:
         """Drive and answer whatever is asked, so many times; the process dies after so many commits each time."""
@@ -57,11 +63,11 @@ class Played:
         drive(run)
         while known := [row for key, row in pending(run).items() if key in self.said or row.kind == "effect"]:
             for row in known:
-                actions.answer_request(self.person, row.pk, AGAIN if row.kind == "effect" else self.said[row.key])
+                answer_request(self.person, row.pk, AGAIN if row.kind == "effect" else self.said[row.key])
             drive(run)
 
 
-def check(played: Played, run: Run, found: queries.Preview, after: int, ended: dict[str, queries.StepCounts]) -> None:
+def check(played: Played, run: Run, found: Preview, after: int, ended: dict[str, StepCounts]) -> None:
     """Compare what was said before with what happened in the run after that event."""
     events = list(Event.objects.filter(run=run, seq__gt=after).order_by("seq"))
     ran = {event.step for event in events if event.kind in RAN}
@@ -102,18 +108,18 @@ def test_what_a_preview_says_is_what_then_happens(shelf, blocks, message, answer
     put(shelf, workflow)
     played = Played(workflow, message, answers)
     played.go_on(rounds, cuts)
-    run, ended = played.run, queries.step_counts(played.run.pk)
+    run, ended = played.run, step_counts(played.run.pk)
     for verb, place in turns:
         line = list(Checkpoint.objects.filter(run=run).order_by("n"))
         chosen = line[place % len(line)]
-        found = queries.preview(played.person, run.pk, chosen.pk, verb=verb)
+        found = read_preview(played.person, run.pk, chosen.pk, verb=verb)
         assert (found.problem, found.note, found.worker) == ("", "", "")
         stood = Run.objects.get(pk=run.pk).seq
         if verb == "restore":
-            actions.restore_run(played.person, run.pk, chosen.pk, seen=found.mark)
+            restore_run(played.person, run.pk, chosen.pk, seen=found.mark)
             moved = run
         else:
-            moved, stood = actions.fork_run(played.person, run.pk, chosen.pk, seen=found.mark), 0
+            moved, stood = fork_run(played.person, run.pk, chosen.pk, seen=found.mark), 0
         keys = {one.request.key for one in found.reopens}
         assert pending(moved).keys() == keys
         suggested = {one.request.key: one.suggestion.value for one in found.reopens if one.suggestion}
@@ -136,18 +142,18 @@ def test_a_step_that_starts_over_forgets_what_it_was_answered_and_calls_again(sh
     played = Played(workflow, 1, [1])
     played.go_on(1)
     chosen = Checkpoint.objects.filter(run=played.run).order_by("-n")[0]
-    plain = queries.preview(played.person, played.run.pk, chosen.pk)
+    plain = read_preview(played.person, played.run.pk, chosen.pk)
     assert (len(plain.kept), plain.forgotten, plain.outside.repeated) == (1, (), ())
     assert [(call.name, call.once) for call in plain.outside.kept] == [("do", True)]
-    (doing,) = queries.editing(played.person, played.run.pk, chosen.pk).doing
+    (doing,) = read_editing(played.person, played.run.pk, chosen.pk).doing
     edits = Edits(messages={doing.activation: 5})
-    found = queries.preview(played.person, played.run.pk, chosen.pk, edits=edits)
+    found = read_preview(played.person, played.run.pk, chosen.pk, edits=edits)
     assert (found.kept, found.forgotten) == ((), plain.kept)
     assert (found.outside.kept, found.outside.repeated) == ((), plain.outside.kept)
     assert [(one.step, one.before, one.after) for one in found.changes] == [("ask_twice0", 2, 5)]
     assert len(found.closes) == 1
     stood = Run.objects.get(pk=played.run.pk).seq
-    actions.restore_run(played.person, played.run.pk, chosen.pk, edits=edits, seen=found.mark)
+    restore_run(played.person, played.run.pk, chosen.pk, edits=edits, seen=found.mark)
     played.say_again(played.run)
     again = Event.objects.filter(run=played.run, seq__gt=stood).values_list("kind", flat=True)
     assert Counter(again)["call.done"] == Counter(again)["request.answered"] == 1

@@ -9,8 +9,10 @@ import pytest
 from checkpoints.models import Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash import queries
 from wfdash.pages.runs.intervals import intervals_by_state, total_busy
+from wfdash.queries.history.step_states import count_states, step_counts, step_transitions
+from wfdash.queries.runs.listing import read_run, read_runs
+from wfdash.queries.runs.steps import read_activations
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -38,14 +40,12 @@ def drive(run: Run) -> None:
 
 
 def lengths(run: Run, until: float, *, driven: bool = True) -> dict[str, timedelta]:
-    moved = queries.step_transitions(run.pk, driven=driven)
+    moved = step_transitions(run.pk, driven=driven)
     return {name: total_busy(spans) for name, spans in intervals_by_state(moved, people.THEN + until * MINUTE).items()}
 
 
 def states(run: Run, *, driven: bool) -> dict[str, str]:
-    return {
-        name: one.state for name, one in queries.count_states(queries.step_transitions(run.pk, driven=driven)).items()
-    }
+    return {name: one.state for name, one in count_states(step_transitions(run.pk, driven=driven)).items()}
 
 
 def test_a_paused_run_has_no_running_step_and_its_time_does_not_count(run):
@@ -83,7 +83,7 @@ def test_a_step_runs_again_from_its_last_answer_on(run):
     assert states(run, driven=True) == {"ask": "waiting"}
     happen(run, 5, event("request.answered", key="b", by="ben"))
     assert states(run, driven=True) == {"ask": "running"}
-    moved = [(move.state, move.at) for move in queries.step_transitions(run.pk)]
+    moved = [(move.state, move.at) for move in step_transitions(run.pk)]
     assert moved[-1] == ("running", people.THEN + 5 * MINUTE)
     happen(run, 9, *people.step("ask", "finished"))
     assert states(run, driven=True) == {"ask": "done"}
@@ -102,7 +102,7 @@ def test_an_answer_continues_the_execution_that_asked_only(run):
     first, second = (people.step("ask", "started", "waiting", activation=f"ask:{n}") for n in (1, 2))
     happen(run, 0, *first, *asks("ask:1", "a"), *second, *asks("ask:2", "b"))
     happen(run, 2, event("request.answered", key="b"))
-    counts = queries.step_counts(run.pk)["ask"]
+    counts = step_counts(run.pk)["ask"]
     assert (counts.waiting, counts.running) == (1, 1)
 
 
@@ -135,7 +135,7 @@ def test_a_retry_by_hand_adds_only_the_time_it_takes(run):
     happen(run, 24, event("run.retried", by="otto"), *people.step("pay", "started"))
     happen(run, 25, *people.step("pay", "finished"))
     assert lengths(run, 60) == {"pay": 2 * MINUTE}
-    (row,) = queries.activations(people.viewer("otto"), run.pk, ["pay"]).rows
+    (row,) = read_activations(people.viewer("otto"), run.pk, ["pay"]).rows
     assert row.lasted == 2 * MINUTE
 
 
@@ -166,8 +166,8 @@ def test_after_a_restore_a_step_lasts_since_then(run):
 
 def progress(run: Run, name: str = "otto") -> dict:
     viewer = people.viewer(name)
-    (row,) = queries.runs(viewer).items
-    assert row.progress == queries.run(viewer, run.pk).progress
+    (row,) = read_runs(viewer).items
+    assert row.progress == read_run(viewer, run.pk).progress
     return row.progress
 
 

@@ -11,8 +11,19 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Absence, Presence, Reply, Run
 from tests import people
-from wfdash import queries
 from wfdash.errors import Invalid
+from wfdash.queries.requests.inbox import (
+    SORTS,
+    count_similar,
+    count_similar_shown,
+    count_since,
+    next_request,
+    position,
+    read_inbox,
+    read_neighbours,
+)
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.tabs import count_all, count_tabs
 
 NOW = timezone.now()
 
@@ -25,8 +36,8 @@ def run(everybody) -> Run:
 def shown(name: str, tab: str = "mine", text: str = "", sort: str = "age") -> list[str]:
     """Return the subjects a person's tab lists, and see that it counts as many."""
     viewer = people.viewer(name)
-    rows = queries.inbox(viewer, tab, text, sort=sort, limit=100).items
-    assert queries.count_tabs(viewer, text)[tab] == len(rows)
+    rows = read_inbox(viewer, tab, text, sort=sort, limit=100).items
+    assert count_tabs(viewer, text)[tab] == len(rows)
     return [row.subject for row in rows]
 
 
@@ -78,8 +89,8 @@ def test_lists_and_the_resolver_agree_for_everybody(run, everybody):
         viewer = people.viewer(name)
         expected = [
             row.subject
-            for row in queries.inbox(people.viewer("adam"), "all", limit=200).items
-            for request in [queries.request(people.viewer("adam"), row.id)]
+            for row in read_inbox(people.viewer("adam"), "all", limit=200).items
+            for request in [read_request(people.viewer("adam"), row.id)]
             if viewer.may("answer", row.workflow)
             and viewer.right_for(request.by, request.not_by, request.origin) is not None
         ]
@@ -166,21 +177,21 @@ def test_every_term_of_the_language_selects(run, everybody, text, found):
 
 
 def test_a_filter_that_is_none_is_refused_not_ignored(run):
-    for ask in (queries.inbox, queries.count_tabs):
+    for ask in (read_inbox, count_tabs):
         with pytest.raises(Invalid) as caught:
             ask(people.viewer("ana"), text="risk:huge")
         assert caught.value.errors[0]["loc"] == ["q", "risk:huge"]
 
 
-@pytest.mark.parametrize("sort", queries.SORTS)
+@pytest.mark.parametrize("sort", SORTS)
 def test_pages_join_without_gap_or_double_in_every_order(run, everybody, sort):
     for number in range(9):
         facts = {"due": people.THEN + timedelta(days=number % 3) if number % 2 else None, "risk": number % 4}
         people.ask(run, f"q{number}", created=people.THEN, step="abc"[number % 3], **facts)
     ana, seen, cursor = people.viewer("ana"), [], ""
-    whole = [row.id for row in queries.inbox(ana, sort=sort).items]
+    whole = [row.id for row in read_inbox(ana, sort=sort).items]
     while cursor or not seen:
-        found = queries.inbox(ana, sort=sort, cursor=cursor, limit=2)
+        found = read_inbox(ana, sort=sort, cursor=cursor, limit=2)
         seen += [row.id for row in found.items]
         cursor = found.next
         if not cursor:
@@ -201,21 +212,21 @@ def test_orders_put_first_what_is_meant(run):
 def test_the_next_one_is_found_though_the_answered_one_has_left(run, everybody):
     first, second, third = (people.ask(run, name) for name in ("one", "two", "three"))
     ana = people.viewer("ana")
-    assert queries.neighbours(ana, second.pk, "mine") == (first.pk, third.pk)
+    assert read_neighbours(ana, second.pk, "mine") == (first.pk, third.pk)
     people.answered(second, everybody["ana"])
-    assert [queries.position(ana, one.pk, "mine") for one in (first, second, third)] == [1, 0, 2]
-    assert queries.next_request(ana, second.pk, "mine") == third.pk
+    assert [position(ana, one.pk, "mine") for one in (first, second, third)] == [1, 0, 2]
+    assert next_request(ana, second.pk, "mine") == third.pk
     people.answered(third, everybody["ana"])
-    assert queries.next_request(ana, third.pk, "mine") == first.pk
+    assert next_request(ana, third.pk, "mine") == first.pk
     people.answered(first, everybody["ana"])
-    assert queries.next_request(ana, first.pk, "mine") == ""
+    assert next_request(ana, first.pk, "mine") == ""
 
 
 def test_rows_say_who_has_them_open_and_what_is_new(run, everybody):
     seen, looked = people.ask(run, "seen"), people.ask(run, "looked at")
     Presence.objects.create(request=seen, user=everybody["ana"], since=NOW, seen=people.THEN)
     Presence.objects.create(request=looked, user=everybody["ben"], since=NOW, seen=timezone.now())
-    rows = queries.inbox(people.viewer("ana")).items
+    rows = read_inbox(people.viewer("ana")).items
     assert [(row.subject, row.unread, row.here) for row in rows] == [("seen", False, ()), ("looked at", True, ("ben",))]
 
 
@@ -224,19 +235,19 @@ def test_alike_are_counted_where_there_are_several_and_none_is_of_high_risk(run)
         people.ask(run, f"alike {number}", risk=number)
     people.ask(run, "another", step="other")
     ana = people.viewer("ana")
-    rows = queries.inbox(ana).items
-    assert queries.count_similar(ana, "mine", "", rows) == {(run.workflow, "review", "approval"): 3}
-    assert queries.count_similar_shown(rows) == {(run.workflow, "review", "approval"): 3}
-    assert queries.count_similar_shown(rows[:2]) == {}
+    rows = read_inbox(ana).items
+    assert count_similar(ana, "mine", "", rows) == {(run.workflow, "review", "approval"): 3}
+    assert count_similar_shown(rows) == {(run.workflow, "review", "approval"): 3}
+    assert count_similar_shown(rows[:2]) == {}
 
 
 def test_what_waits_is_counted_whatever_the_filter(run):
     people.ask(run, "chair"), people.ask(run, "table")
-    counts, waiting = queries.count_all(people.viewer("ana"), "chair")
+    counts, waiting = count_all(people.viewer("ana"), "chair")
     assert (counts["mine"], counts["all"], waiting) == (1, 1, 2)
 
 
 def test_new_ones_are_counted_from_a_moment_on(run):
     people.ask(run, "old")
     people.ask(run, "new", created=timezone.now() + timedelta(minutes=1))
-    assert queries.count_since(people.viewer("ana"), "mine", "", timezone.now()) == 1
+    assert count_since(people.viewer("ana"), "mine", "", timezone.now()) == 1

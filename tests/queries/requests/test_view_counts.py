@@ -6,7 +6,8 @@ import pytest
 
 from checkpoints.models import Run
 from tests import people
-from wfdash import queries
+from wfdash.queries.requests.inbox import read_inbox
+from wfdash.queries.requests.view_counts import count_in_views
 
 
 @pytest.fixture
@@ -21,25 +22,25 @@ def test_a_view_counts_what_its_list_shows(run, everybody, django_assert_num_que
     wanted = [("mine", ""), ("all", "risk:high"), ("all", "-risk:high"), ("answered", ""), ("all", "no such words")]
     viewer.scope("see")
     with django_assert_num_queries(1):
-        numbers = queries.count_in_views(viewer, wanted, 100)
-    assert numbers == [len(queries.inbox(viewer, tab, text).items) for tab, text in wanted]
+        numbers = count_in_views(viewer, wanted, 100)
+    assert numbers == [len(read_inbox(viewer, tab, text).items) for tab, text in wanted]
     assert numbers[1] == 1
 
 
 def test_an_invalid_filter_has_no_count_and_spoils_no_other(run):
     people.ask(run, "One")
     viewer = people.viewer("ana")
-    assert queries.count_in_views(viewer, [("all", "risk:huge"), ("all", "")], 100) == [None, 1]
-    assert queries.count_in_views(viewer, [("all", "risk:huge")], 100) == [None]
-    assert queries.count_in_views(viewer, [], 100) == []
+    assert count_in_views(viewer, [("all", "risk:huge"), ("all", "")], 100) == [None, 1]
+    assert count_in_views(viewer, [("all", "risk:huge")], 100) == [None]
+    assert count_in_views(viewer, [], 100) == []
 
 
 def test_a_count_stops_at_its_limit(run):
     for number in range(5):
         people.ask(run, f"q{number}")
-    assert queries.count_in_views(people.viewer("ana"), [("all", "")], 3) == [3]
+    assert count_in_views(people.viewer("ana"), [("all", "")], 3) == [3]
 
 
 def test_someone_who_may_see_nothing_counts_nothing(run, everybody):
     people.ask(run, "One")
-    assert queries.count_in_views(people.viewer("sam"), [("all", ""), ("mine", "")], 100) == [0, 0]
+    assert count_in_views(people.viewer("sam"), [("all", ""), ("mine", "")], 100) == [0, 0]

@@ -15,8 +15,13 @@ from checkpoints import ids
 from checkpoints.models import AuditEntry, Checkpoint, Event, HumanRequest, Run, Schedule, WorkflowVersion
 from checkpoints.sql.statements import POSTGRES, SQLITE
 from tests import people
-from wfdash import queries
 from wfdash.actions.runs import search_index
+from wfdash.queries.audit.entries import read_entries
+from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.requests.inbox import SORTS, next_request, position, read_inbox, read_neighbours
+from wfdash.queries.runs.listing import read_runs
+from wfdash.queries.schedules.listing import read_schedules
+from wfdash.queries.search.keyset import Page
 
 MANY = 11
 WHOLE_SECOND = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -60,7 +65,7 @@ def everybody(db: None) -> dict[str, Any]:
     return people.make_people()
 
 
-def walked(page: Callable[[str], queries.Page[Any]]) -> list[str]:
+def walked(page: Callable[[str], Page[Any]]) -> list[str]:
     """Return the ids of all pages; ends with an error where pages never do."""
     found: list[str] = []
     cursor = ""
@@ -87,37 +92,37 @@ def asked(**facts: Any) -> list[str]:
     return [row.pk for row in rows]
 
 
-@pytest.mark.parametrize("sort", queries.SORTS)
+@pytest.mark.parametrize("sort", SORTS)
 def test_pages_of_the_inbox_list_every_request_once(sort, writer):
     wanted = asked()
     writer.stamp(HumanRequest)
     viewer = people.viewer("ana")
-    once_each(walked(lambda cursor: queries.inbox(viewer, "mine", sort=sort, cursor=cursor, limit=4)), wanted)
+    once_each(walked(lambda cursor: read_inbox(viewer, "mine", sort=sort, cursor=cursor, limit=4)), wanted)
 
 
-@pytest.mark.parametrize("sort", queries.SORTS)
+@pytest.mark.parametrize("sort", SORTS)
 def test_neighbours_lead_through_every_request_and_back(sort, writer):
     wanted = asked()
     writer.stamp(HumanRequest)
     viewer = people.viewer("ana")
-    listed = [row.id for row in queries.inbox(viewer, "mine", sort=sort, limit=MANY).items]
+    listed = [row.id for row in read_inbox(viewer, "mine", sort=sort, limit=MANY).items]
     once_each(listed, wanted)
-    beside = [queries.neighbours(viewer, id_, "mine", sort=sort) for id_ in listed]
+    beside = [read_neighbours(viewer, id_, "mine", sort=sort) for id_ in listed]
     assert [after for _, after in beside] == [*listed[1:], ""]
     assert [before for before, _ in beside] == ["", *listed[:-1]]
-    assert [queries.position(viewer, id_, "mine", sort=sort) for id_ in listed] == [*range(1, MANY + 1)]
+    assert [position(viewer, id_, "mine", sort=sort) for id_ in listed] == [*range(1, MANY + 1)]
 
 
 def test_after_an_answer_the_next_of_the_list_opens(writer):
     asked()
     writer.stamp(HumanRequest)
     viewer = people.viewer("ana")
-    left = [row.id for row in queries.inbox(viewer, "mine", limit=MANY).items]
+    left = [row.id for row in read_inbox(viewer, "mine", limit=MANY).items]
     here, seen = left[0], []
     while here:
         seen.append(here)
         HumanRequest.objects.filter(pk=here).update(answered=timezone.now())
-        here = queries.next_request(viewer, here, "mine")
+        here = next_request(viewer, here, "mine")
     assert seen == left
 
 
@@ -128,7 +133,7 @@ def test_answered_requests_of_one_moment_are_listed_once(writer, everybody):
         people.answered(request, everybody["ana"])
     writer.stamp(HumanRequest, "answered")
     viewer = people.viewer("ana")
-    found = walked(lambda cursor: queries.inbox(viewer, "answered", cursor=cursor, limit=4))
+    found = walked(lambda cursor: read_inbox(viewer, "answered", cursor=cursor, limit=4))
     once_each(found, [request.pk for request in wanted])
 
 
@@ -139,7 +144,7 @@ def test_pages_of_runs_list_every_run_once(text, writer):
     writer.stamp(Run)
     search_index.index_runs()
     viewer = people.viewer("otto")
-    once_each(walked(lambda cursor: queries.runs(viewer, text, cursor=cursor, limit=4)), wanted)
+    once_each(walked(lambda cursor: read_runs(viewer, text, cursor=cursor, limit=4)), wanted)
 
 
 def test_a_run_that_sql_began_is_found_by_its_input():
@@ -147,7 +152,7 @@ def test_a_run_that_sql_began_is_found_by_its_input():
     run = people.make_run(input={"amount": 7})
     Writer("sql", None).stamp(Run)
     search_index.index_runs()
-    assert [row.id for row in queries.runs(people.viewer("otto"), "input.amount:7").items] == [run.pk]
+    assert [row.id for row in read_runs(people.viewer("otto"), "input.amount:7").items] == [run.pk]
 
 
 def test_pages_of_the_audit_log_list_every_entry_once(writer):
@@ -157,7 +162,7 @@ def test_pages_of_the_audit_log_list_every_entry_once(writer):
     writer.stamp(AuditEntry, "at")
     viewer, found, cursor = people.viewer("adam"), [], ""
     while len(found) <= MANY:
-        page = queries.entries(viewer, cursor=cursor, limit=4)
+        page = read_entries(viewer, cursor=cursor, limit=4)
         found += [row.n for row in page.items]
         if not (cursor := page.next):
             break
@@ -172,7 +177,7 @@ def test_checkpoints_of_one_moment_are_listed_once(writer):
     writer.stamp(Checkpoint)
     found, before = [], 0
     while len(found) <= MANY:
-        rail = queries.checkpoints(people.viewer("otto"), run.pk, before=before, limit=4)
+        rail = read_checkpoints(people.viewer("otto"), run.pk, before=before, limit=4)
         found += [row.info.n for row in rail.rows]
         if not (before := rail.before):
             break
@@ -193,9 +198,9 @@ def test_schedules_of_one_moment_are_listed_once(writer, everybody):
             updated=hour,
         )
     writer.stamp(Schedule, "next_at")
-    rows = [row.id for row in queries.schedules(people.viewer("otto")).items]
+    rows = [row.id for row in read_schedules(people.viewer("otto")).items]
     once_each(rows, Schedule.objects.values_list("pk", flat=True))
-    assert rows == [row.id for row in queries.schedules(people.viewer("otto")).items]
+    assert rows == [row.id for row in read_schedules(people.viewer("otto")).items]
 
 
 @pytest.mark.parametrize("model", [HumanRequest, Run, Event])

@@ -8,8 +8,8 @@ import pytest
 
 from checkpoints.models import Run
 from tests import people
-from wfdash.queries import EventFilter, all_events, find_events
 from wfdash.queries.runs import events
+from wfdash.queries.runs.events import EventFilter, all_events, find_events
 
 pytestmark = pytest.mark.django_db
 FILTERS = [

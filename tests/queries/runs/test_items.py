@@ -14,8 +14,13 @@ from checkpoints.models import HumanRequest
 from checkpoints.records import Checkpoint
 from tests import people
 from tests.driving import drive, put
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
+from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.runs.events import EventFilter, all_events
+from wfdash.queries.runs.steps import read_activation, read_activations
 from wfdash.workflow import Approval, Context, Workflow, each
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,21 +52,21 @@ def waiting(monkeypatch, label: str = "") -> str:
         return SecretStr("hush")
 
     put(found, workflow)
-    started = actions.start_run(people.viewer("otto"), "prices", MANY)
+    started = start_run(people.viewer("otto"), "prices", MANY)
     assert drive(started) == "waiting"
     return started.pk
 
 
 def rows(name: str, run: str, **filters: str) -> list[str]:
-    return [row.name for row in queries.activations(people.viewer(name), run, ["confirm"], **filters).rows]
+    return [row.name for row in read_activations(people.viewer(name), run, ["confirm"], **filters).rows]
 
 
 def test_an_item_is_called_by_its_values_for_those_who_may_read_them(run):
     assert rows("otto", run)[:2] == ["SKU-00, 0.0", "SKU-01, 1.0"]
     assert rows("ben", run)[:2] == ["Item 0", "Item 1"]
-    one = queries.activations(people.viewer("otto"), run, ["confirm"]).rows[3]
+    one = read_activations(people.viewer("otto"), run, ["confirm"]).rows[3]
     for name, label in (("otto", "SKU-03, 3.0"), ("ben", "")):
-        detail = queries.activation_detail(people.viewer(name), run, one.id)
+        detail = read_activation(people.viewer(name), run, one.id)
         assert detail is not None
         assert (detail.activation.item, detail.activation.label) == (3, label)
 
@@ -81,7 +86,7 @@ def test_the_requests_of_a_map_come_in_the_order_of_its_items(run):
 
 def test_an_event_says_the_label_only_to_those_who_may_read_it(run):
     for name, shown in (("otto", True), ("ben", False)):
-        events = list(queries.all_events(people.viewer(name), run, queries.EventFilter()))
+        events = list(all_events(people.viewer(name), run, EventFilter()))
         labels = [event.data.get("label") for event in events if event.kind == "step.started" and "item" in event.data]
         assert (labels[:1] == ["SKU-00, 0.0"]) is shown
         assert any(labels) is shown
@@ -94,8 +99,8 @@ def test_a_label_of_the_author_is_read_by_inspectors_only_and_kept_by_a_restore(
     assert rows("otto", run, find="sku-07 for") == ["SKU-07 for 7.00"]
     assert rows("ben", run, find="sku-07") == []
     otto = people.viewer("otto")
-    head = queries.checkpoints(otto, run, limit=1).rows[0].info
-    new = actions.restore_run(otto, run, head.id)
+    head = read_checkpoints(otto, run, limit=1).rows[0].info
+    new = restore_run(otto, run, head.id)
     assert list(held(run, new.pk).body["position"]["labels"].values())[3] == "SKU-03 for 3.00"
     assert drive(run) == "waiting"
     assert rows("otto", run)[3] == "SKU-03 for 3.00"

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from checkpoints.models import Claim, Grant, Run, RunFact, WorkflowVersion
 from tests import people
 from tests.queries.runsaid import found_by
-from wfdash import queries
 from wfdash.actions.runs import search_index
 from wfdash.errors import Invalid
 from wfdash.queries.runs.filtering import search as runs_search
 from wfdash.queries.runs.filtering.qualifiers import search_for
+from wfdash.queries.runs.listing import all_ids, count_found, count_runs_since, every_page, read_run, read_runs
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 
 PHASES = ("ready", "waiting", "failed", "completed", "paused", "cancelled")
@@ -139,7 +139,7 @@ def ids(person: str, text: str, limit: int = 100) -> list[str]:
     """Return what the list shows, all pages of it."""
     found, cursor = [], ""
     while True:
-        page = queries.runs(people.viewer(person), text, cursor=cursor, limit=limit)
+        page = read_runs(people.viewer(person), text, cursor=cursor, limit=limit)
         found += [row.id for row in page.items]
         cursor = page.next
         if not cursor:
@@ -183,10 +183,10 @@ def test_who_may_not_inspect_finds_nothing_by_what_they_may_not_read(thirty, eve
 def test_rows_say_what_no_worker_serves_as_the_filter_does(thirty):
     viewer = people.viewer("otto")
     people.make_run(phase="sleeping", wake_at=people.THEN, created=timezone.now())
-    said = {row.id for row in queries.runs(viewer, limit=100).items if row.pending == "unserved"}
+    said = {row.id for row in read_runs(viewer, limit=100).items if row.pending == "unserved"}
     assert said == {*ids("otto", "is:unserved")}
     assert said
-    assert {queries.run(viewer, one).pending for one in said} == {"unserved"}
+    assert {read_run(viewer, one).pending for one in said} == {"unserved"}
 
 
 def test_the_end_of_an_id_and_the_whole_of_it_find_the_run(thirty):
@@ -197,19 +197,19 @@ def test_the_end_of_an_id_and_the_whole_of_it_find_the_run(thirty):
 
 def test_a_row_says_what_failed_and_its_tags(thirty, everybody):
     Grant.objects.create(user=everybody["sam"], role="reviewer", workflow="*")
-    rows = queries.runs(people.viewer("otto"), "status:failed tag:eu").items
+    rows = read_runs(people.viewer("otto"), "status:failed tag:eu").items
     assert all(row.failure.startswith(ERRORS) and "lost" in row.failure and "eu" in row.tags for row in rows)
-    assert all(row.failure in ERRORS for row in queries.runs(people.viewer("sam"), "status:failed").items)
-    assert {row.altered for row in queries.runs(people.viewer("otto"), "is:edited").items} == {"edited,overridden"}
+    assert all(row.failure in ERRORS for row in read_runs(people.viewer("sam"), "status:failed").items)
+    assert {row.altered for row in read_runs(people.viewer("otto"), "is:edited").items} == {"edited,overridden"}
 
 
 def test_a_count_is_honest(thirty):
     otto = people.viewer("otto")
-    assert queries.count_found(otto, "workflow:refund") == (10, False)
-    assert queries.count_found(otto, "", most=20) == (20, True)
-    assert len(queries.all_ids(otto, "", most=20)) == 21
-    assert queries.count_runs_since(otto, "workflow:refund", timezone.now() - timedelta(hours=13)) == 2
-    assert sum(len(page) for page in queries.every_page(otto, "workflow:refund*", size=3, most=7)) == 7
+    assert count_found(otto, "workflow:refund") == (10, False)
+    assert count_found(otto, "", most=20) == (20, True)
+    assert len(all_ids(otto, "", most=20)) == 21
+    assert count_runs_since(otto, "workflow:refund", timezone.now() - timedelta(hours=13)) == 2
+    assert sum(len(page) for page in every_page(otto, "workflow:refund*", size=3, most=7)) == 7
 
 
 @pytest.mark.parametrize("text", ["", "status:waiting", "tag:eu error:value* blue", "input.amount:>5 -status:ended"])
@@ -220,7 +220,7 @@ def test_a_list_costs_the_same_however_many_there_are(thirty, text):
         with CaptureQueriesContext(
             connection,
         ) as counted:
-            queries.runs(otto, text, limit=limit)
+            read_runs(otto, text, limit=limit)
         return len(counted)
 
     # Of twelve runs there is one in each phase.
@@ -230,6 +230,6 @@ def test_a_list_costs_the_same_however_many_there_are(thirty, text):
 def test_where_content_is_encrypted_the_filter_says_what_cannot_be_searched(thirty, settings):
     settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
     with pytest.raises(Invalid) as refusal:
-        queries.runs(people.viewer("otto"), "input.amount:5")
+        read_runs(people.viewer("otto"), "input.amount:5")
     assert "encrypted" in refusal.value.errors[0]["msg"]
-    assert queries.runs(people.viewer("otto"), "refund").items
+    assert read_runs(people.viewer("otto"), "refund").items

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from checkpoints.models import Run, RunFact
 from tests import people
-from wfdash import queries
 from wfdash.queries.runs.filtering import search
+from wfdash.queries.runs.listing import DEFAULT_SORT, RUN_SORTS, longest, read_runs
 
 LISTING = import_module("wfdash.queries.runs.listing")
 FILTERS = [
@@ -51,7 +51,7 @@ def runs(db: None) -> list[Run]:
 def paged(text: str, sort: str, **more: Any) -> list[str]:
     viewer, cursor, found = people.viewer("otto"), "", []
     for _ in range(200):
-        page = queries.runs(viewer, text, cursor=cursor, limit=7, sort=sort, **more)
+        page = read_runs(viewer, text, cursor=cursor, limit=7, sort=sort, **more)
         found += [run.id for run in page.items]
         cursor = page.next
         if not cursor:
@@ -61,13 +61,13 @@ def paged(text: str, sort: str, **more: Any) -> list[str]:
 
 def expected(text: str, sort: str) -> list[str]:
     column = "finished" if "finished" in sort else "created"
-    ids = set(paged(text, queries.DEFAULT_SORT))
+    ids = set(paged(text, DEFAULT_SORT))
     rows = Run.objects.filter(pk__in=ids, **{f"{column}__isnull": False}).values_list(column, "pk")
     return [pk for _, pk in sorted(rows, reverse=sort.startswith("-"))]
 
 
 @pytest.mark.parametrize("reach", [5, 5_000])
-@pytest.mark.parametrize("sort", list(queries.RUN_SORTS))
+@pytest.mark.parametrize("sort", list(RUN_SORTS))
 def test_pages_hold_every_run_once_and_in_order(runs, sort, reach, monkeypatch):
     orders = {text: expected(text, sort) for text in FILTERS}
     assert len(orders[""]) == (36 if "started" in sort else Run.objects.filter(finished__isnull=False).count())
@@ -91,21 +91,19 @@ def test_an_order_is_that_of_an_index(runs, sort, text):
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(explain):
-        queries.runs(people.viewer("otto"), text, sort=sort)
+        read_runs(people.viewer("otto"), text, sort=sort)
     index = {"": {"run_finished", "run_newest"}, "status:failed": {"run_ended", "run_by_phase"}}[text]
     assert any(name in plan for plan in plans for name in index), plans
 
 
 def test_the_longest_are_those_of_the_newest_compared(runs, monkeypatch):
     viewer = people.viewer("otto")
-    rows, more = queries.longest(viewer, "status:ended")
+    rows, more = longest(viewer, "status:ended")
     taken = [row.finished - row.created for row in rows]
     assert taken == sorted(taken, reverse=True)
-    assert (len(rows), more) == (len(paged("status:ended", queries.DEFAULT_SORT)), False)
-    assert [row.id for row in queries.longest(viewer, "status:ended", shortest=True)[0]] == [row.id for row in rows][
-        ::-1
-    ]
+    assert (len(rows), more) == (len(paged("status:ended", DEFAULT_SORT)), False)
+    assert [row.id for row in longest(viewer, "status:ended", shortest=True)[0]] == [row.id for row in rows][::-1]
     monkeypatch.setattr(LISTING, "MOST_COMPARED", 5)
-    rows, more = queries.longest(viewer, "status:ended")
-    assert {row.id for row in rows} == set(paged("status:ended", queries.DEFAULT_SORT)[:5])
+    rows, more = longest(viewer, "status:ended")
+    assert {row.id for row in rows} == set(paged("status:ended", DEFAULT_SORT)[:5])
     assert more

@@ -12,7 +12,8 @@ from django.test import Client
 
 from checkpoints.models import AuditEntry, HumanRequest
 from tests import people
-from wfdash import queries
+from wfdash.queries.audit.entries import read_entries
+from wfdash.queries.requests.decisions import count_decisions, read_decisions
 
 pytestmark = pytest.mark.django_db
 
@@ -62,9 +63,9 @@ def test_parts_of_the_audit_log_have_every_entry_once(
     entries: None, monkeypatch: Any, text: str, in_part: bool
 ) -> None:
     viewer = people.viewer("adam")
-    whole, none = walked(lambda cursor: queries.entries(viewer, text, cursor=cursor, limit=2))
+    whole, none = walked(lambda cursor: read_entries(viewer, text, cursor=cursor, limit=2))
     monkeypatch.setattr(AUDIT, "REACH", 2)
-    parts, edges = walked(lambda cursor: queries.entries(viewer, text, cursor=cursor, limit=2))
+    parts, edges = walked(lambda cursor: read_entries(viewer, text, cursor=cursor, limit=2))
     assert parts == whole
     assert (none, bool(edges)) == ([], in_part)
     assert edges == sorted(edges, reverse=True)
@@ -91,20 +92,20 @@ def test_parts_of_the_decisions_have_each_of_them_once(
     decided: None, monkeypatch: Any, text: str, in_part: bool
 ) -> None:
     viewer = people.viewer("vera")
-    whole, none = walked(lambda cursor: queries.decisions(viewer, text, cursor=cursor, limit=2))
-    number = queries.count_decisions(viewer, text)
+    whole, none = walked(lambda cursor: read_decisions(viewer, text, cursor=cursor, limit=2))
+    number = count_decisions(viewer, text)
     monkeypatch.setattr(DECISIONS, "REACH", 2)
-    parts, edges = walked(lambda cursor: queries.decisions(viewer, text, cursor=cursor, limit=2))
+    parts, edges = walked(lambda cursor: read_decisions(viewer, text, cursor=cursor, limit=2))
     assert parts == whole
     assert (none, bool(edges)) == ([], in_part)
     assert number == (len(whole), False)
-    assert queries.count_decisions(viewer, text)[1]
+    assert count_decisions(viewer, text)[1]
 
 
 def test_decisions_of_a_time_are_looked_through_from_its_end(decided: None, monkeypatch: Any) -> None:
     monkeypatch.setattr(DECISIONS, "REACH", 3)
     text = f"answered:<={people.THEN + timedelta(hours=1, minutes=30):%Y-%m-%dT%H:%M} outcome:rejected"
-    page = queries.decisions(people.viewer("vera"), text)
+    page = read_decisions(people.viewer("vera"), text)
     assert [row.answered for row in page.items] == [people.THEN + timedelta(hours=hour) for hour in (1, 0)]
 
 

@@ -16,9 +16,11 @@ from django.test import Client
 from checkpoints.content.signing import keyring_of
 from checkpoints.models import AuditEntry, AuditHead, Shown
 from tests import people
-from wfdash import actions, queries
 from wfdash.actions.audit import entries
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.domain.hash_chain import hash_of
+from wfdash.queries.audit import export
 
 pytestmark = pytest.mark.django_db
 
@@ -30,8 +32,8 @@ def decided() -> None:
     run = people.make_run()
     asked = people.ask(run, "Pay 900?")
     page = "<p>Pay 900?</p>"
-    actions.answer_request(people.viewer("ana"), asked.pk, {"action": "approve"}, via="page", page=page)
-    for verb in (actions.pause_run, actions.resume_run, actions.pause_run):
+    answer_request(people.viewer("ana"), asked.pk, {"action": "approve"}, via="page", page=page)
+    for verb in (pause_run, resume_run, pause_run):
         verb(people.viewer("otto"), run.pk)
 
 
@@ -117,7 +119,7 @@ def pack_file(tmp_path: Path, change: Callable[[dict[str, Any]], Any] | None = N
     """Export as an administrator does, change it, and return the file."""
     from django.utils import timezone
 
-    pack = json.loads(b"".join(queries.pack(people.viewer("adam"), exported=timezone.now())))
+    pack = json.loads(b"".join(export.pack(people.viewer("adam"), exported=timezone.now())))
     if change:
         change(pack)
     path = tmp_path / f"{name}.json"
@@ -194,7 +196,7 @@ def test_a_reader_of_a_part_exports_a_pack_that_says_so(decided: None, tmp_path:
     from django.utils import timezone
 
     path = tmp_path / "own.json"
-    path.write_bytes(b"".join(queries.pack(people.viewer("ana"), exported=timezone.now())))
+    path.write_bytes(b"".join(export.pack(people.viewer("ana"), exported=timezone.now())))
     assert "1 entries, the chain holds" in verify(path)
 
 

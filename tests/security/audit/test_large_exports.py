@@ -19,7 +19,6 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Shown
 from checkpoints.models.fields import current_keyring
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.domain import audit_packs
@@ -71,9 +70,9 @@ def digest_of(pack: dict[str, Any]) -> str:
 
 def test_a_long_audit_is_exported_and_proven_in_little_memory(long: Viewer, tmp_path: Path) -> None:
     path = tmp_path / "pack.json"
-    list(queries.pack(long, "verb:none", exported=timezone.now()))  # What is loaded once is no matter of length.
+    list(export.pack(long, "verb:none", exported=timezone.now()))  # What is loaded once is no matter of length.
     with little_memory(), path.open("wb") as file:
-        for piece in queries.pack(long, exported=timezone.now()):
+        for piece in export.pack(long, exported=timezone.now()):
             file.write(piece)
     assert path.stat().st_size > ENTRIES * PAGE
     with little_memory():
@@ -96,14 +95,14 @@ def test_a_long_audit_is_sent_as_csv_in_little_memory(long: Viewer) -> None:
 
 
 def test_a_pack_is_proven_in_whatever_order_its_parts_stand(long: Viewer, tmp_path: Path) -> None:
-    pack = json.loads(b"".join(queries.pack(long, exported=timezone.now())))
+    pack = json.loads(b"".join(export.pack(long, exported=timezone.now())))
     path = tmp_path / "pack.json"
     path.write_text(json.dumps(dict(reversed(pack.items())), indent=1))
     call_command("verify", str(path), stdout=io.StringIO())
 
 
 def test_a_part_that_stands_twice_does_not_hide_the_other(long: Viewer, tmp_path: Path) -> None:
-    pack = json.loads(b"".join(queries.pack(long, "verb:export", exported=timezone.now())))
+    pack = json.loads(b"".join(export.pack(long, "verb:export", exported=timezone.now())))
     path = tmp_path / "pack.json"
     path.write_text(json.dumps(pack).replace('"shown": {}', '"shown": {}, "entries": []'))
     with pytest.raises(CommandError, match="twice"):

@@ -22,11 +22,14 @@ from checkpoints.models import Checkpoint, Event, HumanRequest, Run, WorkflowVer
 from tests import people
 from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
-from wfdash import actions, catalog
+from wfdash import catalog
 from wfdash.access.viewer import viewer_for
+from wfdash.actions.account.saved_views import save_view
 from wfdash.actions.hooks import incoming, webhooks
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
+from wfdash.actions.runs.bulk import start_bulk
+from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.worker.jobs import deadlines, outbox, scheduler
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))
@@ -65,17 +68,17 @@ def world(db, settings, _paper_catalog) -> World:
     failed = people.make_run(phase="failed", error={"type": "E", "message": "x"})
     requests = [people.ask(run) for _ in range(4)]
     people.answered(requests[3], everybody["ana"])
-    plan = actions.SchedulePlan(name="Monthly", cron="0 7 1 * *", message={"claims": "x"})
+    plan = SchedulePlan(name="Monthly", cron="0 7 1 * *", message={"claims": "x"})
     hook = IncomingPlan(name="In", workflow=described.workflow, mapping={"$": ""}, scheme="token")
     ids: dict[str, list[str]] = {
         "run_id": [run.pk, failed.pk],
         "checkpoint_id": [one.pk for one in saved],
         "request_id": [one.pk for one in requests],
-        "schedule_id": [actions.create_schedule(adam, described.workflow, plan).pk],
-        "view_id": [str(actions.save_view(adam, "Mine", "q=risk:high").pk)],
+        "schedule_id": [create_schedule(adam, described.workflow, plan).pk],
+        "view_id": [str(save_view(adam, "Mine", "q=risk:high").pk)],
         "webhook_id": [webhooks.create_webhook(adam, name="Hook", url="http://127.0.0.1:9/", kinds=())[0].pk],
         "hook_id": [incoming.create_incoming(adam, hook)[0].pk],
-        "bulk_id": [actions.start_bulk(adam, "tag", [run.pk], add=["x"]).pk],
+        "bulk_id": [start_bulk(adam, "tag", [run.pk], add=["x"]).pk],
         "name": [described.workflow],
         "workflow": [described.workflow],
         "verb": ["pause", "resume", "retry"],

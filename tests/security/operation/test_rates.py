@@ -16,10 +16,16 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.models import Comment, Draft, HumanRequest, IdempotencyKey, Notice, SignInTries
 from tests import people
-from wfdash import actions
 from wfdash.access.viewer import Viewer
 from wfdash.actions import idempotency, rate_limit
+from wfdash.actions.account.saved_views import save_view
 from wfdash.actions.requests import collaboration, comments
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.collaboration import assign_request, save_draft, take_over, watch_request
+from wfdash.actions.requests.comments import ask_back, comment_on
+from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.actions.runs.bulk import record_export
+from wfdash.actions.runs.signals import send_signal
 from wfdash.errors import Invalid, TooOften, WrongState
 
 pytestmark = pytest.mark.django_db
@@ -82,31 +88,31 @@ def test_the_same_comment_sent_again_under_its_key_counts_once(
 ) -> None:
     allow(monkeypatch, "comment", 1)
     for _ in range(3):
-        actions.comment_on(people.viewer("ana"), asked.pk, "Why?", key="k")
+        comment_on(people.viewer("ana"), asked.pk, "Why?", key="k")
     assert Comment.objects.count() == 1
 
 
 def test_mentions_end_before_they_fill_a_mailbox(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     allow(monkeypatch, "mention by comment", 5)
     for _ in range(2):
-        actions.comment_on(people.viewer("ana"), asked.pk, "@ben @otto look")
+        comment_on(people.viewer("ana"), asked.pk, "@ben @otto look")
     with pytest.raises(TooOften):
-        actions.comment_on(people.viewer("ana"), asked.pk, "@ben @otto look")
+        comment_on(people.viewer("ana"), asked.pk, "@ben @otto look")
     assert Notice.objects.filter(kind="mentioned", channel="browser").count() == 4
-    actions.comment_on(people.viewer("ana"), asked.pk, "nobody is told of this")
+    comment_on(people.viewer("ana"), asked.pk, "nobody is told of this")
 
 
 ACTS: dict[str, Callable[[Viewer, HumanRequest], Any]] = {
-    "ask": lambda viewer, asked: actions.ask_back(viewer, asked.pk, "Which?"),
-    "assign": lambda viewer, asked: actions.assign_request(viewer, asked.pk, "otto"),
-    "take": lambda viewer, asked: actions.take_over(viewer, asked.pk),
-    "amend": lambda viewer, asked: actions.amend_request(viewer, asked.pk, body="More"),
-    "draft": lambda viewer, asked: actions.save_draft(viewer, asked.pk, {"reason": ["x"]}),
-    "presence": lambda viewer, asked: actions.watch_request(viewer, asked.pk),
-    "signal": lambda viewer, asked: actions.send_signal(viewer, asked.run_id, "go"),
-    "view": lambda viewer, asked: actions.save_view(viewer, "Mine", "q=x"),
-    "export": lambda viewer, asked: actions.record_export(viewer, "runs", text="", kind="csv"),
-    "extend": lambda viewer, asked: actions.extend_deadline(viewer, asked.pk, timezone.now() + timedelta(days=1)),
+    "ask": lambda viewer, asked: ask_back(viewer, asked.pk, "Which?"),
+    "assign": lambda viewer, asked: assign_request(viewer, asked.pk, "otto"),
+    "take": lambda viewer, asked: take_over(viewer, asked.pk),
+    "amend": lambda viewer, asked: amend_request(viewer, asked.pk, body="More"),
+    "draft": lambda viewer, asked: save_draft(viewer, asked.pk, {"reason": ["x"]}),
+    "presence": lambda viewer, asked: watch_request(viewer, asked.pk),
+    "signal": lambda viewer, asked: send_signal(viewer, asked.run_id, "go"),
+    "view": lambda viewer, asked: save_view(viewer, "Mine", "q=x"),
+    "export": lambda viewer, asked: record_export(viewer, "runs", text="", kind="csv"),
+    "extend": lambda viewer, asked: extend_deadline(viewer, asked.pk, timezone.now() + timedelta(days=1)),
 }
 
 
@@ -123,9 +129,9 @@ def test_acts_that_tell_others_or_keep_something_have_a_limit(
 
 def test_a_request_holds_so_many_comments(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comments, "MOST_COMMENTS", 1)
-    actions.comment_on(people.viewer("ana"), asked.pk, "Why?")
+    comment_on(people.viewer("ana"), asked.pk, "Why?")
     with pytest.raises(WrongState, match="the maximum"):
-        actions.comment_on(people.viewer("otto"), asked.pk, "Because")
+        comment_on(people.viewer("otto"), asked.pk, "Because")
 
 
 def test_drafts_for_what_is_over_make_room(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,12 +139,12 @@ def test_drafts_for_what_is_over_make_room(asked: HumanRequest, monkeypatch: pyt
     ana, fields = people.viewer("ana"), {"reason": ["x"]}
     others = [people.ask(people.make_run()) for _ in range(3)]
     for other in others[:2]:
-        actions.save_draft(ana, other.pk, fields)
+        save_draft(ana, other.pk, fields)
     with pytest.raises(Invalid, match=r"errors at each field|drafts for 2"):
-        actions.save_draft(ana, asked.pk, fields)
-    actions.save_draft(ana, others[0].pk, {"reason": ["changed"]})
+        save_draft(ana, asked.pk, fields)
+    save_draft(ana, others[0].pk, {"reason": ["changed"]})
     HumanRequest.objects.filter(pk=others[1].pk).update(closed=timezone.now())
-    actions.save_draft(ana, asked.pk, fields)
+    save_draft(ana, asked.pk, fields)
     assert set(Draft.objects.values_list("request_id", flat=True)) == {others[0].pk, asked.pk}
 
 

@@ -17,7 +17,9 @@ from checkpoints.database.storage import write
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.models import Chunk, HumanRequest, Run
 from tests import people
-from wfdash import actions
+from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.comments import comment_on
 
 KEY = "a-secret-that-is-long-enough-to-be-one"
 FORGED = '{"subject": "Pay 10 to Supplier Ltd"}'
@@ -109,7 +111,7 @@ def checkpoint_of(run: Run, body: dict[str, Any] | None = None) -> Any:
     return insert_row(record, run, seq=run.seq)
 
 
-@pytest.mark.parametrize("verb", [actions.restore_run, actions.fork_run], ids=["restore", "fork"])
+@pytest.mark.parametrize("verb", [restore_run, fork_run], ids=["restore", "fork"])
 def test_a_forged_checkpoint_is_neither_restored_nor_forked(verb: Callable[..., Any]) -> None:
     people.make_people()
     run = people.make_run(phase="failed")
@@ -138,7 +140,7 @@ def test_a_forged_card_can_be_neither_shown_nor_approved(client: Client) -> None
     asked = people.ask(people.make_run(), "Pay 999 to Mallory")
     forge(asked, "card")
     with pytest.raises(NotEncrypted), write():
-        actions.answer_request(people.viewer("ana"), asked.pk, {"action": "approve"})
+        answer_request(people.viewer("ana"), asked.pk, {"action": "approve"})
     client.force_login(everybody["ana"])
     page = client.get(f"/requests/{asked.pk}/")
     assert page.status_code == 409
@@ -159,7 +161,7 @@ def test_one_forged_row_takes_no_list_down(client: Client, address: str) -> None
     run = people.make_run(phase="failed", error={"type": "ValueError", "message": "no"})
     forged, sound = people.ask(run, "Pay 999?"), people.ask(run, "Pay 1?")
     people.happen(run, ("request.opened", "review", {"key": "k", "subject": "x"}), ("log", "review", {"message": "m"}))
-    actions.comment_on(people.viewer("adam"), sound.pk, "Looks good @otto")
+    comment_on(people.viewer("adam"), sound.pk, "Looks good @otto")
     forge(forged, "card")
     forge(run, "error", '{"type": "Supplier", "message": "no"}')
     forge(run, "input")

@@ -11,7 +11,7 @@ from checkpoints.models import Answer, HumanRequest
 from checkpoints.records import Checkpoint
 from tests.actions.conftest import ask, person, run
 from tests.workflow.world import answered, finished
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
 from wfdash.contract import InvalidInput
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.questions.cards import Decision, prepare
@@ -68,7 +68,7 @@ def test_an_approval_cannot_carry_an_edit_not_even_to_an_older_request(
 ) -> None:
     request = ask(card=card, answer_schema=without_rules(schema) if old else schema)
     with pytest.raises(Invalid) as refused:
-        actions.answer_request(person("ana", "reviewer"), request.id, value)
+        answer_request(person("ana", "reviewer"), request.id, value)
     assert [problem["loc"] for problem in refused.value.errors] == [[field]]
     assert HumanRequest.objects.get().answered is None
     assert not Answer.objects.exists()
@@ -104,7 +104,7 @@ def test_a_stranger_does_not_set_off_the_checks_of_an_author(ask: Any, person: A
     ana = person("ana", "reviewer")
     for request in (ask(by=["legal"]), ask("review:1", not_by=["ana"])):
         with pytest.raises(NotAllowed):
-            actions.answer_request(ana, request.id, {"action": "approve"})
+            answer_request(ana, request.id, {"action": "approve"})
     assert checked == []
 
 

@@ -11,8 +11,12 @@ from django.test import Client
 from checkpoints.models import AuditEntry, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
 from tests.pages.conftest import _paper_catalog, as_, everybody
-from wfdash import actions, catalog, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.queries.requests.batch import read_similar_requests
+from wfdash.queries.requests.request import read_request
 from wfdash.workflow import Approval, Context, Decision, Workflow
 
 __all__ = ["_paper_catalog", "as_", "everybody"]
@@ -41,7 +45,7 @@ def started(everybody: Any, _paper_catalog: None) -> Iterator[Callable[[], Run]]
     put(catalog.load(), paying())
 
     def start() -> Run:
-        run = actions.start_run(viewer_for(everybody["otto"]), "pay", None)
+        run = start_run(viewer_for(everybody["otto"]), "pay", None)
         assert drive(run) == "waiting"
         return run
 
@@ -57,13 +61,13 @@ def test_a_price_that_moved_is_not_paid_with_the_approval_of_the_old_one(started
     run = started()
     (first,) = pending(run).values()
     PRICE["now"] = 9000
-    actions.answer_request(ana, first.id, APPROVE)
+    answer_request(ana, first.id, APPROVE)
     assert drive(run) == "waiting"
     (second,) = pending(run).values()
     assert (second.card["subject"], second.card["asked_again"]["was"]) == ("Pay 9000?", first.key)
     (event,) = Event.objects.filter(run_id=run.pk, kind="request.replaced")
     assert event.data["parts"] == ["subject", "proposal"]
-    actions.answer_request(ana, second.id, APPROVE)
+    answer_request(ana, second.id, APPROVE)
     assert drive(run) == "completed"
     assert Run.objects.get(pk=run.pk).output == "approve 9000 ana"
     assert [entry.facts["proposal"]["amount"] for entry in AuditEntry.objects.filter(verb="answer").order_by("n")] == [
@@ -84,7 +88,7 @@ def test_code_that_was_replaced_while_a_run_waited_asks_again(started: Any, ana:
         return "deleted"
 
     put(catalog.load(), deletes)
-    actions.answer_request(ana, first.id, APPROVE)
+    answer_request(ana, first.id, APPROVE)
     assert drive(run) == "waiting"
     assert reached == []
 
@@ -95,7 +99,7 @@ def test_the_card_says_what_changed_and_suggests_the_earlier_answer(
     run = started()
     (first,) = pending(run).values()
     PRICE["now"] = 9000
-    actions.answer_request(ana, first.id, {**APPROVE, "reason": "as agreed"})
+    answer_request(ana, first.id, {**APPROVE, "reason": "as agreed"})
     drive(run)
     (second,) = pending(run).values()
     page = as_("ana").get(f"/requests/{second.id}/").content.decode()
@@ -115,12 +119,12 @@ def test_what_was_asked_again_is_not_decided_in_a_batch(started: Any, ana: Viewe
     runs = [started(), started()]
     for run in runs:
         (first,) = pending(run).values()
-        actions.answer_request(ana, first.id, APPROVE)
+        answer_request(ana, first.id, APPROVE)
     PRICE["now"] = 9000
     for run in runs:
         drive(run)
     (second,) = pending(runs[0]).values()
-    found = queries.similar_requests(ana, second.id)
+    found = read_similar_requests(ana, second.id)
     assert {row.refusal for row in found.rows} == {"Asked again after a change: decide it individually"}
 
 
@@ -129,9 +133,9 @@ def test_who_could_not_see_the_earlier_card_does_not_see_it_now(started: Any, an
     (first,) = pending(run).values()
     HumanRequest.objects.filter(pk=first.pk).update(by=["ana"])
     PRICE["now"] = 9000
-    actions.answer_request(ana, first.id, APPROVE)
+    answer_request(ana, first.id, APPROVE)
     drive(run)
     (second,) = pending(run).values()
-    seen = queries.request(viewer_for(everybody["ben"]), second.id)
+    seen = read_request(viewer_for(everybody["ben"]), second.id)
     assert seen.shown
     assert (seen.before, seen.suggestion) == (None, None)

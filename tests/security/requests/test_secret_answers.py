@@ -17,8 +17,12 @@ from pydantic import BaseModel, SecretStr
 from checkpoints.models import AuditEntry, Checkpoint, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
+from wfdash.queries.audit.entries import read_entry
 from wfdash.schemas.secrets import HIDDEN
 from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Form, Workflow
@@ -66,7 +70,7 @@ def run(transactional_db: Any, monkeypatch: pytest.MonkeyPatch, seen: list[str])
     monkeypatch.setattr(catalog, "load", cache(lambda: found))
     put(found, bank(seen))
     make_people()
-    run = actions.start_run(viewer("otto"), "bank", {"what": "kim", "pin": GIVEN})
+    run = start_run(viewer("otto"), "bank", {"what": "kim", "pin": GIVEN})
     assert drive(run) == "waiting"
     return run
 
@@ -162,7 +166,7 @@ def test_neither_a_preview_nor_a_restored_question_suggests_it(run: Run, answere
     address = f"/api/v1/runs/{run.pk}/checkpoints/{first.pk}/preview"
     body = body_of(client_of("otto").post(address, {}, content_type="application/json"))
     assert SECRET not in body
-    actions.restore_run(viewer("otto"), run.pk, first.pk)
+    restore_run(viewer("otto"), run.pk, first.pk)
     again = HumanRequest.objects.get(run=run, closed=None, answered=None)
     assert again.suggestion is not None
     assert again.suggestion["value"] == {"user": "kim"}
@@ -171,8 +175,8 @@ def test_neither_a_preview_nor_a_restored_question_suggests_it(run: Run, answere
 
 
 def test_what_was_taken_back_begins_the_form_without_it(asked: HumanRequest) -> None:
-    actions.answer_request(viewer("ana"), asked.pk, {"user": "kim", "token": SECRET}, undo=True)
-    actions.undo_answer(viewer("ana"), asked.pk)
+    answer_request(viewer("ana"), asked.pk, {"user": "kim", "token": SECRET}, undo=True)
+    undo_answer(viewer("ana"), asked.pk)
     body = body_of(client_of("ana").get(f"/requests/{asked.pk}/"))
     assert "kim" in body
     assert SECRET not in body
@@ -203,7 +207,7 @@ def test_entries_from_before_are_hidden_where_they_are_shown_and_stay_as_they_we
         assert SECRET not in body_of(client.get(place))
     rows = list(csv.DictReader(io.StringIO(body_of(client.get("/audit/export.csv")))))
     assert HIDDEN in next(row["value"] for row in rows if row["n"] == str(entry.n))
-    assert queries.entry(viewer("adam"), entry.n).facts["value"] == {"token": HIDDEN}
+    assert read_entry(viewer("adam"), entry.n).facts["value"] == {"token": HIDDEN}
     path = tmp_path / "pack.json"
     path.write_text(body_of(client.get("/audit/export.json")))
     call_command("verify", str(path), stdout=io.StringIO())

@@ -9,10 +9,13 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, Answer, Event, HumanRequest, Notice
 from tests import people
-from wfdash import actions, queries
 from wfdash.access.voters import decidability_of
 from wfdash.actions.requests.announce import announce_opened
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.collaboration import assign_request
 from wfdash.actions.requests.decidability import recheck_stuck
+from wfdash.queries.requests.inbox import read_inbox
+from wfdash.queries.requests.request import read_request
 
 pytestmark = pytest.mark.django_db
 
@@ -55,8 +58,8 @@ def test_a_request_that_no_one_can_decide_says_why_when_it_opens(person, by, pol
     event = Event.objects.get(run=request.run, kind="request.unanswerable")
     assert words in event.data["words"]
     assert told() == ["otto"]
-    assert words in queries.request(person("otto"), request.pk).unanswerable
-    (row,) = queries.inbox(person("otto"), "all", "is:unanswerable").items
+    assert words in read_request(person("otto"), request.pk).unanswerable
+    (row,) = read_inbox(person("otto"), "all", "is:unanswerable").items
     assert row.id == request.pk
 
 
@@ -65,7 +68,7 @@ def test_a_request_that_someone_can_decide_says_nothing(person) -> None:
     request = opened(by=["finance"])
     assert request.stuck == ""
     assert not Event.objects.filter(kind="request.unanswerable").exists()
-    assert queries.request(person("ana"), request.pk).unanswerable == ""
+    assert read_request(person("ana"), request.pk).unanswerable == ""
 
 
 def test_everybody_who_is_addressed_may_be_excluded(person) -> None:
@@ -91,7 +94,7 @@ def test_once_the_group_has_members_it_can_be_decided_again(person) -> None:
 def test_assigning_it_to_someone_is_a_way_out(person) -> None:
     person("ana", "reviewer")
     request = opened(by=["legal"])
-    actions.assign_request(person("otto", "operator"), request.pk, "ana")
+    assign_request(person("otto", "operator"), request.pk, "ana")
     request.refresh_from_db()
     assert request.stuck == ""
 
@@ -101,18 +104,18 @@ def test_a_split_vote_is_told_to_voters_and_operators_and_withdrawing_mends_it(p
     person("ben", "reviewer", "finance")
     person("otto", "operator")
     request = opened(by=["finance"], policy={"by": ["finance"], "need": 2})
-    actions.answer_request(person("ana"), request.pk, YES)
+    answer_request(person("ana"), request.pk, YES)
     assert not Event.objects.filter(kind="request.unanswerable").exists()
     schema = {"type": "object", "properties": {"action": {}, "edited": {}}}
     HumanRequest.objects.update(answer_schema=schema, card={"subject": "Pay", "proposal": 900})
-    actions.answer_request(person("ben"), request.pk, {"action": "edit", "edited": 800})
-    shown = queries.request(person("ana"), request.pk)
+    answer_request(person("ben"), request.pk, {"action": "edit", "edited": 800})
+    shown = read_request(person("ana"), request.pk)
     assert shown.unanswerable == "1 of 2 for approve, 1 of 2 for edit: no one is left to decide."
     assert told() == ["ana", "ben", "otto"]
-    actions.undo_answer(person("ben"), request.pk)
+    undo_answer(person("ben"), request.pk)
     request.refresh_from_db()
     assert request.stuck == ""
-    actions.answer_request(person("ben"), request.pk, {"action": "edit", "edited": 900})
+    answer_request(person("ben"), request.pk, {"action": "edit", "edited": 900})
     assert Answer.objects.exists()
 
 

@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, Grant
 from tests import people
-from wfdash import queries
 from wfdash.domain.fingerprint import fingerprint
+from wfdash.queries.requests.collaboration import possible_delegates
+from wfdash.queries.requests.request import read_request
 
 DAY = timedelta(days=1)
 
@@ -38,11 +39,11 @@ def test_names_of_stand_ins_are_those_of_shared_workflows(workflow: str, seen: b
     ida, kim = User.objects.create_user("ida"), User.objects.create_user("kim")
     Grant.objects.create(user=ida, role="reviewer", workflow="payments")
     Grant.objects.create(user=kim, role="reviewer", workflow=workflow)
-    assert queries.possible_delegates(people.viewer("ida")) == (("kim",) if seen else ())
+    assert possible_delegates(people.viewer("ida")) == (("kim",) if seen else ())
 
 
 def test_the_fingerprint_of_a_hidden_card_is_not_given_out(everybody: dict[str, User], db: None) -> None:
     asked = people.ask(people.make_run(created_by=everybody["otto"]), by=["finance"])
-    shown, hidden = (queries.request(people.viewer(name), asked.id) for name in ("ana", "ben"))
+    shown, hidden = (read_request(people.viewer(name), asked.id) for name in ("ana", "ben"))
     assert shown.seen == fingerprint(asked.card, asked.answer_schema)
     assert hidden.seen == ""

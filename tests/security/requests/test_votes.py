@@ -12,7 +12,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.models import Absence, Answer, Reply
 from tests import people
-from wfdash import actions
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.collaboration import assign_request
 from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed
 
 pytestmark = pytest.mark.django_db
@@ -36,53 +37,53 @@ def request_for_two(person):
 
 def test_a_stand_in_does_not_double_a_vote(person, request_for_two) -> None:
     away(person("ana"), person("rex"))
-    assert actions.answer_request(person("rex"), request_for_two.pk, YES).acting_for == "ana"
+    assert answer_request(person("rex"), request_for_two.pk, YES).acting_for == "ana"
     with pytest.raises(AlreadyAnswered, match="rex already answered approve, as or on behalf of ana"):
-        actions.answer_request(person("ana"), request_for_two.pk, YES)
+        answer_request(person("ana"), request_for_two.pk, YES)
     assert not Answer.objects.exists()
-    actions.answer_request(person("ben"), request_for_two.pk, YES)
+    answer_request(person("ben"), request_for_two.pk, YES)
     assert Answer.objects.exists()
 
 
 def test_a_stand_in_named_after_the_vote_does_not_double_it(person, request_for_two) -> None:
-    actions.answer_request(person("ana"), request_for_two.pk, YES)
+    answer_request(person("ana"), request_for_two.pk, YES)
     away(person("ana"), person("rex"))
     with pytest.raises(AlreadyAnswered, match="ana already answered approve"):
-        actions.answer_request(person("rex"), request_for_two.pk, YES)
+        answer_request(person("rex"), request_for_two.pk, YES)
     assert Reply.objects.count() == 1
 
 
 def test_a_second_stand_in_does_not_double_the_vote_of_the_first(person, request_for_two) -> None:
     away(person("ana"), person("rex"))
-    actions.answer_request(person("rex"), request_for_two.pk, YES)
+    answer_request(person("rex"), request_for_two.pk, YES)
     Absence.objects.all().delete()
     away(person("ana"), person("sam", "reviewer"))
     with pytest.raises(AlreadyAnswered):
-        actions.answer_request(person("sam"), request_for_two.pk, YES)
+        answer_request(person("sam"), request_for_two.pk, YES)
 
 
 def test_who_stands_in_for_two_decides_for_the_one_who_has_not_voted(person, request_for_two) -> None:
-    actions.answer_request(person("ana"), request_for_two.pk, YES)
+    answer_request(person("ana"), request_for_two.pk, YES)
     away(person("ana"), person("rex"))
     away(person("ben"), person("rex"))
-    assert actions.answer_request(person("rex"), request_for_two.pk, YES).acting_for == "ben"
+    assert answer_request(person("rex"), request_for_two.pk, YES).acting_for == "ben"
     assert Answer.objects.exists()
 
 
 def test_no_one_votes_for_themselves_and_for_another(person, request_for_two) -> None:
     away(person("ana"), person("ben"))
-    actions.answer_request(person("ben"), request_for_two.pk, YES)
+    answer_request(person("ben"), request_for_two.pk, YES)
     with pytest.raises(AlreadyAnswered, match="You already answered approve"):
-        actions.answer_request(person("ben"), request_for_two.pk, YES)
+        answer_request(person("ben"), request_for_two.pk, YES)
 
 
 def test_what_an_operator_wrote_down_for_someone_is_their_only_vote(person, request_for_two) -> None:
     otto = person("otto", "operator")
-    actions.answer_request(otto, request_for_two.pk, YES, on_behalf_of="ana", reason="by phone")
+    answer_request(otto, request_for_two.pk, YES, on_behalf_of="ana", reason="by phone")
     away(person("ana"), person("rex"))
     for name in ("ana", "rex"):
         with pytest.raises(AlreadyAnswered):
-            actions.answer_request(person(name), request_for_two.pk, YES)
+            answer_request(person(name), request_for_two.pk, YES)
     assert not Answer.objects.exists()
 
 
@@ -90,28 +91,28 @@ def test_an_excluded_group_may_not_answer_and_a_group_that_does_not_exist_exclud
     person("ana", "reviewer", "finance")
     run = people.make_run()
     with pytest.raises(NotAllowed, match="second person"):
-        actions.answer_request(person("ana"), people.ask(run, not_by=["finance"]).pk, YES)
+        answer_request(person("ana"), people.ask(run, not_by=["finance"]).pk, YES)
     unknown = people.ask(run, not_by=["finanse"])
     with pytest.raises(NotAllowed, match="“finanse” must not answer, but no such user or group exists"):
-        actions.answer_request(person("ana"), unknown.pk, YES)
+        answer_request(person("ana"), unknown.pk, YES)
     with pytest.raises(NotAllowed, match="finanse"):
-        actions.answer_request(person("otto", "operator"), unknown.pk, YES, override=True, reason="hurry")
+        answer_request(person("otto", "operator"), unknown.pk, YES, override=True, reason="hurry")
 
 
 def test_an_operators_own_assignment_does_not_make_them_addressed(person) -> None:
     otto, request = person("otto", "operator"), people.ask(people.make_run(), by=["finance"])
-    actions.assign_request(otto, request.pk, "otto")
+    assign_request(otto, request.pk, "otto")
     with pytest.raises(NotAllowed, match="assignment does not let operators answer"):
-        actions.answer_request(otto, request.pk, YES)
-    reply = actions.answer_request(otto, request.pk, YES, override=True, reason="finance is on holiday")
+        answer_request(otto, request.pk, YES)
+    reply = answer_request(otto, request.pk, YES, override=True, reason="finance is on holiday")
     assert reply.stands == "overrode"
 
 
 def test_speaking_for_someone_whom_only_an_operator_chose_is_an_override(person) -> None:
     person("rex", "reviewer")
     otto, request = person("otto", "operator"), people.ask(people.make_run(), by=["finance"])
-    actions.assign_request(otto, request.pk, "rex")
-    reply = actions.answer_request(otto, request.pk, YES, on_behalf_of="rex", reason="he said so")
+    assign_request(otto, request.pk, "rex")
+    reply = answer_request(otto, request.pk, YES, on_behalf_of="rex", reason="he said so")
     assert (reply.stands, reply.acting_for) == ("overrode", "rex")
 
 
@@ -122,18 +123,18 @@ def test_a_policy_can_forbid_operators_to_decide_instead_of_others(person) -> No
     request = people.ask(people.make_run(), by=["finance"], policy={"by": ["finance"], "override": False})
     for how in ({"override": True}, {"on_behalf_of": "ana"}):
         with pytest.raises(NotAllowed, match="workflow does not allow"):
-            actions.answer_request(otto, request.pk, YES, reason="hurry", **how)
+            answer_request(otto, request.pk, YES, reason="hurry", **how)
     with pytest.raises(Invalid):
-        actions.assign_request(otto, request.pk, "rex")
-    actions.answer_request(person("ana"), request.pk, YES)
+        assign_request(otto, request.pk, "rex")
+    answer_request(person("ana"), request.pk, YES)
     assert Answer.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_everyone_who_voted_may_be_excluded_from_the_next_question(person, request_for_two) -> None:
     away(person("ana"), person("rex"))
-    actions.answer_request(person("rex"), request_for_two.pk, YES)
-    actions.answer_request(person("ben"), request_for_two.pk, YES)
+    answer_request(person("rex"), request_for_two.pk, YES)
+    answer_request(person("ben"), request_for_two.pk, YES)
     storage = DatabaseStorage()
     (answer,) = async_to_sync(storage.read_answers)(RunId(request_for_two.run_id)).values()
     async_to_sync(storage.aclose)()

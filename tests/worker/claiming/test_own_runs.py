@@ -15,11 +15,15 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, HumanRequest, Run
 from tests.driving import drive, put
 from tests.worker.graphs import expense
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.checkpoints.restore import fork_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.catalog import Catalog
 from wfdash.errors import WrongState
 from wfdash.outcomes import Finished, Waiting
 from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.queries.runs.listing import read_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,9 +56,9 @@ def call(*message: Any, **options: Any) -> Any:
 
 
 def test_its_question_is_answered_in_the_dashboard_and_its_program_continues(waiting, otto) -> None:
-    actions.answer_request(otto, HumanRequest.objects.get().pk, 5)
+    answer_request(otto, HumanRequest.objects.get().pk, 5)
     assert drive(waiting) == "ready"
-    shown = queries.run(otto, waiting.pk)
+    shown = read_run(otto, waiting.pk)
     said = plain(status_sentence(shown), shown.created)
     assert said == "Run by the program that started it: no worker takes it until it is handed over"
     done = call(run_id=waiting.pk)
@@ -63,16 +67,16 @@ def test_its_question_is_answered_in_the_dashboard_and_its_program_continues(wai
 
 
 def test_a_worker_takes_it_once_a_person_has_restored_or_resumed_it(waiting, otto) -> None:
-    actions.pause_run(otto, waiting.pk)
-    actions.resume_run(otto, waiting.pk)
+    pause_run(otto, waiting.pk)
+    resume_run(otto, waiting.pk)
     assert drive(waiting) == "waiting"
-    actions.answer_request(otto, HumanRequest.objects.get().pk, 5)
+    answer_request(otto, HumanRequest.objects.get().pk, 5)
     assert drive(waiting) == "completed"
 
 
 def test_the_api_says_who_drives_it_and_hands_it_over_once_it_is_answered(waiting, otto, browser) -> None:
     address = f"/api/v1/runs/{waiting.pk}"
-    actions.answer_request(otto, HumanRequest.objects.get().pk, 5)
+    answer_request(otto, HumanRequest.objects.get().pk, 5)
     shown = browser.get(address, {"wait": 30}).json()
     assert (shown["status"], shown["driver"], shown["rests"]) == ("queued", "program", True)
     assert browser.post(f"{address}/resume").status_code == 200
@@ -84,7 +88,7 @@ def test_the_api_says_who_drives_it_and_hands_it_over_once_it_is_answered(waitin
 def test_its_page_hands_it_over(waiting, otto, browser) -> None:
     hand_over = f"/runs/{waiting.pk}/handover/"
     assert hand_over not in browser.get(f"/runs/{waiting.pk}/").content.decode()
-    actions.answer_request(otto, HumanRequest.objects.get().pk, 5)
+    answer_request(otto, HumanRequest.objects.get().pk, 5)
     assert hand_over in browser.get(f"/runs/{waiting.pk}/").content.decode()
     browser.post(hand_over)
     assert hand_over not in browser.get(f"/runs/{waiting.pk}/").content.decode()
@@ -92,17 +96,17 @@ def test_its_page_hands_it_over(waiting, otto, browser) -> None:
 
 
 def test_it_is_not_handed_over_while_its_program_executes_it(waiting, otto) -> None:
-    actions.answer_request(otto, HumanRequest.objects.get().pk, 5)
+    answer_request(otto, HumanRequest.objects.get().pk, 5)
     ends = timezone.now() + timedelta(hours=1)
     Claim.objects.create(run=waiting, token="mine", worker="mine", epoch=waiting.epoch, expires=ends)
-    assert not queries.run(otto, waiting.pk).rests
+    assert not read_run(otto, waiting.pk).rests
     with pytest.raises(WrongState, match="own program executes it now"):
-        actions.resume_run(otto, waiting.pk)
+        resume_run(otto, waiting.pk)
 
 
 def test_its_fork_in_the_dashboard_is_for_workers_and_it_stays_its_programs(waiting, otto) -> None:
     head = waiting.checkpoints.latest("n")
-    fork = actions.fork_run(otto, waiting.pk, head.pk)
+    fork = fork_run(otto, waiting.pk, head.pk)
     for request in HumanRequest.objects.all():
-        actions.answer_request(otto, request.pk, 7)
+        answer_request(otto, request.pk, 7)
     assert (drive(fork), drive(waiting)) == ("completed", "ready")

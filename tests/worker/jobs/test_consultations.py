@@ -30,7 +30,12 @@ from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import chat, expense
-from wfdash import actions, catalog, pubsub, queries
+from wfdash import catalog, pubsub
+from wfdash.actions.checkpoints.restore import fork_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import cancel_run, pause_run
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.consulting import ask, reply
 from wfdash.consulting.ask import WorkerConsult
 from wfdash.consulting.reply import forget_unread, reply_next
@@ -41,6 +46,10 @@ from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import ShowsCode
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
 from wfdash.installation.source_code import SourceFile
+from wfdash.queries.checkpoints.editing import read_editing
+from wfdash.queries.checkpoints.preview import read_preview
+from wfdash.queries.runs.versions import migration_plan
+from wfdash.queries.workflows.code import code_of
 from wfdash.queries.workflows.published import PublishedReader
 from wfdash.timemachine import in_flight
 from wfdash.worker import consultations
@@ -95,7 +104,7 @@ def fail_if_asked(*_: Any, **__: Any) -> None:
 
 def test_a_checkpoint_is_edited_with_the_code_of_a_worker(loaded, unload, start_replies, otto, web) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     assert drive(run) == "waiting"
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     start_replies(*unload())
@@ -119,12 +128,12 @@ def test_a_checkpoint_is_edited_with_the_code_of_a_worker(loaded, unload, start_
     assert drive(made.json()["id"]) == "waiting"
 
 
-@pytest.mark.parametrize("act", [actions.cancel_run, partial(actions.pause_run, now=True)], ids=["cancel", "pause"])
+@pytest.mark.parametrize("act", [cancel_run, partial(pause_run, now=True)], ids=["cancel", "pause"])
 def test_what_is_interrupted_is_named_by_a_worker_before_the_run_is_fenced(
     loaded, unload, start_replies, otto, monkeypatch, act
 ) -> None:
     put(loaded, expense())
-    run, moved_on = (actions.start_run(otto, "expense", {"amount": 5}) for _ in range(2))
+    run, moved_on = (start_run(otto, "expense", {"amount": 5}) for _ in range(2))
     assert [drive(one) for one in (run, moved_on)] == ["waiting", "waiting"]
     later = timezone.now() + timedelta(hours=1)
     for one in (run, moved_on):
@@ -147,11 +156,11 @@ def test_a_run_is_cancelled_also_where_the_code_of_its_worker_fails(
     loaded, unload, start_replies, otto, monkeypatch
 ) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     assert drive(run) == "waiting"
     monkeypatch.setattr(NativeEngine, "in_flight", lambda *_, **__: 1 / 0)
     start_replies(*unload())
-    assert actions.cancel_run(otto, run.pk).phase == "cancelled"
+    assert cancel_run(otto, run.pk).phase == "cancelled"
 
 
 def test_the_code_of_a_workflow_is_shown_by_a_worker_to_those_who_may_read_it(
@@ -179,9 +188,9 @@ def test_the_code_of_a_workflow_is_shown_by_a_worker_to_those_who_may_read_it(
     monkeypatch.setattr(ask, "_exchange", fail_if_asked)
     make_people()
     vera, sam = viewer("vera"), viewer("sam")
-    assert (queries.code_of(vera, "expense"), queries.code_of(sam, "expense")) == ((), ())
+    assert (code_of(vera, "expense"), code_of(sam, "expense")) == ((), ())
     settings.WFDASH_SHOW_CODE = False
-    assert queries.code_of(otto, "expense") == ()
+    assert code_of(otto, "expense") == ()
 
 
 def test_a_worker_that_shows_no_code_publishes_and_replies_none(loaded, unload, settings) -> None:
@@ -199,23 +208,23 @@ def test_a_worker_that_shows_no_code_publishes_and_replies_none(loaded, unload, 
 
 def test_a_repeated_edit_is_the_first_one_where_no_worker_runs_any_more(loaded, unload, start_replies, otto) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     drive(run)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     start_replies(*unload())
     edits = Edits(messages={"2": {"amount": 7}})
-    first = actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="k")
+    first = fork_run(otto, run.pk, chosen.pk, edits=edits, key="k")
     stop_heartbeat("w1")
-    assert actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="k") == first
+    assert fork_run(otto, run.pk, chosen.pk, edits=edits, key="k") == first
     with pytest.raises(CodeElsewhere):
-        actions.fork_run(otto, run.pk, chosen.pk, edits=edits, key="another")
+        fork_run(otto, run.pk, chosen.pk, edits=edits, key="another")
 
 
 def test_a_run_of_another_version_is_migrated_or_continued_with_the_code_of_a_worker(
     loaded, unload, start_replies, otto, web
 ) -> None:
     put(loaded, expense())
-    renamed, kept = (actions.start_run(otto, "expense", {"amount": 5}) for _ in range(2))
+    renamed, kept = (start_run(otto, "expense", {"amount": 5}) for _ in range(2))
     assert [drive(run) for run in (renamed, kept)] == ["waiting", "waiting"]
     put(loaded, expense(step="check", was=["review"]))
     start_replies(*unload())
@@ -226,7 +235,7 @@ def test_a_run_of_another_version_is_migrated_or_continued_with_the_code_of_a_wo
     assert send(web, f"runs/{kept.pk}/override", {}).status_code == 200
     assert set(AuditEntry.objects.values_list("verb", "actor")) >= {("migrate", "otto"), ("override graph", "otto")}
     put(loaded, expense(step="check", was=["review"]))
-    actions.answer_request(otto, HumanRequest.objects.get(run=renamed, closed=None).pk, 7)
+    answer_request(otto, HumanRequest.objects.get(run=renamed, closed=None).pk, 7)
     assert drive(renamed) == "completed"
 
 
@@ -234,7 +243,7 @@ def test_a_run_that_the_code_cannot_migrate_is_refused_with_its_reason(
     loaded, unload, start_replies, otto, web
 ) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     assert drive(run) == "waiting"
     put(loaded, expense(step="other"))
     start_replies(*unload())
@@ -247,37 +256,37 @@ def test_a_run_that_the_code_cannot_migrate_is_refused_with_its_reason(
 def test_input_and_answers_are_judged_by_the_authors_types(strict_elsewhere, loaded, start_replies, otto) -> None:
     start_replies(*strict_elsewhere)
     with pytest.raises(Invalid) as refusal:
-        actions.start_run(otto, "strict", {"amount": 3})
+        start_run(otto, "strict", {"amount": 3})
     assert refusal.value.by_field == {"amount": "Must be even"}
-    run = actions.start_run(otto, "strict", {"amount": 4})
+    run = start_run(otto, "strict", {"amount": 4})
     put(loaded, strict())
     assert drive(run) == "waiting"
     loaded.entries.clear()
     PublishedReader().read()
     question = HumanRequest.objects.get(run=run)
     with pytest.raises(Invalid) as refusal:
-        actions.answer_request(otto, question.pk, {"amount": 5})
+        answer_request(otto, question.pk, {"amount": 5})
     assert refusal.value.by_field == {"amount": "Must be even"}
-    actions.answer_request(otto, question.pk, {"amount": 6})
+    answer_request(otto, question.pk, {"amount": 6})
 
 
 def test_input_is_judged_by_its_schema_alone_where_no_worker_replies(strict_elsewhere, otto, monkeypatch) -> None:
     monkeypatch.setattr(ask, "SHORT_PATIENCE", 0.1)
     with pytest.raises(Invalid):
-        actions.start_run(otto, "strict", {"amount": "x"})
-    assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
+        start_run(otto, "strict", {"amount": "x"})
+    assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     start_heartbeat("silent", {"strict": catalog.get("strict").description.version})
-    assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
+    assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     assert not Consultation.objects.exists()
     monkeypatch.setattr(ask, "_exchange", fail_if_asked)
-    assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "it is not waited for again soon"
+    assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "it is not waited for again soon"
 
 
 def test_a_conversation_under_a_changed_workflow_goes_on_with_the_code_of_a_worker(
     loaded, unload, start_replies, otto, web
 ) -> None:
     put(loaded, chat())
-    first = actions.start_run(otto, "chat", {"text": "one"})
+    first = start_run(otto, "chat", {"text": "one"})
     assert drive(first) == "completed"
     changed = chat()
     changed.step(after="reply", name="sign")(lambda said: [*said, "signed"])
@@ -293,7 +302,7 @@ def test_a_conversation_under_a_changed_workflow_goes_on_with_the_code_of_a_work
 def test_people_without_the_right_are_refused_before_a_worker_is_asked(loaded, unload, otto, monkeypatch) -> None:
     make_people()
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     drive(run)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     Run.objects.filter(pk=run.pk).update(version="old")
@@ -303,12 +312,12 @@ def test_people_without_the_right_are_refused_before_a_worker_is_asked(loaded, u
     for name, error in (("sam", NotFound), ("vera", NotAllowed)):
         person = viewer(name)
         for refused in (
-            lambda person=person: actions.migrate_run(person, run.pk),
-            lambda person=person: actions.override_run(person, run.pk),
-            lambda person=person: actions.fork_run(person, run.pk, chosen.pk, edits=edits),
-            lambda person=person: queries.editing(person, run.pk, chosen.pk),
-            lambda person=person: queries.preview(person, run.pk, chosen.pk, edits=edits),
-            lambda person=person: queries.migration_plan(person, run.pk, override=False),
+            lambda person=person: migrate_run(person, run.pk),
+            lambda person=person: override_run(person, run.pk),
+            lambda person=person: fork_run(person, run.pk, chosen.pk, edits=edits),
+            lambda person=person: read_editing(person, run.pk, chosen.pk),
+            lambda person=person: read_preview(person, run.pk, chosen.pk, edits=edits),
+            lambda person=person: migration_plan(person, run.pk, override=False),
         ):
             with pytest.raises(error):
                 refused()
@@ -378,7 +387,7 @@ def test_a_worker_of_another_release_is_named_where_a_schema_cannot_stand_in(
 ) -> None:
     start_replies(*strict_elsewhere)
     monkeypatch.setattr(reply, "perform", lambda *_: WorkerReply(unread=True))
-    assert actions.start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
+    assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
     monkeypatch.setattr(reply, "perform", lambda *_: NewerReply(later=1))
     described, given = strict_elsewhere[0].description, consultation.GivenMessage(message={})
     with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
@@ -407,7 +416,7 @@ def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     with pytest.raises(Invalid):
-        actions.start_run(otto, "strict", {"amount": 3})
+        start_run(otto, "strict", {"amount": 3})
     assert sorted(asked) == ["w1", "w2"], "each was asked once"
     assert not Consultation.objects.exists()
 
@@ -446,9 +455,9 @@ def test_a_question_that_is_withdrawn_at_this_moment_keeps_no_other_from_a_reply
 def test_an_exception_of_author_code_is_logged_by_the_worker(strict_elsewhere, start_replies, otto, caplog) -> None:
     start_replies(*strict_elsewhere)
     with pytest.raises(AuthorCodeFailed, match="RuntimeError"):
-        actions.start_run(otto, "strict", {"amount": 13})
+        start_run(otto, "strict", {"amount": 13})
     assert "a bug of the author" in caplog.text
-    actions.start_run(otto, "strict", {"amount": 4})
+    start_run(otto, "strict", {"amount": 4})
 
 
 def test_code_that_hangs_is_logged_and_others_are_still_answered(
@@ -460,11 +469,11 @@ def test_code_that_hangs_is_logged_and_others_are_still_answered(
     entered.clear(), released.clear()
     worker = start_replies(*strict_elsewhere)
     try:
-        assert actions.start_run(otto, "strict", {"amount": 99}).input == {"amount": 99}, "by its schema alone"
+        assert start_run(otto, "strict", {"amount": 99}).input == {"amount": 99}, "by its schema alone"
         assert entered.is_set()
         monkeypatch.setattr(ask, "SHORT_PATIENCE", 10.0)
         with pytest.raises(Invalid):
-            actions.start_run(otto, "strict", {"amount": 3})
+            start_run(otto, "strict", {"amount": 3})
         until(lambda: "check_input of workflow strict takes longer than 0.2 s" in caplog.text)
     finally:
         released.set()
@@ -477,7 +486,7 @@ def test_what_needs_the_code_is_refused_in_time_and_withdrawn_where_a_worker_was
 ) -> None:
     monkeypatch.setattr(ask, "PATIENCE", 0.2)
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     drive(run)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     (entry,) = unload()
@@ -514,7 +523,7 @@ def test_nothing_is_asked_within_a_transaction(strict_elsewhere, otto, monkeypat
     engine: Any = catalog.get("strict").engine
     with write():
         assert engine.check_input(None, {"amount": 3}) == {"amount": 3}
-        run = actions.start_run(otto, "strict", {"amount": 4})
+        run = start_run(otto, "strict", {"amount": 4})
         record = read_row(Checkpoint.objects.get(pk=save(run).pk))
         assert engine.in_flight(None, record) == InFlight()
         with pytest.raises(RuntimeError, match="inside a transaction"):
@@ -528,7 +537,7 @@ def test_a_question_finds_its_worker_where_no_signal_arrives(
     monkeypatch.setattr(pubsub.consultations_ended, "publish", lambda *_: None)
     start_replies(*strict_elsewhere)
     with pytest.raises(Invalid):
-        actions.start_run(otto, "strict", {"amount": 3})
+        start_run(otto, "strict", {"amount": 3})
 
 
 def test_what_is_asked_and_replied_is_encrypted_where_content_is(strict_elsewhere, settings) -> None:
@@ -547,7 +556,7 @@ def test_what_is_too_large_for_a_row_is_refused(strict_elsewhere, otto, monkeypa
     (entry,) = strict_elsewhere
     start_heartbeat("w1", {"strict": entry.description.version})
     asked: Any = catalog.get("strict").engine
-    run = actions.start_run(otto, "strict", {"amount": 4, "note": "x" * 300})
+    run = start_run(otto, "strict", {"amount": 4, "note": "x" * 300})
     with pytest.raises(CodeElsewhere, match="more than 16 MB"):
         asked.look_ahead(None, read_row(Checkpoint.objects.get(pk=save(run).pk)), timezone.now())
     question(entry, given={"message": {"amount": 4, "note": "x" * 300}})

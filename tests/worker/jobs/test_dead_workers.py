@@ -14,7 +14,7 @@ from checkpoints.claims.holder import is_gone, process_name, start_time
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
-from wfdash import actions
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker.jobs import dead_workers
 from wfdash.worker.jobs.heartbeat import start_heartbeat
 from wfdash.worker.serving import Serving
@@ -88,7 +88,7 @@ def test_a_run_of_a_killed_worker_continues_before_its_claim_expires(otto, serve
         return message
 
     serve(workflow)
-    run = actions.start_run(otto, "short", 1)
+    run = start_run(otto, "short", 1)
     dead = name_of_an_ended_worker()
     start_heartbeat(dead)
     later = timezone.now() + timedelta(hours=1)

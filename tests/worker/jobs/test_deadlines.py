@@ -14,7 +14,7 @@ from checkpoints.models import Answer, Event, HumanRequest, Notice, Run
 from tests.people import ACTIONS, DECISION
 from tests.worker.conftest import until
 from wfdash.access.viewer import Viewer
-from wfdash.actions import answer_request
+from wfdash.actions.requests.answer import answer_request
 from wfdash.questions.policy import Policy
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.jobs import deadlines

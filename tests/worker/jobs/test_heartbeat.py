@@ -15,9 +15,9 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_people, make_run, viewer
 from tests.worker.conftest import until
-from wfdash import queries
 from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import unserved, workers
 from wfdash.worker.embedded import EmbeddedWorker
@@ -50,12 +50,12 @@ def test_a_run_of_a_version_that_no_worker_has_says_so() -> None:
     make_people()
     run = make_run(workflow="expense", version="0123456789ab", phase="ready")
     start_heartbeat("new", {"expense": "another"})
-    found = queries.run(viewer("otto"), run.pk)
+    found = read_run(viewer("otto"), run.pk)
     assert found.pending == "version"
     assert plain(status_sentence(found), timezone.now()).startswith("Waiting for a worker with version 01234567 of")
-    assert [row.pending for row in queries.runs(viewer("otto")).items] == ["version"]
+    assert [row.pending for row in read_runs(viewer("otto")).items] == ["version"]
     start_heartbeat("old", {"expense": "0123456789ab"})
-    assert queries.run(viewer("otto"), run.pk).pending == ""
+    assert read_run(viewer("otto"), run.pk).pending == ""
 
 
 @pytest.mark.django_db

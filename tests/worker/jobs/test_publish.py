@@ -14,13 +14,16 @@ from pydantic import BaseModel, SecretStr
 from checkpoints.models import PublishedWorkflow, Run
 from tests.people import make_people, make_run, save, viewer
 from tests.worker.graphs import expense
-from wfdash import actions, catalog, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.catalog import Catalog, Entry
 from wfdash.contract import Description
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import UNSERVED
 from wfdash.errors import CodeElsewhere, Invalid, status_for
+from wfdash.queries.runs.listing import read_run
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows.published import PublishedReader
 from wfdash.worker.jobs import publish as jobs_publish
@@ -85,11 +88,11 @@ def test_a_server_without_the_code_describes_and_starts_what_a_worker_has_publis
     assert "Start a run" in shown
     assert "This server has not loaded the code" in shown
     with pytest.raises(Invalid) as refusal:
-        actions.start_run(otto, "refund", {"amount": "much"})
+        start_run(otto, "refund", {"amount": "much"})
     assert {*refusal.value.by_field} == {"amount"}
-    run = actions.start_run(otto, "refund", {"amount": 7})
+    run = start_run(otto, "refund", {"amount": 7})
     assert page.get(f"/runs/{run.pk}/").status_code == 200
-    assert queries.run(otto, run.pk).pending == "unserved"
+    assert read_run(otto, run.pk).pending == "unserved"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -98,7 +101,7 @@ def test_what_needs_the_code_of_a_worker_is_refused_without_one(server, otto) ->
     server()
     held = make_run(workflow="expense", version="old", phase="paused", acted_by="")
     save(held)
-    for act in (actions.migrate_run, actions.override_run):
+    for act in (migrate_run, override_run):
         with pytest.raises(CodeElsewhere, match="no running worker has loaded this version") as refusal:
             act(otto, held.pk)
         assert status_for(refusal.value) == 503
@@ -167,7 +170,7 @@ def test_a_workflow_that_no_worker_had_for_a_day_is_served_no_more_and_goes(serv
 def test_secrets_of_a_workflow_that_no_worker_has_any_more_stay_masked_as_long_as_it_has_runs(server, otto) -> None:
     publish([refund()], begins=True)
     server()
-    run = actions.start_run(otto, "refund", {"amount": 7, "pin": "1234"})
+    run = start_run(otto, "refund", {"amount": 7, "pin": "1234"})
     age("refund")
     publish([entry_of(expense())], begins=True)
     assert {*server().entries} == {"expense"}

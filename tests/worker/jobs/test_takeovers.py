@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints.models import Claim, Event, WorkerBeat
 from checkpoints.sql.claims import DueLook
 from tests.worker.conftest import phase_of, reaches, until
-from wfdash import actions
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker.due_runs import DueRuns
 from wfdash.worker.takeovers import Takeovers
 from wfdash.workflow import Workflow
@@ -106,7 +106,7 @@ def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, ser
 
     serve(workflow)
     start_worker(ttl=0.4, heartbeat=20.0)
-    run = actions.start_run(otto, "slow", 1)
+    run = start_run(otto, "slow", 1)
     until(lambda: began)
     until(lambda: Claim.objects.filter(run=run.id, expires__lt=timezone.now()).exists())
     let_go.set()
@@ -130,7 +130,7 @@ def test_a_worker_that_stops_lives_until_its_last_step_has_ended_and_serves_noth
 
     serve(workflow)
     worker = start_worker()
-    run = actions.start_run(otto, "slow", 1)
+    run = start_run(otto, "slow", 1)
     until(lambda: began)
     assert WorkerBeat.objects.get().serves == {"slow": workflow.version}
     ending = threading.Thread(target=worker.stop, args=[60.0], kwargs={"drain": 60.0})

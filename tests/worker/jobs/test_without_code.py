@@ -12,8 +12,12 @@ from checkpoints.models import Checkpoint, Event, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import row_of
 from tests.worker.graphs import chat, expense
-from wfdash import actions, queries
+from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.errors import Invalid
+from wfdash.queries.runs.listing import read_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +32,7 @@ def count() -> tuple[int, int, int]:
 
 def test_checkpoints_are_edited_elsewhere_and_restored_forked_and_answered_here(loaded, unload, otto, web) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     assert drive(run) == "waiting"
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     place, page = f"runs/{run.pk}/checkpoints/{chosen.pk}", f"/runs/{run.pk}/checkpoints/{chosen.pk}/"
@@ -50,23 +54,23 @@ def test_checkpoints_are_edited_elsewhere_and_restored_forked_and_answered_here(
     assert web.post(f"/runs/{run.pk}/override/", {}).status_code == 302, "there is nothing to override"
     assert (row_of(run.pk), count()) == before
 
-    fork = actions.fork_run(otto, run.pk, chosen.pk)
-    actions.restore_run(otto, run.pk, chosen.pk)
+    fork = fork_run(otto, run.pk, chosen.pk)
+    restore_run(otto, run.pk, chosen.pk)
     put(loaded, expense())
     assert [drive(one) for one in (run, fork)] == ["waiting", "waiting"]
     unload()
     asked = HumanRequest.objects.get(run=run, closed=None)
     with pytest.raises(Invalid):
-        actions.answer_request(otto, asked.pk, "much")
-    actions.answer_request(otto, asked.pk, 7)
-    assert actions.cancel_run(otto, fork.pk).phase == "cancelled"
+        answer_request(otto, asked.pk, "much")
+    answer_request(otto, asked.pk, 7)
+    assert cancel_run(otto, fork.pk).phase == "cancelled"
     put(loaded, expense())
     assert drive(run) == "completed"
 
 
 def test_a_run_of_another_version_is_migrated_elsewhere(loaded, unload, otto, web) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     assert drive(run) == "waiting"
     put(loaded, expense(extra=True))
     unload()
@@ -82,21 +86,21 @@ def test_a_run_of_another_version_is_migrated_elsewhere(loaded, unload, otto, we
 
 def test_a_failed_run_is_retried_here(loaded, unload, otto) -> None:
     put(loaded, expense())
-    run = actions.start_run(otto, "expense", {"amount": 5})
+    run = start_run(otto, "expense", {"amount": 5})
     Run.objects.filter(pk=run.pk).update(phase="failed")
     unload()
-    assert actions.retry_run(otto, run.pk).phase == "ready"
+    assert retry_run(otto, run.pk).phase == "ready"
     put(loaded, expense())
     assert drive(run) == "waiting"
 
 
 def test_a_conversation_goes_on_here_by_the_schema_of_its_message(loaded, unload, otto, web) -> None:
     put(loaded, chat())
-    first = actions.start_run(otto, "chat", {"text": "one"})
+    first = start_run(otto, "chat", {"text": "one"})
     assert drive(first) == "completed"
     unload()
     before = count()
-    assert queries.run(otto, first.pk).takes_follow_up
+    assert read_run(otto, first.pk).takes_follow_up
     assert "run-follow-up-title" in web.get(f"/runs/{first.pk}/").content.decode()
     refused = send(web, f"runs/{first.pk}/follow-up", {"message": {"text": "two"}})
     assert (refused.status_code, count()) == (422, before)
@@ -112,7 +116,7 @@ def test_a_conversation_under_a_changed_workflow_goes_on_elsewhere_and_the_messa
     loaded, unload, otto, web
 ) -> None:
     put(loaded, chat())
-    first = actions.start_run(otto, "chat", {"text": "one"})
+    first = start_run(otto, "chat", {"text": "one"})
     assert drive(first) == "completed"
     changed = chat()
     changed.step(after="reply", name="sign")(lambda said: [*said, "signed"])

@@ -18,7 +18,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
 from wfdash.notifications.letters import Undeliverable
 from wfdash.notifications.outside import refuse_address
-from wfdash.records import Callback
+from wfdash.records.runs import Callback
 from wfdash.schemas.validate import Problem
 
 USUAL = ("answered", "cancelled", "completed", "failed")

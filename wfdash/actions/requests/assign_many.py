@@ -13,7 +13,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound, TooOften
 
-MOST = 200
+MOST_ASSIGNED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ def assign_requests(viewer: Viewer, requests: Iterable[str], to: str | None, *, 
     ``key``: sent twice, it counts once.
     """
     wanted = list(dict.fromkeys(requests))
-    if len(wanted) > MOST:
-        raise Invalid([{"loc": ["request"], "msg": f"Assign at most {MOST} at once"}])
+    if len(wanted) > MOST_ASSIGNED:
+        raise Invalid([{"loc": ["request"], "msg": f"Assign at most {MOST_ASSIGNED} at once"}])
     return [_assign_one(viewer, one, to, f"{key} {one}" if key else None) for one in wanted]
 
 

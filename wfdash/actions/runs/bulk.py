@@ -36,7 +36,7 @@ from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000
+MOST_AT_ONCE = 10_000
 KEPT = timedelta(days=90)
 """How long the report of a bulk action can be read."""
 MOST_OPEN = 5
@@ -161,7 +161,7 @@ def start_bulk(
     return bulk
 
 
-def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST) -> int:
+def continue_bulk(bulk_id: str, *, seconds: float = AT_ONCE, most: int = MOST_AT_ONCE) -> int:
     """Apply a bulk operation to its next runs, for so long and so many at most. Returns how many runs were handled."""
     bulk = Bulk.objects.select_related("by").get(pk=bulk_id)
     until, handled = time.monotonic() + seconds, 0
@@ -295,8 +295,8 @@ def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
     wanted = list(dict.fromkeys(run_ids))
     if not wanted:
         raise Invalid([{"loc": ["runs"], "msg": "Select at least one run"}])
-    if len(wanted) > MOST:
-        raise Invalid([{"loc": ["runs"], "msg": f"At most {MOST:,} runs at once: narrow the filter"}])
+    if len(wanted) > MOST_AT_ONCE:
+        raise Invalid([{"loc": ["runs"], "msg": f"At most {MOST_AT_ONCE:,} runs at once: narrow the filter"}])
     return wanted
 
 

@@ -31,7 +31,7 @@ def tag_runs(
 ) -> list[Run]:
     """Add tags to runs and remove others, all in one transaction. ``Invalid``, ``NotFound``, ``NotAllowed``.
 
-    For many runs see ``actions.runs.bulk``.
+    For many runs see ``wfdash.actions.runs.bulk``.
     """
     more, less = read_tags(add), read_tags(remove)
     if len(run_ids) > MOST_RUNS:

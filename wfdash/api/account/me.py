@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from wfdash.api.auth import viewer_of
-from wfdash.records import Me
+from wfdash.records.account import Me
 
 router = Router()
 

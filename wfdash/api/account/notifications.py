@@ -12,7 +12,7 @@ from wfdash.api.auth import viewer_of
 from wfdash.api.once import once
 from wfdash.api.params import Limit
 from wfdash.queries.account.notifications import count_unread, notices
-from wfdash.records import NotificationPage, ReadCount, ReadNotifications
+from wfdash.records.account import NotificationPage, ReadCount, ReadNotifications
 
 router = Router()
 

@@ -12,7 +12,8 @@ from wfdash.api.auth import viewer_of
 from wfdash.api.once import once
 from wfdash.api.params import Limit, Number
 from wfdash.queries.people.matrix import QuestionAccess, access_after
-from wfdash.records import AccessPage, Created, GrantRole
+from wfdash.records.base import Created
+from wfdash.records.people import AccessPage, GrantRole
 
 router = Router()
 

@@ -13,7 +13,7 @@ from wfdash.api.once import once
 from wfdash.api.params import Limit
 from wfdash.queries.people import people
 from wfdash.queries.people.person import person
-from wfdash.records import PersonPage, PersonSummary
+from wfdash.records.people import PersonPage, PersonSummary
 
 router = Router()
 Shown = Literal["", "all", "off", "away", "open", "never", "service"]

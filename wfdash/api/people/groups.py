@@ -14,7 +14,7 @@ from wfdash.api.auth import viewer_of
 from wfdash.api.etags import if_match, with_etag
 from wfdash.api.once import once
 from wfdash.queries.people import groups as group_queries
-from wfdash.records import GroupDetail, GroupPage, MakeGroup, RenameGroup
+from wfdash.records.people import GroupDetail, GroupPage, MakeGroup, RenameGroup
 
 router = Router()
 

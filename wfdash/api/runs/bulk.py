@@ -8,9 +8,10 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from checkpoints.models import Bulk
-from wfdash import actions, queries
+from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk
 from wfdash.api.auth import key_of, viewer_of
-from wfdash.records import BulkOrder, BulkProgress, BulkRehearsal
+from wfdash.queries.runs.listing import all_ids
+from wfdash.records.bulk import BulkOrder, BulkProgress, BulkRehearsal
 
 router = Router()
 
@@ -23,12 +24,12 @@ def bulk_runs(request: HttpRequest, given: BulkOrder) -> Any:
     in the background: poll it.
     """
     viewer = viewer_of(request)
-    ids = queries.all_ids(viewer, given.q, actions.MOST_AT_ONCE) if given.all else tuple(given.runs)
+    ids = all_ids(viewer, given.q, MOST_AT_ONCE) if given.all else tuple(given.runs)
     if given.dry_run:
-        found = actions.preview_bulk(viewer, given.verb, ids)
+        found = preview_bulk(viewer, given.verb, ids)
         stays = [{"why": why, "count": number} for why, number in found.stays]
         return Status(200, {"verb": found.verb, "acts": len(found.runs), "stays": stays, "runs": list(found.runs)})
-    row = actions.start_bulk(
+    row = start_bulk(
         viewer,
         given.verb,
         ids,
@@ -38,14 +39,14 @@ def bulk_runs(request: HttpRequest, given: BulkOrder) -> Any:
         key=key_of(request),
         command=given.model_dump(),
     )
-    actions.continue_bulk(row.pk)
-    return Status(202, _bulk_out(actions.find_bulk(viewer, row.pk)))
+    continue_bulk(row.pk)
+    return Status(202, _bulk_out(find_bulk(viewer, row.pk)))
 
 
 @router.get("/bulk/{bulk_id}", response=BulkProgress)
 def get_bulk(request: HttpRequest, bulk_id: str) -> Any:
     """Return the progress of a bulk operation of yours."""
-    return _bulk_out(actions.find_bulk(viewer_of(request), bulk_id))
+    return _bulk_out(find_bulk(viewer_of(request), bulk_id))
 
 
 def _bulk_out(row: Bulk) -> dict[str, Any]:

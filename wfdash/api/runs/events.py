@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Header, Router
 
-from wfdash import queries
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import STREAM, Limit, Seq
 from wfdash.live.streams.run_stream import follow_run
 from wfdash.live.streams.stream import wants_stream
-from wfdash.records import RunEvents
+from wfdash.queries.history.events import check_cursor, events_after
+from wfdash.records.runs import RunEvents
 
 router = Router()
 
@@ -28,7 +28,7 @@ def list_events(
     """
     viewer = viewer_of(request)
     if not wants_stream(request):
-        return queries.events_after(viewer, run_id, after=after, limit=limit)
+        return events_after(viewer, run_id, after=after, limit=limit)
     cursor = after if last_event_id is None else last_event_id
-    queries.check_cursor(viewer, run_id, cursor)
+    check_cursor(viewer, run_id, cursor)
     return follow_run(request, viewer, run_id, after=cursor)

@@ -7,12 +7,15 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from wfdash import actions, queries
 from wfdash.actions.hooks.callbacks import start_with_callback
+from wfdash.actions.runs import delete, lifecycle
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import Limit, Wait
 from wfdash.long_poll import say_later
-from wfdash.records import CheckedMessage, Created, RunDetail, RunPage, StartRun
+from wfdash.queries.runs.listing import read_run, read_runs
+from wfdash.records.base import Created
+from wfdash.records.runs import RunDetail, RunPage, StartRun
+from wfdash.records.workflows import CheckedMessage
 from wfdash.telemetry import tracing
 
 router = Router()
@@ -21,7 +24,7 @@ router = Router()
 @router.get("/runs", response=RunPage)
 def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 30) -> Any:
     """Return runs, newest first; ``q`` is the filter language of the runs page."""
-    return queries.runs(viewer_of(request), q, cursor=after, limit=limit)
+    return read_runs(viewer_of(request), q, cursor=after, limit=limit)
 
 
 @router.post("/runs", response={201: Created})
@@ -29,7 +32,7 @@ def start_run(request: HttpRequest, given: StartRun) -> Any:
     """Start a run. 422 with errors per field when the message does not match."""
     viewer, key = viewer_of(request), key_of(request) or given.key
     if given.callback is None:
-        run = actions.start_run(viewer, given.workflow, given.message, key=key)
+        run = lifecycle.start_run(viewer, given.workflow, given.message, key=key)
     else:
         run = start_with_callback(viewer, given.workflow, given.message, given.callback, key=key)
     tracing.started(run.pk, run.workflow, request.headers)
@@ -39,13 +42,13 @@ def start_run(request: HttpRequest, given: StartRun) -> Any:
 @router.post("/runs/check", response=CheckedMessage)
 def check_start(request: HttpRequest, given: StartRun) -> Any:
     """Check a message as a start would, and start nothing. 422 with errors per field when it does not match."""
-    return {"message": actions.check_start(viewer_of(request), given.workflow, given.message)}
+    return {"message": lifecycle.check_start(viewer_of(request), given.workflow, given.message)}
 
 
 @router.get("/runs/{run_id}", response=RunDetail)
 def get_run(request: HttpRequest, run_id: str, wait: Wait = 0) -> Any:
     """Return one run with its open requests. ``wait``: at most so many seconds until it rests (see ``rests``)."""
-    found = queries.run(viewer_of(request), run_id)
+    found = read_run(viewer_of(request), run_id)
     if wait and not found.rests:
         say_later(request, found.id, wait)
     return found
@@ -54,5 +57,5 @@ def get_run(request: HttpRequest, run_id: str, wait: Wait = 0) -> Any:
 @router.delete("/runs/{run_id}", response={204: None})
 def delete_run(request: HttpRequest, run_id: str) -> Any:
     """Delete an ended run with everything it has; its audit entries stay. 409 while it has not ended."""
-    actions.delete_run(viewer_of(request), run_id, key=key_of(request))
+    delete.delete_run(viewer_of(request), run_id, key=key_of(request))
     return Status(204, None)

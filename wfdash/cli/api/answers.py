@@ -13,7 +13,7 @@ from wfdash.cli.api.output import clean, plain
 if TYPE_CHECKING:
     from wfdash.client import Client
     from wfdash.contract import Message
-    from wfdash.records import RequestDetail
+    from wfdash.records.requests import RequestDetail
 
 MOST_MESSAGES = 20
 """Messages of a conversation that are printed, from its end."""

@@ -12,7 +12,7 @@ from wfdash.cli.api.output import Output
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import BulkProgress
+    from wfdash.records.bulk import BulkProgress
 
 LOOK_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from wfdash.cli.api.output import Output
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import StateCounts
+    from wfdash.records.checkpoints import StateCounts
 
 COLUMNS = ("n", "id", "step", "reason", "waiting", "clean", "size", "created", "label")
 

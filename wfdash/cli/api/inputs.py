@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wfdash.records import Callback
+    from wfdash.records.runs import Callback
 
 MOST, MOST_DAYS = 1_000, 30
 CALLBACK_KEY = "WFDASH_CALLBACK_SECRET"
@@ -72,7 +72,7 @@ def add_callback(parser: argparse.ArgumentParser) -> None:
 
 def callback_of(options: argparse.Namespace) -> Callback | None:
     """Return the callback that the options name. Its secret is in the environment: others see a command's options."""
-    from wfdash.records import Callback
+    from wfdash.records.runs import Callback
 
     if not options.callback:
         return None

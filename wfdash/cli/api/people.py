@@ -12,7 +12,7 @@ from wfdash.cli.api.output import Output
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import AccessRecord, GroupRecord, PersonSummary, RoleRecord
+    from wfdash.records.people import AccessRecord, GroupRecord, PersonSummary, RoleRecord
 
 COLUMNS = ("name", "active", "roles", "groups", "last_sign_in", "email")
 DETAILS = (

@@ -14,7 +14,7 @@ from wfdash.cli.api.watch import watch
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import RunDetail
+    from wfdash.records.runs import RunDetail
 
 COLUMNS = ("id", "workflow", "status", "created", "title")
 DETAILS = (

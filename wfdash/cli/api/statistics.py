@@ -12,7 +12,7 @@ from wfdash.cli.api.output import Output
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import DurationSummary, TimingRecord
+    from wfdash.records.statistics import DurationSummary, TimingRecord
 
 RUNS = ("workflow", "count", "failed", "retried", "half_within", "95_percent_within")
 STEPS = ("workflow", "step", *RUNS[1:])

@@ -15,7 +15,7 @@ from wfdash.domain.invisible import escaped
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records import EventRecord, RunDetail
+    from wfdash.records.runs import EventRecord, RunDetail
 
 LAST = 12
 """Events that a terminal shows below the steps."""

@@ -6,7 +6,7 @@ from wfdash.client.calls.paging import pages
 from wfdash.client.errors import Unreachable
 from wfdash.client.script import Emit, Exchange, NoResponse, Open, ReadPiece, Script
 from wfdash.client.sending import ROOT, get, part, replied
-from wfdash.records import AuditDetail, AuditHeadRecord, AuditPage, AuditRecord
+from wfdash.records.audit import AuditDetail, AuditHeadRecord, AuditPage, AuditRecord
 
 EXPORT_SILENCE = 300.0
 """Seconds that the server may need before an export begins, or between two pieces of it."""

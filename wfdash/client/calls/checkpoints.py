@@ -6,15 +6,9 @@ from typing import Any, Literal
 
 from wfdash.client.script import Script
 from wfdash.client.sending import delete, get, part, post
-from wfdash.records import (
-    CheckpointComparison,
-    CheckpointDetail,
-    CheckpointPage,
-    CheckpointPreview,
-    Created,
-    EditableParts,
-    ReplayRecord,
-)
+from wfdash.records.base import Created
+from wfdash.records.checkpoints import CheckpointComparison, CheckpointDetail, CheckpointPage
+from wfdash.records.time_machine import CheckpointPreview, EditableParts, ReplayRecord
 
 Edits = dict[str, Any]
 """``state``, ``messages``, ``answers`` and ``reason``, as docs/time-machine.md describes them."""

@@ -9,15 +9,8 @@ from wfdash.client.calls.paging import pages
 from wfdash.client.errors import NotFound
 from wfdash.client.script import Script
 from wfdash.client.sending import delete, get, if_unchanged, part, post, put
-from wfdash.records import (
-    DecisionPage,
-    DecisionRecord,
-    DraftRecord,
-    OutcomeList,
-    RequestDetail,
-    RequestOutcome,
-    UndoneCount,
-)
+from wfdash.records.inbox import DecisionPage, DecisionRecord, OutcomeList, RequestOutcome, UndoneCount
+from wfdash.records.requests import DraftRecord, RequestDetail
 
 
 def decisions(filter: str = "", *, limit: int = 50, after: str = "") -> Script[DecisionPage]:  # noqa: A002

@@ -8,7 +8,8 @@ from typing import Literal
 from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
 from wfdash.client.sending import delete, get, part, post, put
-from wfdash.records import AccessPage, Created, GroupDetail, GroupPage, GroupRecord, PersonPage, PersonSummary
+from wfdash.records.base import Created
+from wfdash.records.people import AccessPage, GroupDetail, GroupPage, GroupRecord, PersonPage, PersonSummary
 
 Shown = Literal["", "all", "off", "away", "open", "never"]
 

@@ -14,7 +14,7 @@ from wfdash.client.errors import NotAllowed, NotAnswered, NotFound
 from wfdash.client.script import Script
 from wfdash.questions.card import Given
 from wfdash.questions.cards import prepare
-from wfdash.records import Callback, RunDetail
+from wfdash.records.runs import Callback, RunDetail
 from wfdash.workflow import Approval, Choice, Policy
 
 WORKFLOW = "ask_people"

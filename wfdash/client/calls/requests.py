@@ -8,7 +8,7 @@ from typing import Any, Literal
 from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
 from wfdash.client.sending import get, part, post
-from wfdash.records import (
+from wfdash.records.requests import (
     AcceptedAnswer,
     Assignment,
     CommentPage,

@@ -8,10 +8,9 @@ from typing import Any, Literal
 from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
 from wfdash.client.sending import get, part, post
-from wfdash.records import (
+from wfdash.records.base import Created
+from wfdash.records.run_parts import (
     ActivationRecord,
-    Created,
-    GraphChange,
     LogLineRecord,
     LogRecordPage,
     RunPart,
@@ -19,6 +18,7 @@ from wfdash.records import (
     TagList,
     ValueRecord,
 )
+from wfdash.records.runs import GraphChange
 
 Level = Literal["", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 

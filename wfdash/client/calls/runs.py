@@ -12,18 +12,9 @@ from wfdash.client.script import ReadClock, Script, Sleep
 from wfdash.client.sending import ROOT, delays, get, part, post
 from wfdash.client.sending import delete as remove
 from wfdash.client.streams import Source, follow
-from wfdash.records import (
-    BulkProgress,
-    BulkRehearsal,
-    Callback,
-    Created,
-    EventRecord,
-    RunDetail,
-    RunPage,
-    RunSummary,
-    SentSignal,
-    SignalList,
-)
+from wfdash.records.base import Created
+from wfdash.records.bulk import BulkProgress, BulkRehearsal
+from wfdash.records.runs import Callback, EventRecord, RunDetail, RunPage, RunSummary, SentSignal, SignalList
 
 Verb = Literal["retry", "cancel", "pause", "resume", "tag"]
 ENDED = frozenset({"completed", "failed", "cancelled"})

@@ -8,7 +8,8 @@ from typing_extensions import Unpack
 
 from wfdash.client.script import Script
 from wfdash.client.sending import delete, get, if_unchanged, part, post, put
-from wfdash.records import ChangeSchedule, Created, ScheduleDetail, SchedulePage, ScheduleSummary
+from wfdash.records.base import Created
+from wfdash.records.schedules import ChangeSchedule, ScheduleDetail, SchedulePage, ScheduleSummary
 
 
 class ScheduleChanges(TypedDict, total=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wfdash.client.script import Script
 from wfdash.client.sending import get
-from wfdash.records import OperationsRecord, StatisticsRecord
+from wfdash.records.statistics import OperationsRecord, StatisticsRecord
 
 
 def statistics(*, days: int = 7, workflow: str = "") -> Script[StatisticsRecord]:

@@ -8,13 +8,13 @@ from wfdash.client.calls.paging import pages
 from wfdash.client.script import Script
 from wfdash.client.sending import ROOT, get, part, post
 from wfdash.client.streams import Source, follow
-from wfdash.records import (
+from wfdash.records.account import Me
+from wfdash.records.runs import WorkflowEvent
+from wfdash.records.workflows import (
     CheckedMessage,
-    Me,
     SourceFilePage,
     SourceFileRecord,
     WorkflowDetail,
-    WorkflowEvent,
     WorkflowPage,
     WorkflowSummary,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash import actions, queries
+from wfdash.actions.account.looks import dismiss_first_steps
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.account.first_steps import read_first_steps
 from wfdash.rendering import render
 
 
@@ -15,10 +16,10 @@ from wfdash.rendering import render
 def first_steps(request: HttpRequest) -> HttpResponse:
     """Show what an installation still lacks; a POST stops showing it in empty lists."""
     viewer = viewer_of(request)
-    found = queries.first_steps(viewer)
+    found = read_first_steps(viewer)
     if found is None:
         raise NotAllowed("Only admins of every workflow set up the installation")
     if request.method == "POST":
-        actions.dismiss_first_steps(viewer)
+        dismiss_first_steps(viewer)
         return redirect("wfdash:inbox")
     return render(request, "account/first_steps/page.html", {"steps": found})

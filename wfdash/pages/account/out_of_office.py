@@ -10,9 +10,11 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
-from wfdash import actions, queries
+from wfdash.actions.account import out_of_office as absences
+from wfdash.actions.account.out_of_office import set_absence
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.requests.collaboration import possible_delegates, read_absences
 from wfdash.rendering import render
 
 
@@ -25,16 +27,16 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
         since, until, problems = read_days(request)
         if since and until:
             try:
-                absence = actions.set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
+                absence = set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
                 messages.success(request, f"Out of office set. {absence.delegate.get_username()} can decide for you.")
                 return redirect("wfdash:away")
             except Invalid as error:
                 problems = error.by_field
-    mine, others = queries.absences(viewer)
+    mine, others = read_absences(viewer)
     context = {
         "mine": mine,
         "others": others,
-        "names": queries.possible_delegates(viewer),
+        "names": possible_delegates(viewer),
         "typed": request.POST,
         "problems": problems,
         "today": timezone.localdate().isoformat(),
@@ -45,7 +47,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
 @page("POST")
 def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
     """End an absence."""
-    actions.end_absence(viewer_of(request), absence_id)
+    absences.end_absence(viewer_of(request), absence_id)
     messages.success(request, "Out of office ended.")
     return redirect("wfdash:away")
 

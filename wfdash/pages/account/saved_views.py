@@ -6,11 +6,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash import actions, queries
+from wfdash.actions.account import saved_views
+from wfdash.actions.account.saved_views import change_view, delete_view
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import address_in
 from wfdash.pages.site.list_page import counted_views, open_view
+from wfdash.queries.account.saved_views import read_view, read_views
 from wfdash.rendering import render
 
 
@@ -21,7 +23,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     place = address_in(name, request.POST.get("query", ""))
     try:
         given, shared = request.POST.get("name", ""), "shared" in request.POST
-        view = actions.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
+        view = saved_views.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.url())
@@ -33,7 +35,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 def counts(request: HttpRequest) -> HttpResponse:
     """Return the links to saved views of a list (``page``) with how many rows each has; ``view`` is the open one."""
     viewer, name = viewer_of(request), "runs" if request.GET.get("page") == "runs" else "inbox"
-    views = counted_views(viewer, name, queries.views(viewer, name))
+    views = counted_views(viewer, name, read_views(viewer, name))
     current = next((view for view in views if view.id == request.GET.get("view")), None)
     context = {"views": views, "current_view": current, "page": name, "counted": True}
     return render(request, "components/list/view_links.html", context)
@@ -43,18 +45,18 @@ def counts(request: HttpRequest) -> HttpResponse:
 def view(request: HttpRequest, view_id: str) -> HttpResponse:
     """Open a view; a POST renames it, shares or unshares it, replaces its filter, or deletes it."""
     viewer = viewer_of(request)
-    shows = queries.view(viewer, view_id).page
+    shows = read_view(viewer, view_id).page
     if request.method != "POST":
         return open_view(viewer, view_id)
     place = address_in(shows, request.POST.get("query", ""))
     try:
         if "delete" in request.POST:
-            actions.delete_view(viewer, view_id)
+            delete_view(viewer, view_id)
             messages.success(request, "View deleted.")
             return redirect(place.url())
         query = place.saved if "now" in request.POST else None
         name = request.POST.get("name", "")
-        actions.change_view(viewer, view_id, name=name, query=query, shared="shared" in request.POST)
+        change_view(viewer, view_id, name=name, query=query, shared="shared" in request.POST)
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.at(view=view_id).url())

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 
-from wfdash import actions, queries
+from wfdash.actions.runs.bulk import record_export
+from wfdash.catalog import titles
 from wfdash.domain.invisible import visible
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
@@ -19,7 +20,19 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
+from wfdash.queries.audit.entries import (
+    AuditRow,
+    Evidence,
+    entries_of_run,
+    evidence_of,
+    read_entries,
+    read_entry,
+    read_evidence,
+)
+from wfdash.queries.audit.export import check_export, exported_rows, pack
 from wfdash.queries.audit.qualifiers import FILTER
+from wfdash.queries.run_names import titles_of
+from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence
 from wfdash.rendering import render
 
@@ -48,10 +61,10 @@ def acts(request: HttpRequest) -> HttpResponse:
     viewer, place = viewer_of(request), read_address("audit", request.GET)
     context = search_context(place, FILTER)
     try:
-        found = queries.entries(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
+        found = read_entries(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
     except Invalid as error:
         return render(request, "audit/page.html", context | {"flaws": flaws_of(error)}, status=422)
-    called = queries.titles_of(viewer, [row.run for row in found.items if row.run])
+    called = titles_of(viewer, [row.run for row in found.items if row.run])
     context["rows"] = [(_legible(row), called.get(row.run or "", "")) for row in found.items]
     return render(request, "audit/page.html", context | pages_context(place, found))
 
@@ -60,18 +73,18 @@ def acts(request: HttpRequest) -> HttpResponse:
 def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
     viewer = viewer_of(request)
-    row = _legible(queries.entry(viewer, n))
-    title = queries.titles().get(row.workflow, row.workflow)
-    run_title = queries.titles_of(viewer, [row.run]).get(row.run, "") if row.run else ""
-    context = entry_context(row, queries.evidence(row)) | {"title": title, "run_title": run_title}
+    row = _legible(read_entry(viewer, n))
+    title = titles().get(row.workflow, row.workflow)
+    run_title = titles_of(viewer, [row.run]).get(row.run, "") if row.run else ""
+    context = entry_context(row, read_evidence(row)) | {"title": title, "run_title": run_title}
     return render(request, "audit/entry.html", context)
 
 
 @page("GET")
 def shown(request: HttpRequest, n: int) -> HttpResponse:
     """Show the page as it was rendered then, without working buttons."""
-    row = queries.entry(viewer_of(request), n)
-    evidence = queries.evidence(row)
+    row = read_entry(viewer_of(request), n)
+    evidence = read_evidence(row)
     if evidence is None or not evidence.page:
         raise NotFound("No content was recorded for this entry")
     response = render(request, "audit/shown.html", {"row": row, "html": evidence.page})
@@ -85,13 +98,13 @@ def shown(request: HttpRequest, n: int) -> HttpResponse:
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Send the entries the filter finds, as a JSON pack that ``wfdash verify`` checks, or as CSV, in chunks."""
     viewer, text, now = viewer_of(request), request.GET.get("q", "").strip(), timezone.now()
-    queries.check_export(viewer, text)
-    actions.record_export(viewer, "audit", text=text, kind=kind)
+    check_export(viewer, text)
+    record_export(viewer, "audit", text=text, kind=kind)
     pieces: Iterator[bytes | str]
     if kind == "csv":
-        pieces, media = as_csv(queries.exported_rows(viewer, text)), "text/csv; charset=utf-8"
+        pieces, media = as_csv(exported_rows(viewer, text)), "text/csv; charset=utf-8"
     else:
-        pieces, media = queries.pack(viewer, text, exported=now), "application/json"
+        pieces, media = pack(viewer, text, exported=now), "application/json"
     response = StreamingHttpResponse(pieces, content_type=media)
     response["Content-Disposition"] = f'attachment; filename="wfdash-audit-{now:%Y%m%d-%H%M%S}.{kind}"'
     return response
@@ -101,15 +114,15 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
 def record(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show every action of a person on a run on one printable page."""
     viewer = viewer_of(request)
-    rows = queries.entries_of_run(viewer, run_id)
-    run = queries.run(viewer, run_id)
-    shown = queries.evidence_of(rows)
+    rows = entries_of_run(viewer, run_id)
+    run = read_run(viewer, run_id)
+    shown = evidence_of(rows)
     entries = [entry_context(_legible(row), shown.get(row.n)) for row in rows]
     context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
     return render(request, "audit/record.html", context)
 
 
-def entry_context(row: queries.AuditRow, evidence: queries.Evidence | None) -> dict[str, Any]:
+def entry_context(row: AuditRow, evidence: Evidence | None) -> dict[str, Any]:
     """Return the template context of an entry, and of what was shown then."""
     rest = {
         name: value for name, value in row.facts.items() if name not in _SHOWN_FACTS and value not in (None, "", {})
@@ -122,7 +135,7 @@ def entry_context(row: queries.AuditRow, evidence: queries.Evidence | None) -> d
     return context
 
 
-def _legible(row: queries.AuditRow) -> queries.AuditRow:
+def _legible(row: AuditRow) -> AuditRow:
     """Return an entry as pages show it: no character of its texts is invisible, also in entries of before."""
     texts = {name: visible(value) for name, value in row.facts.items() if isinstance(value, str)}
     return replace(row, facts={**row.facts, **texts})
@@ -148,7 +161,7 @@ _SHOWN_FACTS = frozenset(
 )
 
 
-def as_csv(portions: Iterable[list[queries.AuditRow]]) -> Iterator[str]:
+def as_csv(portions: Iterable[list[AuditRow]]) -> Iterator[str]:
     """Yield entries as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
     yield csv_text([list(COLUMNS)])
     for rows in portions:

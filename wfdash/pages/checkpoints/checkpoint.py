@@ -9,8 +9,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash import actions, catalog, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
 from wfdash.contract import Edits
 from wfdash.errors import Changed, Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
@@ -18,6 +19,10 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.transcript import diff_transcripts, draw_talk
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint, steps_at_work
+from wfdash.queries.checkpoints.preview import Preview, read_preview
+from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.runs.listing import read_run
 from wfdash.rendering import render
 
 DONE_MESSAGES = {
@@ -37,9 +42,9 @@ DOES = {
 def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Show a checkpoint; ``against`` names another one of the run to compare with, by default its parent."""
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
-    chosen = queries.checkpoint(viewer, run_id, checkpoint_id)
-    rail = queries.checkpoints(viewer, run_id, before=chosen.info.n + 26, limit=50)
+    run = read_run(viewer, run_id)
+    chosen = read_checkpoint(viewer, run_id, checkpoint_id)
+    rail = read_checkpoints(viewer, run_id, before=chosen.info.n + 26, limit=50)
     other = _other(viewer, run_id, chosen, request.GET.get("against", ""))
     context = {
         "run": run,
@@ -47,7 +52,7 @@ def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpRes
         "row": next((row for row in rail.rows if row.info.id == chosen.info.id), None),
         "rail": rail,
         "talk": draw_talk(chosen.transcript, until=number_in(request.GET.get("until", "")) or None),
-        "at_work": queries.steps_at_work(chosen),
+        "at_work": steps_at_work(chosen),
         "other": other,
         "key": token_urlsafe(12),
         **_changes(other, chosen),
@@ -72,7 +77,7 @@ def label(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse
     """Set the checkpoint's label, or remove it, and redirect to it."""
     try:
         key = request.POST.get("_key") or None
-        actions.label_checkpoint(viewer_of(request), run_id, checkpoint_id, request.POST.get("label", ""), key=key)
+        label_checkpoint(viewer_of(request), run_id, checkpoint_id, request.POST.get("label", ""), key=key)
     except Invalid as error:
         messages.warning(request, str(error.errors[0]["msg"]))
     return redirect("wfdash:checkpoint", run_id, checkpoint_id)
@@ -91,10 +96,10 @@ def apply_verb(
     request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, edits: Edits | None = None
 ) -> HttpResponse:
     """Restore or fork as confirmed in a preview, and redirect to the run; ``Changed`` if it has moved on since."""
-    call = actions.restore_run if verb == "restore" else actions.fork_run
+    call = restore_run if verb == "restore" else fork_run
     seen, key = request.POST.get("_seen", ""), request.POST.get("_key") or None
     done: Any = call(viewer_of(request), run_id, checkpoint_id, edits=edits, seen=seen, key=key)
-    chosen = queries.checkpoint(viewer_of(request), run_id, checkpoint_id).number
+    chosen = read_checkpoint(viewer_of(request), run_id, checkpoint_id).number
     messages.success(request, DONE_MESSAGES[verb].format(n=done.n, chosen=chosen))
     return redirect("wfdash:run", done.run_id if verb == "restore" else done.pk)
 
@@ -110,9 +115,9 @@ def show_preview(
 ) -> HttpResponse:
     """Render the preview of an action with its button; 409 with the ``problem`` of the last attempt."""
     viewer = viewer_of(request)
-    found = queries.preview(viewer, run_id, checkpoint_id, verb=verb, edits=edits)
+    found = read_preview(viewer, run_id, checkpoint_id, verb=verb, edits=edits)
     context: dict[str, Any] = {
-        "run": queries.run(viewer, run_id),
+        "run": read_run(viewer, run_id),
         "preview": found,
         "again": [(one, DOES[one.does]) for one in found.again],
         "may_ask": _may_ask(found),
@@ -126,7 +131,7 @@ def show_preview(
     return render(request, "checkpoints/preview.html", context, status=409 if problem else 200)
 
 
-def _may_ask(found: queries.Preview) -> list[str]:
+def _may_ask(found: Preview) -> list[str]:
     """Return the steps that ask people and run again, or may afterwards: their questions are known only then."""
     entry = next((entry for entry in catalog.entries() if entry.name == found.chosen.workflow), None)
     if entry is None:
@@ -143,18 +148,18 @@ def _may_ask(found: queries.Preview) -> list[str]:
     return [titles[name] for name in dict.fromkeys([*reached, *found.repeats]) if name in titles]
 
 
-def _other(viewer: Viewer, run_id: str, chosen: queries.CheckpointView, against: str) -> queries.CheckpointView | None:
+def _other(viewer: Viewer, run_id: str, chosen: CheckpointView, against: str) -> CheckpointView | None:
     if against:
-        return queries.checkpoint(viewer, run_id, against)
+        return read_checkpoint(viewer, run_id, against)
     if not chosen.info.parent or not chosen.parent_run:
         return None
     try:
-        return queries.checkpoint(viewer, chosen.parent_run, chosen.info.parent)
+        return read_checkpoint(viewer, chosen.parent_run, chosen.info.parent)
     except NotFound:
         return None
 
 
-def _changes(other: queries.CheckpointView | None, chosen: queries.CheckpointView) -> dict[str, Any]:
+def _changes(other: CheckpointView | None, chosen: CheckpointView) -> dict[str, Any]:
     """Return what differs: in the state, in the inputs of steps in progress, in the conversation."""
     if other is None:
         return {}

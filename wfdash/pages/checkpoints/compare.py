@@ -7,12 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from wfdash import queries
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.transcript import diff_transcripts
-from wfdash.queries import StepCounts
+from wfdash.queries.checkpoints.compare import Comparison, compare_checkpoints
+from wfdash.queries.history.step_states import StepCounts
+from wfdash.queries.runs.listing import read_run
 from wfdash.rendering import render
 
 MOST_PATCH = 200_000
@@ -35,13 +36,13 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     ``raw``: answer with the patch alone, of the ``state``, or of all that is ``shown``.
     """
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     first, second = request.GET.get("a", ""), request.GET.get("b", "")
     context: dict[str, Any] = {"run": run, "a": first, "b": second}
     status = 200
     if first and second:
         try:
-            found = queries.compare(viewer, run_id, first, second)
+            found = compare_checkpoints(viewer, run_id, first, second)
             if request.GET.get("raw"):
                 return _raw(found, request.GET["raw"])
             context |= _compared(found)
@@ -52,12 +53,12 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "checkpoints/compare.html", context, status=status)
 
 
-def _raw(found: queries.Comparison, what: str) -> HttpResponse:
+def _raw(found: Comparison, what: str) -> HttpResponse:
     patch = found.shown_patch if what == "shown" else found.patch
     return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
 
 
-def _compared(found: queries.Comparison) -> dict[str, Any]:
+def _compared(found: Comparison) -> dict[str, Any]:
     changes = [] if found.problem else diff_values({"state": found.before.state}, {"state": found.after.state})
     patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
     shown = json.dumps(found.shown_patch, indent=2, ensure_ascii=False)

@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from pydantic import ValidationError
 
 from checkpoints.records import Json, Request
-from wfdash import queries
 from wfdash.contract import ActivationInfo, Edits
 from wfdash.errors import Changed, CodeElsewhere, Invalid, WrongState, status_for
 from wfdash.pages.checkpoints.checkpoint import apply_verb, show_preview
@@ -19,7 +18,8 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.card import EDITED, unedited
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.json_text import write
-from wfdash.queries import Editing
+from wfdash.queries.checkpoints.editing import Editing, read_editing
+from wfdash.queries.runs.listing import read_run
 from wfdash.rendering import render
 from wfdash.schemas.secrets import secret_names
 
@@ -53,7 +53,7 @@ def edit(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     editing.
     """
     viewer = viewer_of(request)
-    editing = queries.editing(viewer, run_id, checkpoint_id)
+    editing = read_editing(viewer, run_id, checkpoint_id)
     if request.method != "POST" or editing.refusal:
         sent = request.method == "POST" and editing.elsewhere
         return _form(request, editing, _sections(editing), status=status_for(CodeElsewhere()) if sent else 200)
@@ -92,7 +92,7 @@ def _confirm(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, e
     except Changed as error:
         return show_preview(request, run_id, checkpoint_id, verb, edits=edits, problem=str(error))
     except (Invalid, CodeElsewhere) as error:
-        editing = queries.editing(viewer_of(request), run_id, checkpoint_id)
+        editing = read_editing(viewer_of(request), run_id, checkpoint_id)
         problems = error.errors if isinstance(error, Invalid) else [{"loc": [], "msg": str(error)}]
         marked, left = _with_problems(_sections(editing, edits), problems)
         return _form(request, editing, marked, problems=left, reason=edits.reason, status=status_for(error))
@@ -115,7 +115,7 @@ def _form(
     status: int = 200,
 ) -> HttpResponse:
     context = {
-        "run": queries.run(viewer_of(request), editing.chosen.info.run),
+        "run": read_run(viewer_of(request), editing.chosen.info.run),
         "editing": editing,
         "chosen": editing.chosen,
         "sections": list(sections),

@@ -12,7 +12,6 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from wfdash import queries
 from wfdash.access.roles import ORDER
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.people import accounts, grants, groups, identities, security
@@ -22,6 +21,7 @@ from wfdash.pages.account.tokens import made_by, new_token, revoke_posted, show_
 from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title, show_invitation
 from wfdash.pages.site.decorators import page, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
+from wfdash.queries.audit.entries import read_entries
 from wfdash.queries.people import groups as group_queries
 from wfdash.queries.people.person import PersonView
 from wfdash.queries.people.person import person as read_person
@@ -90,7 +90,7 @@ def _whole_context(
         "joinable": [name for name in joinable if name not in view.row.groups],
         "delegates": [name for name in view.delegates if name != viewer.name],
         **(token_form(viewer, post if act == "token" else QueryDict(), problems) if view.row.service else {}),
-        "acts": queries.entries(viewer, f'actor:"{view.row.name}"', limit=5).items,
+        "acts": read_entries(viewer, f'actor:"{view.row.name}"', limit=5).items,
     }
 
 

@@ -12,12 +12,14 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.models.user_model import User
-from wfdash import queries
 from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, needs_sign_in, read_link, undo_by_link
+from wfdash.catalog import titles
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.pages.requests.panel import typed_texts
 from wfdash.pages.site.decorators import key_of
 from wfdash.pages.ui import card
+from wfdash.queries.requests.collaboration import read_collaboration
+from wfdash.queries.requests.request import read_request
 from wfdash.rendering import render, render_to_string
 
 PAGE = "requests/answer_link/page.html"
@@ -49,7 +51,7 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
     if "_undo" in request.POST:
         undo_by_link(token, signed_in=signed_in)
         return redirect("wfdash:answer-link", token)
-    found = queries.request(link.viewer, link.request)
+    found = read_request(link.viewer, link.request)
     reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
     if found.open and not link.changed and not link.used and (reading.editing or reading.errors):
         context = _context(request, link, token, reading=reading)
@@ -81,11 +83,11 @@ def _answer(request: HttpRequest, token: str) -> HttpResponse:
 
 def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -> dict[str, Any]:
     """Return the page's context: the card, with a form only where this link may still answer it."""
-    found = queries.request(link.viewer, link.request)
+    found = read_request(link.viewer, link.request)
     signed_in = _signed_in(request)
     stranger = signed_in is not None and signed_in.pk != link.viewer.user.pk
     asks = needs_sign_in(link, signed_in)
-    voted = found.open and not found.refusal and queries.collaboration(found).mine is not None
+    voted = found.open and not found.refusal and read_collaboration(found).mine is not None
     decides = found.open and not (found.refusal or link.used or link.changed or stranger or asks or voted)
     url = reverse("wfdash:answer-link", args=[token])
     begin = (found.suggestion or {}).get("value")
@@ -93,7 +95,7 @@ def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -
         "item": found,
         "link": link,
         "card": card.build(found.card, found.answer_schema, url=url if decides else "", initial=begin, **given),
-        "title": queries.titles().get(found.workflow, found.workflow),
+        "title": titles().get(found.workflow, found.workflow),
         "person": link.viewer.name,
         "stranger": signed_in.get_username() if stranger and signed_in else "",
         "asks_sign_in": asks and found.open and not stranger,

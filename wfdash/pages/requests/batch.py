@@ -12,8 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
+from wfdash.catalog import titles
 from wfdash.domain import line_comments
 from wfdash.domain.labels import label_of_key
 from wfdash.errors import Invalid
@@ -22,6 +23,7 @@ from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.card.tables import TableView, cell
 from wfdash.pages.ui.event_text import past
+from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
 from wfdash.rendering import render, render_to_string
 
 RESULT = "batch_result"
@@ -38,7 +40,7 @@ LONG_SHARED = 4_000
 class BatchRow:
     """A row of the table: the request, its cells with their classes, and whether it is selected."""
 
-    alike: queries.SimilarRequest
+    alike: SimilarRequest
     title: str
     cells: tuple[tuple[str, str, str], ...]
     """Heading, class, text."""
@@ -53,7 +55,7 @@ def similar(request: HttpRequest, request_id: str) -> HttpResponse:
     ``all`` selects every one that may be, ``request`` those it names.
     """
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
-    found = queries.similar_requests(viewer, request_id, place.tab, place.q)
+    found = read_similar_requests(viewer, request_id, place.tab, place.q)
     if request.method == "POST":
         return _decide(request, viewer, found, place)
     free, wanted = {row.id for row in found.rows if not row.refusal}, set(request.GET.getlist("request"))
@@ -71,7 +73,7 @@ def result(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "requests/batch/result.html",
-        {"outcome": outcome, "title": queries.titles().get(outcome["workflow"], "")},
+        {"outcome": outcome, "title": titles().get(outcome["workflow"], "")},
     )
 
 
@@ -79,14 +81,14 @@ def result(request: HttpRequest) -> HttpResponse:
 def undo(request: HttpRequest) -> HttpResponse:
     """Undo the answers of the last batch."""
     outcome = request.session.get(RESULT) or {}
-    done, late = actions.undo_batch(viewer_of(request), [one["id"] for one in outcome.get("taken", [])])
+    done, late = undo_batch(viewer_of(request), [one["id"] for one in outcome.get("taken", [])])
     words = f"{done} answer{'' if done == 1 else 's'} undone."
     words += f" {late} could not be undone." if late else ""
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
     return redirect(outcome.get("back") or "wfdash:inbox")
 
 
-def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests, place: InboxAddress) -> HttpResponse:
+def _decide(request: HttpRequest, viewer: Viewer, found: SimilarRequests, place: InboxAddress) -> HttpResponse:
     reading = card.read_answer(_schema(found), _batch_card(found), request.POST, request.FILES)
     chosen = dict(_chosen(one) for one in request.POST.getlist("tick"))
     context = _context(found, place, set(chosen), reading)
@@ -96,7 +98,7 @@ def _decide(request: HttpRequest, viewer: Viewer, found: queries.SimilarRequests
         return render(request, "requests/batch/page.html", context | {"problem": problem}, status=status)
     shown = render_to_string("requests/batch/table.html", context)
     try:
-        outcomes = actions.answer_batch(
+        outcomes = answer_batch(
             viewer, chosen.items(), reading.value, verdict=reading.action, page=shown, key=key_of(request)
         )
     except Invalid as error:
@@ -113,7 +115,7 @@ def _chosen(tick: str) -> tuple[str, str]:
 
 
 def _stored_result(
-    found: queries.SimilarRequests, place: InboxAddress, outcomes: list[actions.Outcome], reading: card.PostedAnswer
+    found: SimilarRequests, place: InboxAddress, outcomes: list[Outcome], reading: card.PostedAnswer
 ) -> dict[str, Any]:
     """Return the outcome as the session stores it."""
     taken = [one for one in outcomes if one.reply is not None]
@@ -131,7 +133,7 @@ def _stored_result(
     }
 
 
-def _batch_card(found: queries.SimilarRequests) -> dict[str, Any]:
+def _batch_card(found: SimilarRequests) -> dict[str, Any]:
     """Return the card of the batch: differing values are in the table, and proposals cannot be edited."""
     actions = [one for one in found.like.card.get("actions") or [] if isinstance(one, dict)]
     kept = [one for one in actions if not set(one.get("fields") or []).intersection(card.EDITED)]
@@ -144,20 +146,20 @@ def _batch_card(found: queries.SimilarRequests) -> dict[str, Any]:
     return face
 
 
-def _schema(found: queries.SimilarRequests) -> dict[str, Any]:
+def _schema(found: SimilarRequests) -> dict[str, Any]:
     schema = card.unedited(found.like.answer_schema, found.like.card)
     kept = {name: node for name, node in schema.get("properties", {}).items() if name != line_comments.FIELD}
     return {**schema, "properties": kept} if kept else schema
 
 
 def _context(
-    found: queries.SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
+    found: SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
 ) -> dict[str, Any]:
     url = reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}"
     columns = [path for path in found.columns if path != LEAD]
     return {
         "batch": found,
-        "title": queries.titles().get(found.like.workflow, found.like.workflow),
+        "title": titles().get(found.like.workflow, found.like.workflow),
         "rows": _batch_rows(found, columns, ticked),
         "heads": [(heading(path, columns)) for path in columns],
         "body": found.same.get(BODY, ""),
@@ -174,7 +176,7 @@ def _context(
     }
 
 
-def _batch_rows(found: queries.SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
+def _batch_rows(found: SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
     texts = [tuple(_short_cell(row.values.get(path)) for path in columns) for row in found.rows]
     looks = (
         TableView(columns=tuple(heading(path, columns) for path in columns), rows=tuple(texts)).looks if texts else ()

@@ -6,14 +6,25 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
-from wfdash import actions, queries
 from wfdash.actions.account.preferences import read_notices
+from wfdash.actions.requests.answer import undo_answer
+from wfdash.actions.requests.batch import undo_batch
+from wfdash.actions.requests.collaboration import (
+    assign_request,
+    drop_draft,
+    leave_request,
+    save_draft,
+    take_over,
+    watch_request,
+)
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.pages.requests.panel import address_params, back_to, fields_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.looks import path_in
 from wfdash.pages.site.time_zone import moment_in
+from wfdash.queries.requests.collaboration import assignable, mentionable
+from wfdash.queries.requests.request import read_request
 from wfdash.rendering import render
 
 
@@ -21,7 +32,7 @@ from wfdash.rendering import render
 def undo(request: HttpRequest, request_id: str) -> HttpResponse:
     """Undo the viewer's own answer or vote; the card opens again with it filled in."""
     try:
-        actions.undo_answer(viewer_of(request), request_id)
+        undo_answer(viewer_of(request), request_id)
     except WrongState as error:
         messages.warning(request, str(error))
     return back_to(request_id, address_params(request.GET))
@@ -30,7 +41,7 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
 @page("POST")
 def undo_all(request: HttpRequest) -> HttpResponse:
     """Undo one's own answers to the requests that the form names (``request``): those that the page listed."""
-    done, late = actions.undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
+    done, late = undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
     words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
     return redirect(path_in(request.POST.get("next", "")) or "wfdash:inbox")
@@ -41,9 +52,9 @@ def draft(request: HttpRequest, request_id: str) -> HttpResponse:
     """Save the card's form as a draft; ``_drop`` deletes it. 204 for a script, else the request again."""
     viewer = viewer_of(request)
     if "_drop" in request.POST:
-        actions.drop_draft(viewer, request_id)
+        drop_draft(viewer, request_id)
         return back_to(request_id, address_params(request.GET))
-    actions.save_draft(viewer, request_id, fields_of(request.POST))
+    save_draft(viewer, request_id, fields_of(request.POST))
     if request.headers.get("X-Quiet"):
         return HttpResponse(status=204)
     messages.success(request, "Draft saved. Only you can see it.")
@@ -57,9 +68,9 @@ def presence(request: HttpRequest, request_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     if "leave" in request.POST:
-        actions.leave_request(viewer, request_id, moment_in(request.POST.get("seen", "")))
+        leave_request(viewer, request_id, moment_in(request.POST.get("seen", "")))
         return HttpResponse(status=204)
-    seen = actions.watch_request(viewer, request_id, typing="typing" in request.POST)
+    seen = watch_request(viewer, request_id, typing="typing" in request.POST)
     read_notices(viewer, request=request_id)
     return JsonResponse({"seen": seen.isoformat()})
 
@@ -67,7 +78,7 @@ def presence(request: HttpRequest, request_id: str) -> HttpResponse:
 @page("POST")
 def take(request: HttpRequest, request_id: str) -> HttpResponse:
     """Take the request over from the person who has it open."""
-    actions.take_over(viewer_of(request), request_id)
+    take_over(viewer_of(request), request_id)
     return back_to(request_id, address_params(request.GET))
 
 
@@ -78,18 +89,18 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
     if request.method == "POST":
         to = request.POST.get("to", "")
         try:
-            actions.assign_request(viewer, request_id, to or None, key=key_of(request))
+            assign_request(viewer, request_id, to or None, key=key_of(request))
         except Invalid as error:
             problem, status = str(error.errors[0]["msg"]), 422
         else:
             messages.success(request, f"Assigned to {to}." if to else "Unassigned.")
             return back_to(request_id, address_params(request.GET))
-    found = queries.request(viewer, request_id)
+    found = read_request(viewer, request_id)
     if not found.may_assign:
         raise NotAllowed("You cannot assign this request: " + (found.refusal or "it is no longer open"))
     context = {
         "item": found,
-        "names": queries.assignable(found),
+        "names": assignable(found),
         "problem": problem,
         "origin": request.GET.urlencode(),
     }
@@ -99,4 +110,4 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
 @page("GET")
 def people(request: HttpRequest, request_id: str) -> HttpResponse:
     """Return the names of the people whom a comment can mention, as JSON."""
-    return JsonResponse({"names": queries.mentionable(queries.request(viewer_of(request), request_id))})
+    return JsonResponse({"names": mentionable(read_request(viewer_of(request), request_id))})

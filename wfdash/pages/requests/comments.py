@@ -8,15 +8,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 
 from checkpoints.models import Comment
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests.comments import MENTION
+from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests.comments import MENTION, ask_back, comment_on, reply_to_ask
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.pages.requests.panel import address_params, back_to, panel
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.queries.requests.request import read_request
 from wfdash.rendering import render
 
-COMMENT_ACTIONS = {"comment": actions.comment_on, "ask": actions.ask_back, "reply": actions.reply_to_ask}
+COMMENT_ACTIONS = {"comment": comment_on, "ask": ask_back, "reply": reply_to_ask}
 KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "diff": "Difference"}
 
 
@@ -30,7 +31,7 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     text = _unix_lines(request.POST.get("text", ""))
     if request.POST.get("kind") == "write":
         return _render_again(request, viewer, request_id, text, "", 200)
-    say = COMMENT_ACTIONS.get(request.POST.get("kind", ""), actions.comment_on)
+    say = COMMENT_ACTIONS.get(request.POST.get("kind", ""), comment_on)
     try:
         comment = say(viewer, request_id, text, key=key_of(request))
     except Invalid as error:
@@ -49,12 +50,12 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     if request.method == "POST":
         try:
             body, evidence = _unix_lines(request.POST.get("body", "")), _evidence(request)
-            actions.amend_request(viewer, request_id, body=body, evidence=evidence, key=key_of(request))
+            amend_request(viewer, request_id, body=body, evidence=evidence, key=key_of(request))
             messages.success(request, "Information added. Reviewers see the change before they decide.")
             return back_to(request_id, address_params(request.GET))
         except Invalid as error:
             problems = error.by_field
-    found = queries.request(viewer, request_id)
+    found = read_request(viewer, request_id)
     if not (found.may_inform and found.open):
         raise NotAllowed("Only the requester, operators and reviewers can add information")
     context = {"item": found, "kinds": KINDS, "typed": request.POST, "problems": problems}
@@ -65,7 +66,7 @@ def amend(request: HttpRequest, request_id: str) -> HttpResponse:
 def _render_again(
     request: HttpRequest, viewer: Viewer, request_id: str, text: str, problem: str, status: int
 ) -> HttpResponse:
-    context = panel(queries.request(viewer, request_id), address_params(request.GET))
+    context = panel(read_request(viewer, request_id), address_params(request.GET))
     context |= {"comment_text": text, "comment_problem": problem}
     return render(request, "requests/request/page.html", context, status=status)
 

@@ -9,12 +9,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from wfdash import queries
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.requests.panel import address_params, back_to
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
+from wfdash.queries.requests.request import read_request
 from wfdash.rendering import render
 
 SHAPE = "%Y-%m-%dT%H:%M"
@@ -34,7 +34,7 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
             return back_to(request_id, address_params(request.GET))
         except Invalid as error:
             problem = str(error.errors[0]["msg"])
-    found = queries.request(viewer, request_id)
+    found = read_request(viewer, request_id)
     if not (found.open and (found.operates or found.assignee == viewer.name)):
         raise NotAllowed("Only operators and the assignee can change the due date of an open request")
     shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(SHAPE)

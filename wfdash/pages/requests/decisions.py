@@ -6,13 +6,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from wfdash import queries
+from wfdash import catalog
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.queries.requests.decision_filter import FILTER
-from wfdash.queries.requests.decisions import REACH
+from wfdash.queries.requests.decisions import REACH, count_decisions, read_decisions
 from wfdash.rendering import render
 
 DECIDED = {
@@ -44,13 +44,11 @@ def decisions(request: HttpRequest) -> HttpResponse:
         "most": REACH,
     }
     try:
-        found = queries.decisions(
-            viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far"))
-        )
-        context["number"], context["more"] = queries.count_decisions(viewer, place.q)
+        found = read_decisions(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
+        context["number"], context["more"] = count_decisions(viewer, place.q)
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
-    titles = queries.titles()
+    titles = catalog.titles()
     context["rows"] = [
         (row, titles.get(row.workflow, row.workflow), DECIDED[row.outcome], TONES.get(row.outcome, "cancelled"))
         for row in found.items

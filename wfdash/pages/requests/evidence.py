@@ -8,11 +8,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 
-from wfdash import queries
 from wfdash.errors import NotFound
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.card import CardMedia, json_at, media_at
 from wfdash.pages.ui.json_tree import NoSuchNode
+from wfdash.queries.requests.request import read_request
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
@@ -34,7 +34,7 @@ def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse
     The type is detected from the content, and for a file never one that a browser shows; ``download`` saves the others
     too. ``before``: the earlier version of an image. A value is sent as JSON, or what of it is ``at`` a JSON Pointer.
     """
-    found = queries.request(viewer_of(request), request_id)
+    found = read_request(viewer_of(request), request_id)
     media = _media(request, found.card, number) if found.shown else None
     if media is None:
         raise NotFound("This request has no such image or file")

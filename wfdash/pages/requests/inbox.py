@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.requests.inbox_rows import RowsContext, inbox_rows
@@ -20,7 +19,18 @@ from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
 from wfdash.pages.site.list_page import flaws_of, open_view, search_context, views_context
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.fragments import respond
+from wfdash.queries.requests.inbox import (
+    count_similar,
+    count_similar_shown,
+    count_since,
+    position,
+    read_inbox,
+    read_neighbours,
+    request_rows,
+)
 from wfdash.queries.requests.qualifiers import FILTER
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.tabs import TABS, count_all
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render
 
@@ -91,17 +101,15 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
     now = timezone.now()
     common = search_context(place, FILTER) | {"now": now, "sorts": _sorts(place)}
     try:
-        counts, waiting = queries.count_all(viewer, place.q)
+        counts, waiting = count_all(viewer, place.q)
         cursor = request.GET.get("after", "")
-        found = queries.inbox(
-            viewer, place.tab, place.q, sort=place.sort, cursor=cursor, limit=1 if place.focus else 50
-        )
+        found = read_inbox(viewer, place.tab, place.q, sort=place.sort, cursor=cursor, limit=1 if place.focus else 50)
     except Invalid as error:
         return common | {"tabs": _tabs(place, {}), "rows": [], "flaws": flaws_of(error)}
     if place.sort == "alike":
-        alike = queries.count_similar(viewer, place.tab, place.q, found.items)
+        alike = count_similar(viewer, place.tab, place.q, found.items)
     else:
-        alike = queries.count_similar_shown(found.items)
+        alike = count_similar_shown(found.items)
     request.open_count = waiting  # type: ignore[attr-defined]
     return common | {
         "tabs": _tabs(place, counts),
@@ -115,15 +123,15 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
 
 def _news_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
-    rows, now = queries.request_rows(viewer, ids), timezone.now()
-    counts, waiting = queries.count_all(viewer, place.q)
+    rows, now = request_rows(viewer, ids), timezone.now()
+    counts, waiting = count_all(viewer, place.q)
     request.open_count = waiting  # type: ignore[attr-defined]
     since, known = moment_in(request.GET.get("since", "")) or now, ids if request.GET.get("whole") else None
     return {
         "spot": place,
         "tabs": _tabs(place, counts),
         "rows": inbox_rows(RowsContext(viewer=viewer, place=place, rows=rows, alike={}, now=now)),
-        "new": queries.count_since(viewer, place.tab, place.q, since, known),
+        "new": count_since(viewer, place.tab, place.q, since, known),
     }
 
 
@@ -136,7 +144,7 @@ def _tabs(place: InboxAddress, counts: dict[str, int]) -> list[dict[str, Any]]:
             "here": tab == place.tab,
             "href": place.at(tab=tab, view="", focus=False).url(),
         }
-        for tab in queries.TABS
+        for tab in TABS
     ]
 
 
@@ -151,7 +159,7 @@ def _card(viewer: Viewer, request_id: str, place: InboxAddress) -> dict[str, Any
     if not request_id:
         return {}
     try:
-        return panel(queries.request(viewer, request_id), place.parts)
+        return panel(read_request(viewer, request_id), place.parts)
     except NotFound:
         return {"gone": True}
     except (Damaged, Locked) as error:
@@ -162,10 +170,10 @@ def _progress(viewer: Viewer, place: InboxAddress, shown: str, context: dict[str
     """Return the progress in focus mode, the number of the request in the list, and the ways to its neighbours."""
     left = context.get("count", 0)
     of = max(place.of, left)
-    before, after = queries.neighbours(viewer, shown, place.tab, place.q, sort=place.sort) if shown else ("", "")
+    before, after = read_neighbours(viewer, shown, place.tab, place.q, sort=place.sort) if shown else ("", "")
     return {
         "left": left,
-        "at": queries.position(viewer, shown, place.tab, place.q, sort=place.sort) if shown else 0,
+        "at": position(viewer, shown, place.tab, place.q, sort=place.sort) if shown else 0,
         "of": of,
         "done": of - left,
         "before": place.at(of=of).url(request=before) if before else "",

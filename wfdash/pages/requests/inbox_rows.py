@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 
 from django.urls import reverse
 
-from wfdash import queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.list_address import InboxAddress
 from wfdash.pages.ui.event_text import past, step_label
+from wfdash.queries.requests.inbox import RequestRow
 
 SOON = timedelta(hours=4)
 MOST_NAMES = 2
@@ -23,7 +24,7 @@ class RowsContext:
 
     viewer: Viewer
     place: InboxAddress
-    rows: Iterable[queries.RequestRow]
+    rows: Iterable[RequestRow]
     alike: Mapping[tuple[str, str, str], int]
     now: datetime
 
@@ -32,7 +33,7 @@ class RowsContext:
 class InboxRow:
     """A row. ``gone``: what became of it, if it is not open any more; ``head``: begins a group of alike ones."""
 
-    row: queries.RequestRow
+    row: RequestRow
     title: str
     step: str
     href: str
@@ -58,7 +59,7 @@ class InboxRow:
 
 def inbox_rows(listed: RowsContext) -> list[InboxRow]:
     """Return the rows as they are shown."""
-    return list(_rows(listed, queries.titles()))
+    return list(_rows(listed, catalog.titles()))
 
 
 def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
@@ -87,13 +88,13 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         last = row.gate
 
 
-def _due(row: queries.RequestRow, now: datetime) -> str:
+def _due(row: RequestRow, now: datetime) -> str:
     if row.due is None or not row.open:
         return ""
     return "late" if row.due <= now else "soon" if row.due <= now + SOON else "later"
 
 
-def _whom(row: queries.RequestRow, viewer: Viewer) -> str:
+def _whom(row: RequestRow, viewer: Viewer) -> str:
     """Say whose it is: the one who has it, else those it is for."""
     if row.assignee:
         return "you" if row.assignee == viewer.name else row.assignee
@@ -102,7 +103,7 @@ def _whom(row: queries.RequestRow, viewer: Viewer) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-def _outcome(row: queries.RequestRow, listed: RowsContext) -> str:
+def _outcome(row: RequestRow, listed: RowsContext) -> str:
     """Say what became of a request that is not open any more."""
     if row.open or listed.place.tab == "answered":
         return ""
@@ -114,7 +115,7 @@ def _outcome(row: queries.RequestRow, listed: RowsContext) -> str:
     return {"withdrawn": "No longer needed", "cancelled": "The run was cancelled"}.get(row.closed_as, "Asked again")
 
 
-def _states(row: queries.RequestRow, listed: RowsContext, due: str) -> list[str]:
+def _states(row: RequestRow, listed: RowsContext, due: str) -> list[str]:
     answered = listed.place.tab == "answered"
     found = {
         "is-unread": row.unread and row.open and not answered,

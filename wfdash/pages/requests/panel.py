@@ -14,18 +14,23 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from wfdash import catalog, queries
+from wfdash import catalog
+from wfdash.catalog import titles
 from wfdash.domain.labels import label_of_field
 from wfdash.domain.line_comments import FIELD, comments_in, place_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.ui import card
 from wfdash.pages.ui.forms import json_text
+from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.requests.collaboration import Collaboration, answerable_for, read_collaboration
+from wfdash.queries.requests.request import RequestView
+from wfdash.queries.requests.tabs import TABS
 from wfdash.schemas.secrets import secret_names, without
 
 
 def panel(
-    found: queries.RequestView,
+    found: RequestView,
     place: Mapping[str, str],
     reading: card.PostedAnswer | None = None,
     errors: Iterable[Mapping[str, Any]] = (),
@@ -57,18 +62,18 @@ def panel(
     return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
-        "title": queries.titles().get(found.workflow, found.workflow),
+        "title": titles().get(found.workflow, found.workflow),
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
-        "behalf": queries.answerable_for(found) if overrides else (),
+        "behalf": answerable_for(found) if overrides else (),
         "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),
         "restored": reading is None,
         "drafted": bool(here.draft and decides and reading is None),
     }
 
 
-def live_context(found: queries.RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
+def live_context(found: RequestView, place: Mapping[str, str], *, override: bool = False) -> dict[str, Any]:
     """Return the context that changes while the panel is open: who is there, comments, whether it can be decided."""
-    here = queries.collaboration(found)
+    here = read_collaboration(found)
     overrides = override and found.may_speak
     decides = found.open and here.mine is None and (not found.refusal or overrides)
     return {"item": found, "here": here, "origin": urlencode(place), "decides": decides, "overrides": overrides}
@@ -76,7 +81,7 @@ def live_context(found: queries.RequestView, place: Mapping[str, str], *, overri
 
 def address_params(query: QueryDict) -> dict[str, str]:
     """Return the inbox parameters of an address; empty for a request's own page."""
-    return read_inbox_address(query).parts if query.get("tab") in queries.TABS else {}
+    return read_inbox_address(query).parts if query.get("tab") in TABS else {}
 
 
 def address(name: str, request_id: str, query: str) -> str:
@@ -126,7 +131,7 @@ def fields_of(post: QueryDict) -> dict[str, list[str]]:
     return {name: [str(value) for value in values] for name, values in kept.items()}
 
 
-def typed_texts(found: queries.RequestView, value: Any) -> list[tuple[str, str]]:
+def typed_texts(found: RequestView, value: Any) -> list[tuple[str, str]]:
     """Return what an answer says, as label and text, without its secrets and the button that was pressed."""
     shown = without(value, secret_names(found.answer_schema))
     fields = shown if isinstance(shown, dict) else {"answer": shown}
@@ -141,7 +146,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json_text.write(value)
 
 
-def _said(found: queries.RequestView, here: queries.Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _said(found: RequestView, here: Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """Return the line comments of votes, or of the answer, by whom: for those who see the card."""
     if not found.shown:
         return ()
@@ -151,7 +156,7 @@ def _said(found: queries.RequestView, here: queries.Collaboration) -> Iterable[t
     return [(answer.by, comment) for comment in comments_in(answer.value)] if answer else ()
 
 
-def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | None:
+def _from_draft(found: RequestView, draft: Any) -> card.PostedAnswer | None:
     """Return a draft as if it had been posted, without its errors: it is not finished."""
     if draft is None:
         return None
@@ -161,9 +166,9 @@ def _from_draft(found: queries.RequestView, draft: Any) -> card.PostedAnswer | N
     return card.read_answer(found.answer_schema, found.card, post)._replace(errors=[])
 
 
-def _path(found: queries.RequestView) -> tuple[card.PathStep, ...]:
+def _path(found: RequestView) -> tuple[card.PathStep, ...]:
     """Return the path through the workflow's graph to the step that asked; empty if that is not loaded."""
     entry = next((entry for entry in catalog.entries() if entry.name == found.workflow), None)
     if entry is None:
         return ()
-    return card.path_through(entry.description, found.step, queries.step_transitions(found.run), found.created)
+    return card.path_through(entry.description, found.step, step_transitions(found.run), found.created)

@@ -13,8 +13,10 @@ from django.urls import reverse
 from django.utils.encoding import escape_uri_path
 
 from checkpoints.models import Reply
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.collaboration import save_draft
+from wfdash.actions.requests.marks import marks_for
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.pages.requests.inbox import in_list
 from wfdash.pages.requests.panel import address_params, fields_of, live_context, offer_undo, panel, typed_texts
@@ -25,6 +27,8 @@ from wfdash.pages.ui.commands import Commands, commands
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import past
 from wfdash.pages.ui.fragments import respond
+from wfdash.queries.requests.inbox import next_request
+from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.rendering import render, render_to_string
 from wfdash.schemas.sample import sample
 
@@ -43,7 +47,7 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     posted = request.method == "POST"
-    found = queries.request(viewer, request_id, actions.marks_for(undo=True) if posted else None)
+    found = read_request(viewer, request_id, marks_for(undo=True) if posted else None)
     override = "override" in request.GET
     if posted:
         return _answer(request, viewer, found, override)
@@ -58,21 +62,21 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     return respond(request, PAGE, context, FRAGMENTS)
 
 
-def _answer_commands(request: HttpRequest, found: queries.RequestView) -> Commands:
+def _answer_commands(request: HttpRequest, found: RequestView) -> Commands:
     """Return the commands that answer a request, for those who may, with the first of its answers to change."""
     body = {"value": sample(found.answer_schema), "seen": found.seen}
     path = reverse("wfdash:api:answer_request", args=[found.id])
     return commands(request, "answer-commands", "Answer from a program", path, body)
 
 
-def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, override: bool) -> HttpResponse:
+def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: bool) -> HttpResponse:
     reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
     place, seen = address_params(request.GET), request.POST.get("_seen", "")
     if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
         context = panel(found, place, reading, override=override)
         return _render_again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
     try:
-        reply = actions.answer_request(
+        reply = answer_request(
             viewer,
             found.id,
             reading.value,
@@ -97,9 +101,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: queries.RequestView, ov
     return offer_undo(request, _next_page(request, viewer, found, place), found.id, reply.settles)
 
 
-def _render_again(
-    request: HttpRequest, found: queries.RequestView, context: dict[str, Any], status: int
-) -> HttpResponse:
+def _render_again(request: HttpRequest, found: RequestView, context: dict[str, Any], status: int) -> HttpResponse:
     """Render the card with what was typed: in the inbox, if the person came from there."""
     if address_params(request.GET):
         return in_list(request, found.id, context, status=status)
@@ -114,12 +116,12 @@ def _operator_fields(request: HttpRequest) -> dict[str, str]:
 def _conflict(
     request: HttpRequest,
     viewer: Viewer,
-    found: queries.RequestView,
+    found: RequestView,
     reading: card.PostedAnswer,
     error: AlreadyAnswered | Changed | NoLongerOpen,
 ) -> HttpResponse:
     """Render why the answer was refused and what changed, with what was typed."""
-    now = queries.request(viewer, found.id)
+    now = read_request(viewer, found.id)
     context = panel(now, address_params(request.GET), reading._replace(errors=[]), override="override" in request.GET)
     typed = typed_texts(found, reading.value)
     context |= {
@@ -140,24 +142,24 @@ def _conflict(
 def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
     """Store what was typed as a draft of the request that replaced this one, and return its card."""
     try:
-        later = queries.request(viewer, replaced_by)
+        later = read_request(viewer, replaced_by)
         if later.open and not later.refusal:
-            actions.save_draft(viewer, replaced_by, fields_of(request.POST))
+            save_draft(viewer, replaced_by, fields_of(request.POST))
     except (NotFound, NotAllowed, Invalid):
         return None
     return later.card
 
 
-def _rendered_card(found: queries.RequestView) -> str:
+def _rendered_card(found: RequestView) -> str:
     """Return the card as HTML, for the audit. It is what was shown: its fingerprint is compared."""
     return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
 
 
-def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestView, reply: Reply) -> None:
+def _flash_result(request: HttpRequest, viewer: Viewer, found: RequestView, reply: Reply) -> None:
     """Flash the outcome of the answer; while it can be undone, the undo bar shows it."""
     if reply.settles is not None:
         return
-    if found.rules.need > 1 and queries.request(viewer, found.id).open:
+    if found.rules.need > 1 and read_request(viewer, found.id).open:
         messages.success(
             request, f"Your vote was recorded: you {past(reply.verdict)} “{found.subject}”.", extra_tags="toast"
         )
@@ -168,16 +170,14 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: queries.RequestVi
     messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}", extra_tags="toast")
 
 
-def _what_follows(found: queries.RequestView) -> str:
+def _what_follows(found: RequestView) -> str:
     """Return what becomes of a run that has its answer."""
     if settings.WFDASH_HOLD:
         return "The run continues where this installation is not on hold."
     return "The run continues once it is resumed." if found.run_phase == "paused" else "The run continues."
 
 
-def _next_page(
-    request: HttpRequest, viewer: Viewer, found: queries.RequestView, place: dict[str, str]
-) -> HttpResponseRedirect:
+def _next_page(request: HttpRequest, viewer: Viewer, found: RequestView, place: dict[str, str]) -> HttpResponseRedirect:
     """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome, which has
     the address that the answer was sent to.
     """
@@ -185,7 +185,7 @@ def _next_page(
         return HttpResponseRedirect(escape_uri_path(request.path))
     try:
         order = {"sort": place.get("sort", "age")}
-        following = queries.next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
+        following = next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
     except Invalid:  # an invalid filter: the answer was accepted all the same
         following = ""
     further = {"request": following} if following and place["tab"] != "answered" else {}

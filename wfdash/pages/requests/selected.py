@@ -12,17 +12,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from wfdash import actions, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.assign_many import MOST_ASSIGNED, assign_requests
 from wfdash.errors import Invalid
 from wfdash.pages.requests.inbox_rows import RowsContext, inbox_rows
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
+from wfdash.queries.requests.collaboration import read_assignees
+from wfdash.queries.requests.inbox import RequestRow, request_rows
 from wfdash.rendering import render
 
 RESULT = "selected_result"
 ACTS = ("together", "take", "assign")
-MOST = actions.MOST_ASSIGNED
+MOST = MOST_ASSIGNED
 
 
 @page("GET", "POST")
@@ -54,7 +57,7 @@ def selected(request: HttpRequest) -> HttpResponse:
 
 def _assign(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str], to: str) -> HttpResponse:
     try:
-        outcomes = actions.assign_requests(viewer, ids, to or None, key=key_of(request))
+        outcomes = assign_requests(viewer, ids, to or None, key=key_of(request))
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.url())
@@ -72,22 +75,22 @@ def _assign(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequ
 
 def _choose(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
     """Ask to whom they are assigned: anyone who may answer in one of their workflows."""
-    rows = queries.request_rows(viewer, ids)
-    names = queries.assignees(viewer, {row.workflow for row in rows})
+    rows = request_rows(viewer, ids)
+    names = read_assignees(viewer, {row.workflow for row in rows})
     context = {"rows": rows, "names": names, "spot": place, "viewer": viewer}
     return render(request, "requests/selected/assign.html", context)
 
 
 def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
     """Open the table of similar requests; if they do not ask the same, say which of them do."""
-    rows = queries.request_rows(viewer, ids)
-    gates: dict[tuple[str, str, str], list[queries.RequestRow]] = {}
+    rows = request_rows(viewer, ids)
+    gates: dict[tuple[str, str, str], list[RequestRow]] = {}
     for row in rows:
         if row.open:
             gates.setdefault(row.gate, []).append(row)
     if len(gates) == 1:
         return redirect(_table(place, next(iter(gates.values()))))
-    titles = queries.titles()
+    titles = catalog.titles()
     groups = [
         {"title": titles.get(gate[0], gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
         for gate, asked in gates.items()
@@ -98,7 +101,7 @@ def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Se
     return render(request, "requests/selected/groups.html", context)
 
 
-def _table(place: InboxAddress, rows: Sequence[queries.RequestRow]) -> str:
+def _table(place: InboxAddress, rows: Sequence[RequestRow]) -> str:
     """Return the address of the table of what is similar to these, with them selected."""
     first = next((row for row in rows if row.risk != "high"), rows[0])
     chosen = urlencode([("request", row.id) for row in rows])

@@ -15,11 +15,16 @@ from django.urls import NoReverseMatch, reverse
 from checkpoints.events import EventKind
 from checkpoints.models import Run
 from checkpoints.records import Phase
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.errors import WrongState
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.event_text import cancelled
+from wfdash.queries.history.events import last_events
+from wfdash.queries.runs.before_acting import head_of, last_pause, read_open_work
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.rows import RunView
 from wfdash.rendering import render
 
 PARKED = frozenset({"waiting", "sleeping", "retrying"})
@@ -167,16 +172,16 @@ REVIEW_CHANGE = RunAction(
 )
 PAUSES_LATER = "The run pauses after the running steps. Their results are kept and no other step starts."
 HANDLERS: dict[str, Callable[..., Run]] = {
-    "retry": actions.retry_run,
-    "resume": actions.resume_run,
-    "handover": actions.resume_run,
-    "pause": actions.pause_run,
-    "pausenow": partial(actions.pause_run, now=True),
-    "force": partial(actions.resume_run, force=True),
+    "retry": retry_run,
+    "resume": resume_run,
+    "handover": resume_run,
+    "pause": pause_run,
+    "pausenow": partial(pause_run, now=True),
+    "force": partial(resume_run, force=True),
 }
 
 
-def action_buttons(run: queries.RunView) -> list[RunButton]:
+def action_buttons(run: RunView) -> list[RunButton]:
     """Return the buttons of a run; none for people who may not operate."""
     offered = [verb for verb in ACTIONS.values() if run.operate and run.status.value in verb.statuses]
     offered = [verb for verb in offered if verb.name != "force" or run.lingers]
@@ -190,7 +195,7 @@ def action_buttons(run: queries.RunView) -> list[RunButton]:
     ]
 
 
-def next_action(run: queries.RunView, buttons: list[RunButton], review: str = "") -> RunButton | None:
+def next_action(run: RunView, buttons: list[RunButton], review: str = "") -> RunButton | None:
     """Return the one action that takes the run further, None where there is nothing to do but wait.
 
     ``review``: the id of its open request that this person should answer first.
@@ -231,11 +236,11 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     viewer = viewer_of(request)
     if request.method != "POST":
-        context = {"run": queries.run(viewer, run_id), "open": queries.open_work(viewer, run_id)}
+        context = {"run": read_run(viewer, run_id), "open": read_open_work(viewer, run_id)}
         return render(request, "runs/actions/cancel.html", context)
     later = request.POST.get("when") == "step"
     try:
-        run = actions.cancel_run(viewer, run_id, after_step=later, key=key_of(request))
+        run = cancel_run(viewer, run_id, after_step=later, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
     else:
@@ -248,22 +253,22 @@ def _flash_cancelled(request: HttpRequest, viewer: Viewer, run: Run) -> None:
     if run.phase != Phase.CANCELLED:
         messages.success(request, "The run is cancelled after the current step. Its result is kept.")
         return
-    last = queries.last_events(viewer, run.pk, limit=1)
+    last = last_events(viewer, run.pk, limit=1)
     facts = last[-1].data if last and last[-1].kind == EventKind.RUN_CANCELLED else {}
     level = messages.WARNING if facts.keys() & {"fenced", "unsure"} else messages.SUCCESS
     messages.add_message(request, level, cancelled(facts, run.workflow))
 
 
-def _address(run: queries.RunView, verb: RunAction) -> str:
+def _address(run: RunView, verb: RunAction) -> str:
     """Return the address of an action or its page; empty if there is none."""
     if verb.name == "again":
         return f"{reverse('wfdash:workflow', args=[run.workflow])}?from={run.id}"
     try:
         if verb.name == "answer":
-            pause = queries.last_pause(run.id)
+            pause = last_pause(run.id)
             return reverse("wfdash:restore", args=[run.id, pause]) if pause else ""
         if verb.name == "edit":
-            head = queries.head_of(run.id)
+            head = head_of(run.id)
             return f"{reverse('wfdash:edit', args=[run.id, head])}?what=restore" if head else ""
         return (
             reverse(f"wfdash:{verb.page}", args=[run.id])

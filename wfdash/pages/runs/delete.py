@@ -6,9 +6,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash import actions, queries
+from wfdash.actions.runs import delete
 from wfdash.errors import WrongState
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.queries.checkpoints.checkpoint import read_checkpoint
+from wfdash.queries.runs.before_acting import contents_of
+from wfdash.queries.runs.listing import read_run
 from wfdash.rendering import render
 
 
@@ -17,10 +20,10 @@ def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what is deleted with a run. A POST deletes it and redirects to the list."""
     viewer = viewer_of(request)
     if request.method != "POST":
-        context = {"run": queries.run(viewer, run_id), "held": queries.contents_of(viewer, run_id)}
+        context = {"run": read_run(viewer, run_id), "held": contents_of(viewer, run_id)}
         return render(request, "runs/actions/delete.html", context)
     try:
-        actions.delete_run(viewer, run_id, key=key_of(request))
+        delete.delete_run(viewer, run_id, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
         return redirect("wfdash:run", run_id)
@@ -35,12 +38,12 @@ def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> 
     """
     viewer = viewer_of(request)
     if request.method != "POST":
-        found = queries.checkpoint(viewer, run_id, checkpoint_id)
-        queries.contents_of(viewer, run_id)
-        context = {"run": queries.run(viewer, run_id), "info": found.info}
+        found = read_checkpoint(viewer, run_id, checkpoint_id)
+        contents_of(viewer, run_id)
+        context = {"run": read_run(viewer, run_id), "info": found.info}
         return render(request, "checkpoints/delete.html", context)
     try:
-        actions.delete_checkpoint(viewer, run_id, checkpoint_id, key=key_of(request))
+        delete.delete_checkpoint(viewer, run_id, checkpoint_id, key=key_of(request))
     except WrongState as error:
         messages.warning(request, str(error))
         return redirect("wfdash:checkpoint", run_id, checkpoint_id)

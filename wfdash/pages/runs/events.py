@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from checkpoints.events import EventKind
 from checkpoints.records import Event
-from wfdash import queries
 from wfdash.pages.runs.header import address, head
 from wfdash.pages.runs.paging import (
     download_of,
@@ -25,6 +24,9 @@ from wfdash.pages.runs.paging import (
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import EventItem, event_row_of, respond
+from wfdash.queries.runs.events import EventFilter, EventPage, all_events, find_events
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.rows import RunView
 
 SHOWN = 200
 VIEWS = (("raw", "Chronological"), ("grouped", "By step"))
@@ -63,12 +65,12 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
     ``view``: raw or grouped; ``kind``, ``step``, ``level``, ``q`` narrow them.
     """
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     wanted, seq = filter_of(request), number_in(request.GET.get("seq", ""))
     before = number_in(request.GET.get("before", ""))
     if seq:
         before = min(seq + SHOWN // 2, run.seq) + 1
-    found = queries.find_events(
+    found = find_events(
         viewer, run_id, wanted, before=before, after=following_in(request), limit=SHOWN, top=0 if before else run.seq
     )
     context = head(viewer, run, "events") | _page_context(request, run, found, wanted, seq)
@@ -76,7 +78,7 @@ def events(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _page_context(
-    request: HttpRequest, run: queries.RunView, found: queries.EventPage, wanted: queries.EventFilter, seq: int
+    request: HttpRequest, run: RunView, found: EventPage, wanted: EventFilter, seq: int
 ) -> dict[str, Any]:
     view = request.GET.get("view", "raw")
     view = view if view in dict(VIEWS) else "raw"
@@ -105,7 +107,7 @@ def _views(request: HttpRequest, view: str) -> list[tuple[str, str, str, bool]]:
 def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
     viewer = viewer_of(request)
-    found = queries.all_events(viewer, run_id, filter_of(request), after=number_in(request.GET.get("after", "")))
+    found = all_events(viewer, run_id, filter_of(request), after=number_in(request.GET.get("after", "")))
     return download_of(
         found,
         lambda event: json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n",
@@ -114,9 +116,9 @@ def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     )
 
 
-def filter_of(request: HttpRequest) -> queries.EventFilter:
+def filter_of(request: HttpRequest) -> EventFilter:
     """Return the filter of an address; unknown values are ignored."""
-    return queries.EventFilter(
+    return EventFilter(
         kind=text_in(request, "kind", 60),
         step=text_in(request, "step"),
         level=level_in(request),

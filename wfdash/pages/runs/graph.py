@@ -9,8 +9,10 @@ from wfdash.contract import Description
 from wfdash.pages.runs.intervals import Intervals, length, total_busy, union
 from wfdash.pages.ui.graph import Drawing, RunOverlay, closing, fold, layout, opening, travelled
 from wfdash.pages.ui.times import duration
-from wfdash.queries import RunView, StepCounts, StepTransition
 from wfdash.queries.history.idle_periods import OPEN
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import StepCounts
+from wfdash.queries.runs.rows import RunView
 
 ATTENTION = frozenset({"failed", "waiting", "retrying"})
 """States in which a step is drawn beside those it is like."""

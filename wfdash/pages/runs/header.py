@@ -10,7 +10,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs import actions
 from wfdash.pages.runs.error_hints import hint, section_about
@@ -18,13 +17,18 @@ from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences,
 from wfdash.pages.ui.code_links import linked_trace
 from wfdash.pages.ui.documentation import guide
 from wfdash.queries.hooks.webhooks import callback_of
+from wfdash.queries.requests.inbox import request_to_answer, requests_of
+from wfdash.queries.runs.interventions import course_changes
+from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.versions import graph_difference
+from wfdash.queries.schedules.listing import schedule_of
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")
 """Parameters of an address that are not kept when another one changes."""
 
 
-def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]:
+def tabs(run: RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]:
     """Return the pages of a run: (name, label, address, count, whether this is it)."""
     pages = (
         ("run", "Overview", "run", ""),
@@ -40,19 +44,19 @@ def tabs(run: queries.RunView, here: str) -> tuple[tuple[str, str, str, str, boo
 
 def head(
     viewer: Viewer,
-    run: queries.RunView,
+    run: RunView,
     here: str,
     asked: Sequence[Any] = (),
     busy: Busy = NOTHING,
 ) -> dict[str, Any]:
     """Return the context of ``runs/header/header.html``. ``asked``: its requests, where the page has read them."""
-    course = queries.course_changes(run.id)
+    course = course_changes(run.id)
     waits = run.status == "waiting" and not asked
-    requests = queries.requests_of(viewer, run.id) if waits else asked
+    requests = requests_of(viewer, run.id) if waits else asked
     buttons = actions.action_buttons(run)
     asks = any(row.open for row in requests)
     trace = str((run.error or {}).get("traceback") or "")
-    lead = actions.next_action(run, buttons, queries.request_to_answer(viewer, run.id) if asks else "")
+    lead = actions.next_action(run, buttons, request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,
         "lead": lead,
@@ -62,8 +66,8 @@ def head(
         "guide": guide(*section_about(run.error)) if run.error else "",
         "trace": linked_trace(viewer, run.workflow, trace) if trace else [],
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
-        "behind": queries.graph_difference(run),
-        "schedule": queries.schedule_of(viewer, run.id),
+        "behind": graph_difference(run),
+        "schedule": schedule_of(viewer, run.id),
         "removal": removal_sentence(run.removal, timezone.now()) if run.removal else (),
         "callback": callback_of(viewer, run.id, run.workflow),
         "tabs": tabs(run, here),

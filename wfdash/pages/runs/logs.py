@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 
-from wfdash import queries
 from wfdash.domain.invisible import visible
 from wfdash.pages.runs.header import address, head
 from wfdash.pages.runs.paging import (
@@ -26,6 +25,9 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.log_line import LogLine
 from wfdash.pages.ui.times import elapsed
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
+from wfdash.queries.runs.rows import RunView
 
 SHOWN = 300
 HIDDEN = "Not shown: your role doesn't include log text"
@@ -39,17 +41,15 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     ``step``, ``activation``, ``level``, ``q`` narrow them; ``wrap=off``: long lines are not broken.
     """
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     wanted = log_filter_of(request)
     before, after = number_in(request.GET.get("before", "")), following_in(request)
-    found = queries.find_logs(viewer, run_id, wanted, before=before, after=after, limit=SHOWN)
+    found = find_logs(viewer, run_id, wanted, before=before, after=after, limit=SHOWN)
     context = head(viewer, run, "logs") | _page_context(request, run, found, wanted)
     return respond(request, "runs/logs/page.html", context, FRAGMENTS)
 
 
-def _page_context(
-    request: HttpRequest, run: queries.RunView, found: queries.LogPage, wanted: queries.LogFilter
-) -> dict[str, Any]:
+def _page_context(request: HttpRequest, run: RunView, found: LogPage, wanted: LogFilter) -> dict[str, Any]:
     steps = step_titles(run)
     wrap, events = request.GET.get("wrap", "") != "off", reverse("wfdash:run-events", args=[run.id])
     return part_context(request, run, found) | {
@@ -66,14 +66,14 @@ def _page_context(
     }
 
 
-def _title(wanted: queries.LogFilter, steps: dict[str, str]) -> str:
+def _title(wanted: LogFilter, steps: dict[str, str]) -> str:
     of = f" of {steps.get(wanted.step, step_label(wanted.step))}" if wanted.step else ""
     return f"Log{of}{', one execution' if wanted.activation else ''}"
 
 
-def log_filter_of(request: HttpRequest) -> queries.LogFilter:
+def log_filter_of(request: HttpRequest) -> LogFilter:
     """Return the filter of an address; unknown values are ignored."""
-    return queries.LogFilter(
+    return LogFilter(
         step=text_in(request, "step"),
         activation=text_in(request, "activation"),
         level=level_in(request),
@@ -85,16 +85,16 @@ def log_filter_of(request: HttpRequest) -> queries.LogFilter:
 def download(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the records that match as text, oldest first, a line each; times are in UTC."""
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     return download_of(
-        queries.all_logs(viewer, run_id, log_filter_of(request)),
+        all_logs(viewer, run_id, log_filter_of(request)),
         lambda record: _text_line(record, run.created),
         name=f"wfdash-log-{run_id[-8:]}.txt",
         content_type="text/plain; charset=utf-8",
     )
 
 
-def _text_line(record: queries.LogRecord, begin: datetime) -> str:
+def _text_line(record: LogRecord, begin: datetime) -> str:
     """Return a record as text. Its own further lines are indented, so that it cannot pass for another record."""
     at = record.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     text = HIDDEN if record.text is None else visible(record.text.replace("\r\n", "\n")).replace("\n", "\n    ")

@@ -7,9 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from checkpoints.errors import Incompatible
-from wfdash import actions, queries
+from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.errors import WrongState, status_for
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.versions import graph_difference, migration_plan
 from wfdash.rendering import render
 
 MIGRATED = "Run migrated to the current version. Answers are kept."
@@ -32,7 +34,7 @@ def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> Htt
     if request.method != "POST":
         return _preview(request, run_id, override)
     try:
-        verb = actions.override_run if override else actions.migrate_run
+        verb = override_run if override else migrate_run
         verb(viewer_of(request), run_id, key=key_of(request))
     except Incompatible as error:
         return _preview(request, run_id, override, status=status_for(error))
@@ -45,7 +47,7 @@ def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> Htt
 
 def _preview(request: HttpRequest, run_id: str, override: bool, status: int = 200) -> HttpResponse:
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
-    choice = queries.migration_plan(viewer, run_id, override=override)
-    context = {"run": run, "behind": queries.graph_difference(run), "choice": choice}
+    run = read_run(viewer, run_id)
+    choice = migration_plan(viewer, run_id, override=override)
+    context = {"run": run, "behind": graph_difference(run), "choice": choice}
     return render(request, "runs/actions/migrate.html", context, status=status)

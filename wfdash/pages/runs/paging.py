@@ -8,10 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 from django.http import HttpRequest, StreamingHttpResponse
 
-from wfdash import queries
 from wfdash.pages.runs.header import address
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.event_text import step_label
+from wfdash.queries.runs.events import LEVELS
+from wfdash.queries.runs.rows import RunView
+from wfdash.queries.workflows.catalogue import description_of
 
 T = TypeVar("T")
 LINES = 500
@@ -38,7 +40,7 @@ def following_in(request: HttpRequest) -> int | None:
 def level_in(request: HttpRequest) -> str:
     """Return the log level of an address; empty if it names none that there is."""
     level = request.GET.get("level", "").upper()
-    return level if level in queries.LEVELS else ""
+    return level if level in LEVELS else ""
 
 
 def text_in(request: HttpRequest, name: str, most: int = 200) -> str:
@@ -51,17 +53,17 @@ def search_in(request: HttpRequest) -> str:
     return request.GET.get("q", "").strip()[:200].replace("\0", "")
 
 
-def step_titles(run: queries.RunView) -> dict[str, str]:
+def step_titles(run: RunView) -> dict[str, str]:
     """Return the steps of a run's workflow by name, each with its title."""
-    described = queries.description_of(run.workflow, run.version)
+    described = description_of(run.workflow, run.version)
     return {step.name: step.title or step_label(step.name) for step in described.steps} if described else {}
 
 
-def part_context(request: HttpRequest, run: queries.RunView, found: Part) -> dict[str, Any]:
+def part_context(request: HttpRequest, run: RunView, found: Part) -> dict[str, Any]:
     """Return the links of a part, and ``at_end``: whether it is the newest one, which alone is updated live."""
     at_end = not found.newer or found.newer >= run.seq
     return {
-        "levels": queries.LEVELS,
+        "levels": LEVELS,
         "last_seq": run.seq,
         "at_end": at_end,
         "older": address(request, before=str(found.older)) if found.older > 1 else "",

@@ -10,12 +10,15 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.events import EventKind
-from wfdash import queries
 from wfdash.contract import Description
 from wfdash.pages.runs.graph import draw
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of
 from wfdash.pages.ui.graph import Drawing, opened_in
+from wfdash.queries.checkpoints.checkpoint import read_checkpoint
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.replay import ReplayView, read_replay
+from wfdash.queries.workflows.catalogue import description_of
 from wfdash.rendering import render
 
 STATUS: Mapping[str, str] = {
@@ -38,10 +41,10 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
         return redirect(_address(run_id, int(wanted), request.GET.get("unfold", "")))
     viewer, opened = viewer_of(request), opened_in(request.GET.get("unfold", ""))
-    run = queries.run(viewer, run_id)
-    found = queries.replay(viewer, run_id, seq)
-    described = queries.description_of(run.workflow, found.checkpoint.version if found.checkpoint else run.version)
-    state = queries.checkpoint(viewer, run_id, found.checkpoint.id) if found.checkpoint and run.inspect else None
+    run = read_run(viewer, run_id)
+    found = read_replay(viewer, run_id, seq)
+    described = description_of(run.workflow, found.checkpoint.version if found.checkpoint else run.version)
+    state = read_checkpoint(viewer, run_id, found.checkpoint.id) if found.checkpoint and run.inspect else None
     context = {
         "run": run,
         "found": found,
@@ -59,7 +62,7 @@ def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
     return render(request, "checkpoints/replay.html", context)
 
 
-def _draw(run_id: str, seq: int, described: Description, found: queries.ReplayView, opened: tuple[str, ...]) -> Drawing:
+def _draw(run_id: str, seq: int, described: Description, found: ReplayView, opened: tuple[str, ...]) -> Drawing:
     """Return the graph as it was; a step leads to its panel on the run's page, a folded part opens here."""
 
     def link(step: str = "", unfold: str | None = None) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.runs.graph import draw, stopped_as
@@ -25,6 +24,17 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import event_row_of, respond
 from wfdash.pages.ui.graph import opened_in
 from wfdash.pages.ui.transcript import draw_talk
+from wfdash.queries.history.conversation import read_conversation
+from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import count_states, step_transitions
+from wfdash.queries.requests.inbox import requests_of
+from wfdash.queries.runs.before_acting import thread_of
+from wfdash.queries.runs.events import find_events
+from wfdash.queries.runs.interventions import read_interventions, reasons
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.rows import RunView
+from wfdash.queries.workflows.catalogue import description_of
 
 SHOWN = 200
 """Events on this page; the events page has all of them."""
@@ -68,7 +78,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     ``older``: older checkpoints.
     """
     viewer = viewer_of(request)
-    header = queries.run(viewer, run_id)
+    header = read_run(viewer, run_id)
     context: dict[str, Any] = {"run": header, "last_seq": header.seq}
     context["kept"] = address(request, older=request.GET.get("older", ""))
     wanted = request.GET.get("fragment", "")
@@ -82,13 +92,13 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     return respond(request, "runs/overview/page.html", context, FRAGMENTS)
 
 
-def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    described = queries.description_of(run.workflow, run.version)
+def _graph(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
+    described = description_of(run.workflow, run.version)
     now = timezone.now()
     end = run.finished if run.ended and run.finished else now
     driven = run.status.value in DRIVEN
-    moved = queries.step_transitions(run.id, driven_at=now if driven else None, driven=driven)
-    counts, found = queries.count_states(moved), intervals_by_state(moved, max(end, moved[-1].at) if moved else end)
+    moved = step_transitions(run.id, driven_at=now if driven else None, driven=driven)
+    counts, found = count_states(moved), intervals_by_state(moved, max(end, moved[-1].at) if moved else end)
     panel = step_panel(request, viewer, run, described, counts)
     opened = opened_in(request.GET.get("unfold", ""))
 
@@ -109,19 +119,19 @@ def _graph(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[s
     }
 
 
-def _busy(moved: list[queries.StepTransition]) -> dict[str, datetime]:
+def _busy(moved: list[StepTransition]) -> dict[str, datetime]:
     """Return the running steps, with when the first of their activations started or resumed."""
     last = {(move.step, move.activation): move for move in moved}
     running = sorted((move for move in last.values() if move.state == "running"), key=lambda move: move.at)
     return {move.step: move.at for move in reversed(running)}
 
 
-def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+def _requests(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
     """Return the requests: open ones in the order of the inbox, the rest newest first, each folded beyond a number."""
-    found = queries.requests_of(viewer, run.id)
+    found = requests_of(viewer, run.id)
     waiting = [item for item in reversed(found) if not item.answered and not item.closed_as]
     past = [item for item in found if item.answered or item.closed_as]
-    whys = queries.reasons(run.id) if run.inspect and past else {}
+    whys = reasons(run.id) if run.inspect and past else {}
     now, before = [[(item, whys.get(item.id, "")) for item in items] for items in (waiting, past)]
     return {
         "requests": found,
@@ -130,18 +140,18 @@ def _requests(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dic
     }
 
 
-def _checkpoints(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    return {"rail": queries.checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL)}
+def _checkpoints(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
+    return {"rail": read_checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL)}
 
 
-def _talk(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
-    messages = queries.conversation(run.id, run.n) if run.inspect else ()
+def _talk(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
+    messages = read_conversation(run.id, run.n) if run.inspect else ()
     return {"talk": draw_talk(messages, until=number_in(request.GET.get("until", "")) or None)}
 
 
-def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+def _events(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
     # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
-    found = queries.find_events(viewer, run.id, limit=SHOWN, top=run.seq)
+    found = find_events(viewer, run.id, limit=SHOWN, top=run.seq)
     return {
         "lines": [
             event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow) for event in found.events
@@ -150,24 +160,24 @@ def _events(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[
     }
 
 
-def _interventions(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+def _interventions(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
     return {
         "deeds": [
             event_row_of(found, inspect=False, start=run.created, workflow=run.workflow)
-            for found in reversed(queries.interventions(run.id))
+            for found in reversed(read_interventions(run.id))
         ]
     }
 
 
-def _thread(request: HttpRequest, viewer: Viewer, run: queries.RunView) -> dict[str, Any]:
+def _thread(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
     """Return the runs of its thread, and the form of the next message where the run takes one from this person."""
-    rows, earlier = queries.thread_of(viewer, run)
+    rows, earlier = thread_of(viewer, run)
     found: dict[str, Any] = {"thread": rows, "thread_earlier": earlier}
     form = follow_up_form(run) if run.takes_follow_up else None
     return found | ({"form": form, "key": new_key()} if form else {})
 
 
-PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[HttpRequest, Viewer, RunView], dict[str, Any]]] = {
     "graph": _graph,
     "requests": _requests,
     "rail": _checkpoints,
@@ -182,9 +192,9 @@ PARTS: dict[str, Callable[[HttpRequest, Viewer, queries.RunView], dict[str, Any]
 def history(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the run's checkpoints on a page of their own. ``older``: older ones."""
     viewer = viewer_of(request)
-    header = queries.run(viewer, run_id)
+    header = read_run(viewer, run_id)
     context = head(viewer, header, "history") | {
-        "rail": queries.checkpoints(viewer, run_id, before=number_in(request.GET.get("older", "")), limit=100)
+        "rail": read_checkpoints(viewer, run_id, before=number_in(request.GET.get("older", "")), limit=100)
     }
     return respond(
         request,

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from wfdash import queries
 from wfdash.errors import NotFound
 from wfdash.pages.runs.header import address, head
 from wfdash.pages.site.decorators import page, viewer_of
@@ -15,6 +14,8 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui import json_tree
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.transcript import draw_talk
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.values import RunValues, read_run_values
 from wfdash.questions.transcript import unpack_transcript
 
 LABELS = (
@@ -37,13 +38,13 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
     the part itself, to be copied; ``fragment=node``: only the rows of a node.
     """
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     part = request.GET.get("what", "state")
     part = part if part in dict(LABELS) else "state"
     if not run.inspect:
         context = head(viewer, run, "state") | {"refused": True}
         return respond(request, "runs/state/page.html", context, FRAGMENTS)
-    found = queries.run_values(viewer, run_id, part)
+    found = read_run_values(viewer, run_id, part)
     pointer = _pointer(request)
     try:
         value = json_tree.at(found.value, pointer)
@@ -66,7 +67,7 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
     return respond(request, "runs/state/page.html", context, FRAGMENTS)
 
 
-def _tree_context(request: HttpRequest, found: queries.RunValues, value: Any, pointer: str) -> dict[str, Any]:
+def _tree_context(request: HttpRequest, found: RunValues, value: Any, pointer: str) -> dict[str, Any]:
     text = request.GET.get("find", "").strip()[:200]
     hits, more = json_tree.find(value, text) if text else ((), False)
     top = {"path": "", "find": "", "from": ""}

@@ -14,7 +14,10 @@ from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.installation.keep_rules import days_text
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
-from wfdash.queries import Intervention, PlannedRemoval, RequestRow, RunView
+from wfdash.queries.requests.inbox import RequestRow
+from wfdash.queries.runs.interventions import Intervention
+from wfdash.queries.runs.retention import PlannedRemoval
+from wfdash.queries.runs.rows import RunView
 from wfdash.retention.keeping import REASONS
 
 MOST_NAMES = 3

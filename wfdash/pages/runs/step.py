@@ -7,13 +7,15 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Description, StepInfo
 from wfdash.pages.runs.header import address
 from wfdash.pages.ui.code_links import step_link
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of
+from wfdash.queries.history.step_states import StepCounts
+from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, read_activation, read_activations
 
 STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
 MANY = 8
@@ -27,9 +29,9 @@ class StepPanel:
     name: str
     title: str
     info: StepInfo | None
-    counts: queries.StepCounts
-    found: queries.ActivationPage
-    inside: queries.ActivationDetail | None
+    counts: StepCounts
+    found: ActivationPage
+    inside: ActivationDetail | None
     logs: tuple[EventItem, ...]
     state: str
     find: str
@@ -52,9 +54,9 @@ class StepPanel:
 def step_panel(
     request: HttpRequest,
     viewer: Viewer,
-    run: queries.RunView,
+    run: RunView,
     described: Description | None,
-    counts: dict[str, queries.StepCounts],
+    counts: dict[str, StepCounts],
 ) -> StepPanel | None:
     """Return the panel of ``?step=``; None if none is requested or the run has no such step.
 
@@ -69,15 +71,15 @@ def step_panel(
     state = state if state in STATES else ""
     page, driven = request.GET.get("page", ""), run.status == "running"
     find = request.GET.get("item", "").strip()[:100]
-    found = queries.activations(viewer, run.id, [name], state=state, find=find, after=page, driven=driven)
+    found = read_activations(viewer, run.id, [name], state=state, find=find, after=page, driven=driven)
     wanted = request.GET.get("activation", "") or (found.rows[0].id if found.total == 1 and found.rows else "")
-    inside = queries.activation_detail(viewer, run.id, wanted, driven=driven) if wanted else None
+    inside = read_activation(viewer, run.id, wanted, driven=driven) if wanted else None
     info = known.get(name)
     return StepPanel(
         name=name,
         title=info.title if info and info.title else step_label(name),
         info=info,
-        counts=counts.get(name, queries.StepCounts()),
+        counts=counts.get(name, StepCounts()),
         found=found,
         inside=inside if inside and inside.activation.step == name else None,
         logs=_lines(run, inside),
@@ -89,7 +91,7 @@ def step_panel(
     )
 
 
-def _lines(run: queries.RunView, inside: queries.ActivationDetail | None) -> tuple[EventItem, ...]:
+def _lines(run: RunView, inside: ActivationDetail | None) -> tuple[EventItem, ...]:
     events: tuple[Any, ...] = (*inside.logs, *inside.reports) if inside else ()
     return tuple(
         event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow)

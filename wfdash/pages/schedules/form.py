@@ -10,9 +10,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from checkpoints.models import Schedule
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
-from wfdash.actions.schedules.manage import MISSED, OVERLAP, SchedulePlan, plan_problems
+from wfdash.actions.schedules.manage import (
+    MISSED,
+    OVERLAP,
+    SchedulePlan,
+    change_schedule,
+    create_schedule,
+    plan_problems,
+)
 from wfdash.domain.cron import zones
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
@@ -21,6 +27,8 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.workflows.form_defaults import default_input
+from wfdash.queries.schedules.listing import ScheduleRow, read_schedule
+from wfdash.queries.workflows.catalogue import WorkflowRow, read_workflow, read_workflows
 from wfdash.rendering import render
 
 PREFIX = "input:"
@@ -32,13 +40,13 @@ TIMES = (("0 9 * * MON-FRI", "Weekdays at 9:00"), ("0 * * * *", "Every hour"), (
 class ScheduleForm:
     """The form's context: its workflow, what was typed, what is wrong."""
 
-    row: queries.WorkflowRow
+    row: WorkflowRow
     typed: dict[str, str]
     form: FormView
     problems: dict[str, str] = field(default_factory=dict)
     filled: str = ""
     """Where its input comes from, as text."""
-    schedule: queries.ScheduleRow | None = None
+    schedule: ScheduleRow | None = None
     """The edited schedule."""
     key: str = ""
 
@@ -48,7 +56,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """Show the form for ``workflow``; a POST creates the schedule. ``example``, ``last``, ``from`` fill the input."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
     if not name:
-        rows = [row for row in queries.workflows(viewer) if row.may_start]
+        rows = [row for row in read_workflows(viewer) if row.may_start]
         return render(request, "schedules/choose.html", {"rows": rows})
     row = _startable(viewer, name)
     initial, words = default_input(request, viewer, row)
@@ -57,27 +65,25 @@ def new(request: HttpRequest) -> HttpResponse:
     sheet = ScheduleForm(row=row, typed=typed, form=form, filled=words, key=new_key())
     if request.method != "POST":
         return _render(request, viewer, sheet)
-    return _submit(request, viewer, sheet, lambda plan, key: actions.create_schedule(viewer, name, plan, key=key))
+    return _submit(request, viewer, sheet, lambda plan, key: create_schedule(viewer, name, plan, key=key))
 
 
 @page("GET", "POST")
 def edit(request: HttpRequest, schedule_id: str) -> HttpResponse:
     """Show a schedule's form; a POST changes it, and its runs start on behalf of that person from then on."""
     viewer = viewer_of(request)
-    known = queries.schedule(viewer, schedule_id)
+    known = read_schedule(viewer, schedule_id)
     row = _startable(viewer, known.workflow)
     form = FormView.from_schema(row.description.input_schema, prefix=PREFIX, initial=known.message)
     typed = {name: getattr(known, name) for name in ("name", "cron", "zone", "missed", "overlap")}
     sheet = ScheduleForm(row=row, typed=typed, form=form, schedule=known, key=new_key())
     if request.method != "POST":
         return _render(request, viewer, sheet)
-    return _submit(
-        request, viewer, sheet, lambda plan, key: actions.change_schedule(viewer, schedule_id, plan, key=key)
-    )
+    return _submit(request, viewer, sheet, lambda plan, key: change_schedule(viewer, schedule_id, plan, key=key))
 
 
-def _startable(viewer: Viewer, name: str) -> queries.WorkflowRow:
-    row = queries.workflow(viewer, name)
+def _startable(viewer: Viewer, name: str) -> WorkflowRow:
+    row = read_workflow(viewer, name)
     if not row.may_start or not row.loaded:
         raise NotAllowed("Only those who can start this workflow can schedule it, and it must be loaded")
     return row

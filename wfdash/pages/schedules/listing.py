@@ -13,9 +13,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
-from wfdash.actions.schedules.manage import MISSED, OVERLAP
+from wfdash.actions.schedules.manage import MISSED, OVERLAP, delete_schedule, pause_schedule, resume_schedule, run_now
 from wfdash.domain.cron import BadCron, Cron, parse
 from wfdash.errors import Invalid, WrongState
 from wfdash.pages.runs.actions import new_key
@@ -24,6 +23,7 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.times import in_zone
+from wfdash.queries.schedules.listing import read_schedule, read_schedules, runs_of
 from wfdash.queries.schedules.qualifiers import FILTER
 from wfdash.rendering import render
 
@@ -58,7 +58,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
         "key": new_key(),
     }
     try:
-        found = queries.schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN)
+        found = read_schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN)
     except Invalid as error:
         return render(request, "schedules/page.html", context | {"flaws": flaws_of(error)})
     return render(request, "schedules/page.html", context | pages_context(place, found) | {"rows": found.items})
@@ -70,12 +70,12 @@ def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
     viewer = viewer_of(request)
     if request.method == "POST":
         return _act(request, viewer, schedule_id)
-    row = queries.schedule(viewer, schedule_id)
+    row = read_schedule(viewer, schedule_id)
     context = {
         "row": row,
         "moments": fire_times(row.upcoming, row.cron, row.zone, zone_of(viewer)),
         "here": zone_of(viewer),
-        "runs": queries.runs_of(viewer, row),
+        "runs": runs_of(viewer, row),
         "missed": MISSED.get(row.missed, row.missed),
         "overlap": OVERLAP.get(row.overlap, row.overlap),
         "inspect": viewer.may("inspect", row.workflow),
@@ -116,13 +116,13 @@ def _act(request: HttpRequest, viewer: Viewer, schedule_id: str) -> HttpResponse
     act, key = request.POST.get("act", ""), key_of(request)
     try:
         if act == "run":
-            run = actions.run_now(viewer, schedule_id, key=key)
+            run = run_now(viewer, schedule_id, key=key)
             messages.success(request, "Run started.")
             return redirect("wfdash:run", run.pk)
         if act == "delete":
-            actions.delete_schedule(viewer, schedule_id, key=key)
+            delete_schedule(viewer, schedule_id, key=key)
         elif act in DONE_MESSAGES:
-            (actions.pause_schedule if act == "pause" else actions.resume_schedule)(viewer, schedule_id, key=key)
+            (pause_schedule if act == "pause" else resume_schedule)(viewer, schedule_id, key=key)
     except WrongState as error:
         messages.warning(request, str(error))
     except Invalid as error:

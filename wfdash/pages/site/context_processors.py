@@ -17,14 +17,16 @@ from django.urls import NoReverseMatch, reverse
 
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
-from wfdash import queries
 from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.site.looks import looks_of
 from wfdash.pages.ui.documentation import guide
+from wfdash.queries.account.first_steps import FirstSteps, steps_to_show
 from wfdash.queries.account.notifications import count_unread
-from wfdash.queries.requests.tabs import MAX_WAITING
-from wfdash.queries.statistics.operations import MOST_COUNTED
+from wfdash.queries.people.people import whom_to_ask
+from wfdash.queries.requests.collaboration import Undoable, read_undoable
+from wfdash.queries.requests.tabs import MAX_WAITING, count_open
+from wfdash.queries.statistics.operations import MOST_COUNTED, count_problems
 from wfdash.signin.identities import provider_in_use
 
 THEMES = ("auto", "light", "dark")
@@ -151,7 +153,7 @@ class SiteContext:
     @cached_property
     def problem_count(self) -> str:
         """Return the number of runs that failed in the last day or are held, empty without any."""
-        count = queries.count_problems(self._viewer) if self.may_operate else 0
+        count = count_problems(self._viewer) if self.may_operate else 0
         return f"{count}+" if count >= MOST_COUNTED else str(count or "")
 
     @cached_property
@@ -162,7 +164,7 @@ class SiteContext:
         counted: int | None = getattr(self._request, "open_count", None)
         if counted is not None:
             return counted
-        return queries.count_open(self._viewer) if self._viewer is not None and self.name else 0
+        return count_open(self._viewer) if self._viewer is not None and self.name else 0
 
     @property
     def open_badge(self) -> str:
@@ -175,10 +177,10 @@ class SiteContext:
         return count_unread(self._viewer) if self._viewer is not None and self.name else 0
 
     @cached_property
-    def undoable(self) -> tuple[queries.Undoable, ...]:
+    def undoable(self) -> tuple[Undoable, ...]:
         """Return the person's answers, given in this browser, that can still be undone, latest first."""
         given = answered_here(self._request)[1] if self.name else []
-        return queries.undoable(self._viewer, given) if given else ()
+        return read_undoable(self._viewer, given) if given else ()
 
     @property
     def undo_place(self) -> str:
@@ -186,9 +188,9 @@ class SiteContext:
         return read_inbox_address(self._request.GET).query if self._request.path == self.root else ""
 
     @cached_property
-    def first_steps(self) -> queries.FirstSteps | None:
+    def first_steps(self) -> FirstSteps | None:
         """Return what an installation still lacks, for its admins, until they dismiss it."""
-        return queries.steps_to_show(self._viewer) if self.name else None
+        return steps_to_show(self._viewer) if self.name else None
 
     @property
     def is_admin(self) -> bool:
@@ -223,7 +225,7 @@ class SiteContext:
     @cached_property
     def whom_to_ask(self) -> tuple[str, ...]:
         """Return a few people who can give someone a role."""
-        return queries.whom_to_ask()
+        return whom_to_ask()
 
     @property
     def documentation(self) -> str:

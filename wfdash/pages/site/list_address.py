@@ -12,8 +12,11 @@ from urllib.parse import parse_qsl, urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
-from wfdash import queries
 from wfdash.domain.run_fields import known_names
+from wfdash.queries.requests.inbox import SORTS
+from wfdash.queries.requests.tabs import TABS
+from wfdash.queries.runs import listing
+from wfdash.queries.runs.listing import DEFAULT_SORT
 
 MOST_OF = 1_000_000
 COLUMNS = {
@@ -28,7 +31,7 @@ COLUMNS = {
 }
 """What a row of the list of runs can show beside its name, in this order."""
 DURATIONS = ("-took", "took")
-RUN_SORTS = (*queries.RUN_SORTS, *DURATIONS)
+RUN_SORTS = (*listing.RUN_SORTS, *DURATIONS)
 NONE = "none"
 Query = QueryDict | Mapping[str, str]
 
@@ -119,7 +122,7 @@ class RunsAddress(ListAddress):
     """The list of runs. ``columns``: those the address names, None if it names none."""
 
     page: str = "runs"
-    sort: str = queries.DEFAULT_SORT
+    sort: str = DEFAULT_SORT
     columns: tuple[str, ...] | None = None
 
     @property
@@ -142,8 +145,8 @@ def read_inbox_address(query: Query) -> InboxAddress:
     number = query.get("of") or ""
     return InboxAddress(
         **_common(query),
-        tab=tab if tab in queries.TABS else "mine",
-        sort=sort if sort in queries.SORTS else "age",
+        tab=tab if tab in TABS else "mine",
+        sort=sort if sort in SORTS else "age",
         focus=bool(query.get("focus")),
         of=min(int(number), MOST_OF) if re.fullmatch(r"[0-9]{1,7}", number) else 0,
     )
@@ -155,7 +158,7 @@ def read_runs_address(query: Query) -> RunsAddress:
     sort = query.get("sort") or ""
     return RunsAddress(
         **_common(query),
-        sort=sort if sort in RUN_SORTS else queries.DEFAULT_SORT,
+        sort=sort if sort in RUN_SORTS else DEFAULT_SORT,
         columns=known_columns(given.split(",")) if given else None,
     )
 

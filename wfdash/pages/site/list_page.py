@@ -9,19 +9,29 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, ListAddress, address_in
+from wfdash.queries.account.saved_views import ViewRow, read_view, read_views
+from wfdash.queries.audit.qualifiers import audit_suggestions
+from wfdash.queries.requests.decision_filter import decision_suggestions
+from wfdash.queries.requests.qualifiers import request_suggestions
+from wfdash.queries.requests.view_counts import count_in_views
+from wfdash.queries.runs.filtering.qualifiers import run_suggestions
+from wfdash.queries.runs.listing import count_found
+from wfdash.queries.schedules.qualifiers import schedule_suggestions
+from wfdash.queries.search.keyset import Page
+from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.workflows.qualifiers import workflow_suggestions
 
 SUGGESTIONS = {
-    "inbox": queries.request_suggestions,
-    "runs": queries.run_suggestions,
-    "audit": queries.audit_suggestions,
-    "decisions": queries.decision_suggestions,
-    "schedules": queries.schedule_suggestions,
-    "workflows": queries.workflow_suggestions,
+    "inbox": request_suggestions,
+    "runs": run_suggestions,
+    "audit": audit_suggestions,
+    "decisions": decision_suggestions,
+    "schedules": schedule_suggestions,
+    "workflows": workflow_suggestions,
 }
 
 COUNTED_VIEWS = 20
@@ -35,7 +45,7 @@ def suggestions(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse(SUGGESTIONS[name](viewer_of(request)))
 
 
-def search_context(place: ListAddress, known: queries.ListFilter[Any, Any]) -> dict[str, Any]:
+def search_context(place: ListAddress, known: ListFilter[Any, Any]) -> dict[str, Any]:
     """Return what the search box of a list shows."""
     return {"spot": place, "help": known.help(), "words": f"{place.page}-words"}
 
@@ -45,7 +55,7 @@ def flaws_of(error: Invalid) -> list[dict[str, str]]:
     return [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]
 
 
-def pages_context(place: ListAddress, found: queries.Page[Any]) -> dict[str, Any]:
+def pages_context(place: ListAddress, found: Page[Any]) -> dict[str, Any]:
     """Return the links to what follows: to the next page, or on where only a part of the list was looked through."""
     return {
         "older": place.url(after=found.next) if found.next and found.reached is None else "",
@@ -56,13 +66,13 @@ def pages_context(place: ListAddress, found: queries.Page[Any]) -> dict[str, Any
 
 def views_context(viewer: Viewer, place: ListAddress) -> dict[str, Any]:
     """Return the saved views of a list, the one that is open, and whether the list has been changed since."""
-    views = queries.views(viewer, place.page)
+    views = read_views(viewer, place.page)
     current = next((view for view in views if view.id == place.view), None)
     changed = current is not None and address_in(place.page, current.query).saved != place.saved
     return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}
 
 
-def counted_views(viewer: Viewer, name: str, views: Sequence[queries.ViewRow]) -> tuple[queries.ViewRow, ...]:
+def counted_views(viewer: Viewer, name: str, views: Sequence[ViewRow]) -> tuple[ViewRow, ...]:
     """Return saved views of a list with how many rows they have: the first of them, and up to a limit each."""
     counted, rest = views[:COUNTED_VIEWS], views[COUNTED_VIEWS:]
     places = [address_in(name, view.query) for view in counted]
@@ -73,7 +83,7 @@ def counted_views(viewer: Viewer, name: str, views: Sequence[queries.ViewRow]) -
 
 def _count_requests(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
     wanted = [(place.tab, place.q) for place in places if isinstance(place, InboxAddress)]
-    return queries.count_in_views(viewer, wanted, MOST_COUNTED + 1)
+    return count_in_views(viewer, wanted, MOST_COUNTED + 1)
 
 
 def _count_runs(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
@@ -82,13 +92,13 @@ def _count_runs(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | Non
 
 def _found_runs(viewer: Viewer, text: str) -> int | None:
     try:
-        number, more = queries.count_found(viewer, text, MOST_COUNTED)
+        number, more = count_found(viewer, text, MOST_COUNTED)
     except Invalid:
         return None
     return number + more
 
 
-def _with_count(view: queries.ViewRow, number: int | None) -> queries.ViewRow:
+def _with_count(view: ViewRow, number: int | None) -> ViewRow:
     if number is None:
         return replace(view, broken=True)
     return replace(view, count=f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number))
@@ -96,5 +106,5 @@ def _with_count(view: queries.ViewRow, number: int | None) -> queries.ViewRow:
 
 def open_view(viewer: Viewer, view_id: str) -> HttpResponse:
     """Return to the list a saved view names."""
-    view = queries.view(viewer, view_id)
+    view = read_view(viewer, view_id)
     return redirect(address_in(view.page, view.query).at(view=view.id).url())

@@ -8,16 +8,18 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from wfdash import actions, queries
+from wfdash.actions.account.looks import set_density
 from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.queries.account import looks
+from wfdash.queries.account.looks import DENSITIES, ListLooks
 
 
-def looks_of(request: HttpRequest) -> queries.ListLooks:
+def looks_of(request: HttpRequest) -> ListLooks:
     """Return what the person of a request chose for lists (one query for each request)."""
     kept: Any = request
     if not hasattr(kept, "list_looks"):
-        kept.list_looks = queries.looks_of(viewer_of(request))
-    found: queries.ListLooks = kept.list_looks
+        kept.list_looks = looks.looks_of(viewer_of(request))
+    found: ListLooks = kept.list_looks
     return found
 
 
@@ -25,8 +27,8 @@ def looks_of(request: HttpRequest) -> queries.ListLooks:
 def density(request: HttpRequest) -> HttpResponse:
     """Keep how dense rows are (``density``), here and in all lists, and go back to the list (``next``)."""
     chosen = request.POST.get("density", "")
-    if chosen in queries.DENSITIES:
-        actions.set_density(viewer_of(request), chosen)
+    if chosen in DENSITIES:
+        set_density(viewer_of(request), chosen)
     return redirect(path_in(request.POST.get("next", "")) or "wfdash:runs")
 
 

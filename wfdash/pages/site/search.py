@@ -10,13 +10,15 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from checkpoints.records import Status
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.context_processors import SiteContext
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.destinations import actions_named, pages_named
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
+from wfdash.queries.account.saved_views import ViewRow
+from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, search_everything
+from wfdash.queries.requests.inbox import RequestRow
 
 FRAGMENTS = {"options": "components/search/options.html"}
 MOST_NAMED = 6
@@ -47,7 +49,7 @@ class Group:
 def search(request: HttpRequest) -> HttpResponse:
     """Show what ``q`` leads to; ``fragment=options`` as options of a listbox."""
     viewer, text = viewer_of(request), request.GET.get("q", "").replace("\0", "").strip()
-    found = queries.search_everything(viewer, text)
+    found = search_everything(viewer, text)
     groups = tuple(group for group in _groups(SiteContext(request), viewer, found, text) if group.hits)
     context = {
         "q": text,
@@ -57,7 +59,7 @@ def search(request: HttpRequest) -> HttpResponse:
     return respond(request, "components/search/page.html", context, FRAGMENTS)
 
 
-def _groups(site: SiteContext, viewer: Viewer, found: queries.Everything, text: str) -> Iterator[Group]:
+def _groups(site: SiteContext, viewer: Viewer, found: Everything, text: str) -> Iterator[Group]:
     """Yield the groups in their order; some may be empty."""
     yield Group(key="id", title="ID", hits=(*_by_id(found),))
     if not text or found.intent.names:
@@ -76,7 +78,7 @@ def _named(places: Iterable[tuple[str, str, str]]) -> tuple[Hit, ...]:
     return tuple(Hit(label=label, icon=icon, href=href) for label, icon, href in places)
 
 
-def _by_id(found: queries.Everything) -> Iterator[Hit]:
+def _by_id(found: Everything) -> Iterator[Hit]:
     yield from (_run(row) for row in found.ids_of_runs)
     yield from (_request(row) for row in found.ids_of_requests)
     for one in found.checkpoints:
@@ -85,7 +87,7 @@ def _by_id(found: queries.Everything) -> Iterator[Hit]:
         yield Hit(label=f"Checkpoint {one.n}", icon="bookmark", href=href, detail=f"run {one.run[-8:]}{step}")
 
 
-def _actions(viewer: Viewer, found: queries.Everything) -> tuple[Hit, ...]:
+def _actions(viewer: Viewer, found: Everything) -> tuple[Hit, ...]:
     starts = tuple(
         Hit(label=f"Start {one.title}…", icon="play", href=_workflow(one).href + "#start-title")
         for one in found.startable
@@ -93,35 +95,35 @@ def _actions(viewer: Viewer, found: queries.Everything) -> tuple[Hit, ...]:
     return (*_named(actions_named(viewer, found.intent.names)), *starts)[:MOST_NAMED]
 
 
-def _workflow(one: queries.WorkflowHit) -> Hit:
+def _workflow(one: WorkflowHit) -> Hit:
     href = reverse("wfdash:workflow", args=[one.name])
     return Hit(label=one.title, icon="rectangle-group", href=href, detail=one.name if one.name != one.title else "")
 
 
-def _view(one: queries.ViewRow) -> Hit:
+def _view(one: ViewRow) -> Hit:
     owner = "" if one.mine else f" of {one.owner}"
     return Hit(label=one.name, icon="bookmark", href=reverse("wfdash:view", args=[one.id]), detail=f"saved view{owner}")
 
 
-def _run(row: queries.RunHit) -> Hit:
+def _run(row: RunHit) -> Hit:
     href, detail = reverse("wfdash:run", args=[row.id]), f"{row.workflow} · {row.id[-8:]}"
     return Hit(label=row.title, icon="queue-list", href=href, detail=detail, status=row.status)
 
 
-def _runs(found: queries.Everything) -> Iterator[Hit]:
+def _runs(found: Everything) -> Iterator[Hit]:
     yield from (_run(row) for row in found.runs)
     wanted = found.intent.runs
     if wanted is not None and (found.runs or not found.by_id):
         yield Hit(label=f"All runs matching {wanted}", icon="magnifying-glass", href=_list("runs", q=wanted))
 
 
-def _request(row: queries.RequestRow) -> Hit:
+def _request(row: RequestRow) -> Hit:
     detail = f"{row.run_title} · {step_label(row.step, row.workflow)}"
     state = "" if row.open else " · closed" if row.closed_as and not row.answered else " · answered"
     return Hit(label=row.subject, icon="inbox", href=reverse("wfdash:request", args=[row.id]), detail=detail + state)
 
 
-def _requests(found: queries.Everything) -> Iterator[Hit]:
+def _requests(found: Everything) -> Iterator[Hit]:
     yield from (_request(row) for row in found.requests)
     wanted = found.intent.requests
     if wanted is not None and (found.requests or not found.intent.names):

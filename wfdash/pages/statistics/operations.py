@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from wfdash import queries
+from wfdash import catalog
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.filter_links import error_term, runs_address, term
@@ -20,9 +20,10 @@ from wfdash.pages.statistics.statistics import named_requests
 from wfdash.pages.ui.charts import duration_or_dash
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.times import number
-from wfdash.queries import ErrorGroup, Operations, RunRow
-from wfdash.queries.statistics.failures import MOST_FAILED
+from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup
 from wfdash.queries.statistics.figures import WaitingRequest
+from wfdash.queries.statistics.operations import Operations, read_operations
 
 RANGES = ((1, "24 hours"), (7, "7 days"))
 FRAGMENTS = {"now": "statistics/attention.html"}
@@ -60,7 +61,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("Operations are for the operators of a workflow")
     days = 7 if request.GET.get("days") == "7" else 1
-    found, titles = queries.operations(viewer, timedelta(days=days)), queries.titles()
+    found, titles = read_operations(viewer, timedelta(days=days)), catalog.titles()
     context: dict[str, Any] = {
         "operations": found,
         "days": days,

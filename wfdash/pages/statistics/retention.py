@@ -7,13 +7,13 @@ from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse
 
-from wfdash import queries
+from wfdash import catalog
 from wfdash.installation.keep_rules import days_text
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.filter_links import runs_address
 from wfdash.pages.ui.documentation import guide
 from wfdash.pages.ui.times import number
-from wfdash.queries import Retention, RetentionPlan
+from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
 from wfdash.rendering import render
 
 
@@ -36,7 +36,7 @@ class WorkflowRule:
 @page("GET")
 def retention(request: HttpRequest) -> HttpResponse:
     """Show the rule of each workflow that this person operates, what goes now, what stays and what went last."""
-    found = queries.retention(viewer_of(request))
+    found = read_retention(viewer_of(request))
     context = {
         "retention": found,
         "rules": rules_of(found),
@@ -56,7 +56,7 @@ def due_text(plan: RetentionPlan) -> str:
 
 def rules_of(found: Retention) -> list[WorkflowRule]:
     """Return the workflows, those with a rule of their own first; one that is no longer served, if runs of it go."""
-    titles, plans = queries.titles(), {plan.workflow: plan for plan in found.plan.removed}
+    titles, plans = catalog.titles(), {plan.workflow: plan for plan in found.plan.removed}
     rules = [
         WorkflowRule(
             name=name,

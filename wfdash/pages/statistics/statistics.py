@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from checkpoints.records import Phase, Status
-from wfdash import queries
+from wfdash import catalog
 from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER, Spread
 from wfdash.pages.requests.decisions import DECIDED
 from wfdash.pages.site.decorators import page, viewer_of
@@ -27,7 +27,7 @@ from wfdash.pages.statistics.charts import (
 from wfdash.pages.ui.charts import Cell, duration_or_dash, share
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.times import number
-from wfdash.queries.statistics.figures import Statistics, Timing, WaitingRequest
+from wfdash.queries.statistics.figures import Statistics, Timing, WaitingRequest, read_statistics
 from wfdash.queries.statistics.gates import TREND, Gate
 from wfdash.rendering import render
 
@@ -82,8 +82,8 @@ class ReasonRow:
 def statistics(request: HttpRequest) -> HttpResponse:
     """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
     days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
-    found = queries.statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
-    titles, axis = queries.titles(), axis_of(found)
+    found = read_statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
+    titles, axis = catalog.titles(), axis_of(found)
     context: dict[str, Any] = {
         "statistics": found,
         "days": days,

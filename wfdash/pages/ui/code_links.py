@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.pages.ui.source_lines import anchor_of
+from wfdash.queries.workflows.code import code_of, frames_in
 
 
 def step_link(viewer: Viewer, workflow: str, step: str) -> str:
     """Return the address of a step's code, empty where it is not shown."""
-    known = any(step in file.steps for file in queries.code_of(viewer, workflow))
+    known = any(step in file.steps for file in code_of(viewer, workflow))
     return f"{reverse('wfdash:workflow', args=[workflow])}#step-{step}" if known else ""
 
 
@@ -21,7 +21,7 @@ def linked_trace(viewer: Viewer, workflow: str, trace: str) -> list[tuple[str, s
     A line that reads otherwise now is no link: the code has changed since.
     """
     address, parts, at = reverse("wfdash:workflow", args=[workflow]), [], 0
-    for place in queries.frames_in(trace, queries.code_of(viewer, workflow)):
+    for place in frames_in(trace, code_of(viewer, workflow)):
         parts += [
             (trace[at : place.start], ""),
             (trace[place.start : place.end], f"{address}#{anchor_of(place.file, place.line)}"),

@@ -13,7 +13,8 @@ from django.utils.safestring import SafeString
 from wfdash.domain.invisible import visible
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.time_html import draw_moment
-from wfdash.queries import LEVELS, LogRecord
+from wfdash.queries.runs.events import LEVELS
+from wfdash.queries.runs.logs import LogRecord
 
 MOST_MARKS = 100
 """Hits that are marked in one record."""

@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
 from checkpoints.records import Json, Phase
-from wfdash import actions, catalog, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.runs.starting.start_commands import start_commands
@@ -23,9 +24,23 @@ from wfdash.pages.ui.forms import FormView
 from wfdash.pages.ui.graph import draw_definition, layout, opened_in
 from wfdash.pages.ui.source_lines import code_files
 from wfdash.pages.workflows.form_defaults import default_input
-from wfdash.queries.statistics.gates import SUMMARY_DAYS
-from wfdash.queries.workflows.catalogue import COUNTED
-from wfdash.queries.workflows.qualifiers import FILTER
+from wfdash.queries.runs.listing import read_runs
+from wfdash.queries.runs.versions import read_old_runs
+from wfdash.queries.schedules.listing import read_schedules
+from wfdash.queries.statistics.gates import SUMMARY_DAYS, gates_of
+from wfdash.queries.workflows.catalogue import (
+    COUNTED,
+    WorkflowRow,
+    count_finished,
+    count_runs,
+    last_of,
+    read_failures,
+    read_versions,
+    read_workflow,
+    read_workflows,
+)
+from wfdash.queries.workflows.code import code_of, is_code_elsewhere
+from wfdash.queries.workflows.qualifiers import FILTER, matching
 from wfdash.rendering import render
 
 SHOWS = (
@@ -52,15 +67,15 @@ STATES = (
 def workflows(request: HttpRequest) -> HttpResponse:
     """Show every workflow this person may see, and to operators what failed to load. ``q`` filters."""
     viewer, place = viewer_of(request), read_address("workflows", request.GET)
-    every = queries.workflows(viewer)
+    every = read_workflows(viewer)
     context = search_context(place, FILTER) | {
         "any": bool(every),
         "shows": [(place.at(q=query).url(), label, place.q == query) for query, label in SHOWS],
-        "failures": queries.failures(viewer),
+        "failures": read_failures(viewer),
         "author": viewer.may_anywhere("start"),
     }
     try:
-        found = queries.matching(every, place.q)
+        found = matching(every, place.q)
         context["rows"] = [(row, layout(row.description), _open_runs(row)) for row in found]
     except Invalid as error:
         context["flaws"] = flaws_of(error)
@@ -71,7 +86,7 @@ def workflows(request: HttpRequest) -> HttpResponse:
 def reloaded(request: HttpRequest) -> HttpResponse:
     """Return what the latest reload of the files has changed, as JSON, for a message on open pages."""
     found, viewer = catalog.latest, viewer_of(request)
-    failed = [f"{failure.source.rpartition('/')[2]}: {failure.error}" for failure in queries.failures(viewer)]
+    failed = [f"{failure.source.rpartition('/')[2]}: {failure.error}" for failure in read_failures(viewer)]
     words = found.words if viewer.may_anywhere("operate") else ()
     return JsonResponse({"number": found.number, "words": list(words), "failed": failed})
 
@@ -80,7 +95,7 @@ def reloaded(request: HttpRequest) -> HttpResponse:
 def workflow(request: HttpRequest, name: str) -> HttpResponse:
     """Show one workflow; a POST starts a run from its form, which ``example``, ``last`` and ``from`` (a run) fill."""
     viewer = viewer_of(request)
-    row = queries.workflow(viewer, name)
+    row = read_workflow(viewer, name)
     initial, words = default_input(request, viewer, row)
     form = FormView.from_schema(row.description.input_schema, initial=initial)
     if request.method != "POST":
@@ -91,7 +106,7 @@ def workflow(request: HttpRequest, name: str) -> HttpResponse:
     if not bound.is_valid:
         return _page(request, viewer, row, bound, status=200 if bound.changed_rows else 422)
     try:
-        run = actions.start_run(viewer, name, bound.value, key=request.POST.get("_key") or None)
+        run = start_run(viewer, name, bound.value, key=request.POST.get("_key") or None)
     except Invalid as error:
         return _page(request, viewer, row, bound.with_errors(error.errors), status=422)
     messages.success(request, "Run started.")
@@ -101,36 +116,34 @@ def workflow(request: HttpRequest, name: str) -> HttpResponse:
 def _page(
     request: HttpRequest,
     viewer: Viewer,
-    row: queries.WorkflowRow,
+    row: WorkflowRow,
     form: FormView,
     status: int = 200,
     words: str = "",
     initial: Json = None,
 ) -> HttpResponse:
-    total, opened = queries.count_runs(viewer, row.name), opened_in(request.GET.get("unfold", ""))
-    code = queries.code_of(viewer, row.name)
+    total, opened = count_runs(viewer, row.name), opened_in(request.GET.get("unfold", ""))
+    code = code_of(viewer, row.name)
     context: dict[str, Any] = {
         "row": row,
         "form": form,
         "filled": words,
-        "last": queries.last_of(viewer, row.name) if row.may_start else "",
+        "last": last_of(viewer, row.name) if row.may_start else "",
         "key": request.POST.get("_key") or new_key(),
         "drawing": draw_definition(row.description, opened, lambda names: _unfolded(request, names)),
         "opened": opened,
-        "gates": gate_summary(queries.gates_of(viewer, row.name), SUMMARY_DAYS),
+        "gates": gate_summary(gates_of(viewer, row.name), SUMMARY_DAYS),
         "total": _count_text(total, more=total > COUNTED),
-        "states": _states(row, queries.count_finished(viewer, row.name), many=total > COUNTED),
-        "schedules": queries.schedules(viewer, row.name).items,
-        "versions": queries.versions(viewer, row.name),
-        "old_runs": queries.old_runs(viewer, row.name),
-        "recent": [
-            (run, status_sentence(run)) for run in queries.runs(viewer, f'workflow:"{row.name}"', limit=5).items
-        ],
+        "states": _states(row, count_finished(viewer, row.name), many=total > COUNTED),
+        "schedules": read_schedules(viewer, row.name).items,
+        "versions": read_versions(viewer, row.name),
+        "old_runs": read_old_runs(viewer, row.name),
+        "recent": [(run, status_sentence(run)) for run in read_runs(viewer, f'workflow:"{row.name}"', limit=5).items],
         "examples": range(1, len(row.description.examples) + 1),
         "where": row.source,
-        "failures": [failure for failure in queries.failures(viewer) if row.name in failure.kept],
+        "failures": [failure for failure in read_failures(viewer) if row.name in failure.kept],
         "code": code_files(code),
-        "code_missing": not code and queries.is_code_elsewhere(viewer, row.name),
+        "code_missing": not code and is_code_elsewhere(viewer, row.name),
         "start_commands": start_commands(request, row, initial) if row.may_start and row.loaded else None,
     }
     return render(request, "workflows/workflow.html", context, status=status)
@@ -143,7 +156,7 @@ def _unfolded(request: HttpRequest, names: str) -> str:
     return f"{request.path}?{query.urlencode()}#workflow-graph"
 
 
-def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tuple[str, str, str]]:
+def _states(row: WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tuple[str, str, str]]:
     """Return the style, the number and the statuses of each state that runs of a workflow are in."""
     counts = row.phases | settled
     more = row.more | (frozenset(settled) if many else frozenset())
@@ -154,7 +167,7 @@ def _states(row: queries.WorkflowRow, settled: dict[str, int], *, many: bool) ->
     ]
 
 
-def _open_runs(row: queries.WorkflowRow) -> dict[str, str]:
+def _open_runs(row: WorkflowRow) -> dict[str, str]:
     """Return the numbers on a workflow's tile, as text."""
     ended = {Phase.FAILED.value, Phase.COMPLETED.value, Phase.CANCELLED.value}
     return {

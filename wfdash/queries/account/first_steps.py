@@ -39,7 +39,7 @@ class FirstSteps:
         return len(astuple(self))
 
 
-def first_steps(viewer: Viewer) -> FirstSteps | None:
+def read_first_steps(viewer: Viewer) -> FirstSteps | None:
     """Return what has been done (five queries); None for people who are not admins of everything."""
     if not viewer.may("admin", EVERY):
         return None
@@ -57,5 +57,5 @@ def steps_to_show(viewer: Viewer) -> FirstSteps | None:
     """Return what has been done while something is left and this person has not dismissed the list."""
     if not viewer.may("admin", EVERY) or looks_of(viewer).dismissed_first_steps:
         return None
-    found = first_steps(viewer)
+    found = read_first_steps(viewer)
     return found if found and found.done < found.count else None

@@ -32,7 +32,7 @@ class ViewRow:
     """Its filter cannot be understood any more."""
 
 
-def views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
+def read_views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
     """Return a person's saved views of a page and the shared ones, their own first (one query)."""
     rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MOST]
     return tuple(sorted((_view_row(viewer, row) for row in rows), key=lambda row: not row.mine))
@@ -46,7 +46,7 @@ def views_named(viewer: Viewer, words: Iterable[str], most: int) -> tuple[ViewRo
     return tuple(_view_row(viewer, row) for row in rows.order_by("name", "id")[:most])
 
 
-def view(viewer: Viewer, view_id: str) -> ViewRow:
+def read_view(viewer: Viewer, view_id: str) -> ViewRow:
     """Return one view (one query). ``NotFound``."""
     row = _visible(viewer).filter(pk=view_id).first()
     if row is None:

@@ -77,7 +77,9 @@ class Evidence:
     page: str
 
 
-def entries(viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False) -> Page[AuditRow]:
+def read_entries(
+    viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False
+) -> Page[AuditRow]:
     """Return one page of entries, newest first (at most three queries). ``Invalid`` for an invalid filter.
 
     No filter looks through more than ``REACH`` entries, ``FAR_REACH`` with ``far``: a page that found too few by then
@@ -101,7 +103,7 @@ def _edge(along: Q, reach: int) -> int | None:
     return found
 
 
-def entry(viewer: Viewer, n: int) -> AuditRow:
+def read_entry(viewer: Viewer, n: int) -> AuditRow:
     """Return one entry (one query). ``NotFound``."""
     found = visible_entries(viewer).filter(n=n).first()
     if found is None:
@@ -137,7 +139,7 @@ def _secrets_of(requests: Collection[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-def evidence(row: AuditRow) -> Evidence | None:
+def read_evidence(row: AuditRow) -> Evidence | None:
     """Return the content shown at an entry's decision (one query), None if nothing was shown."""
     return evidence_of([row]).get(row.n)
 

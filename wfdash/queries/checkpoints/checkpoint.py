@@ -99,7 +99,7 @@ def steps_at_work(view: CheckpointView) -> tuple[StepAtWork, ...]:
     )
 
 
-def checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointView:
+def read_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str) -> CheckpointView:
     """Return one checkpoint with its content. ``NotFound``; ``NotAllowed`` for those who may not inspect values."""
     row = find_row(viewer, run_id, checkpoint_id)
     content = _content_of(row)

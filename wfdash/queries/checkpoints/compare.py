@@ -11,7 +11,7 @@ from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
 from wfdash.domain.json_patch import Operation, make, same
 from wfdash.errors import Invalid, NotFound
-from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint
 from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
 from wfdash.queries.history.step_states import StepCounts, counts_within
@@ -83,7 +83,7 @@ class Comparison:
         return (("From", self.before), ("To", self.after))
 
 
-def compare(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
+def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
     """Return the comparison of two checkpoints, each given as an id, a number in this run, or an address.
 
     ``NotFound``, ``NotAllowed`` for those who may not inspect, ``Invalid`` for one of another workflow.
@@ -93,7 +93,7 @@ def compare(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
     if one.size + other.size > LARGEST:
         problem = f"Too large to compare ({one.size + other.size:,} bytes)"
         return Comparison(before=_without_content(one), after=_without_content(other), problem=problem)
-    old, new = checkpoint(viewer, one.run, one.id), checkpoint(viewer, other.run, other.id)
+    old, new = read_checkpoint(viewer, one.run, one.id), read_checkpoint(viewer, other.run, other.id)
     found = Comparison(before=old, after=new, problem=old.problem or new.problem, note=old.note or new.note)
     if found.problem:
         return found

@@ -13,7 +13,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, TakesEdits
 from wfdash.errors import CodeElsewhere
-from wfdash.queries.checkpoints.checkpoint import CheckpointView, checkpoint, find_row
+from wfdash.queries.checkpoints.checkpoint import CheckpointView, find_row, read_checkpoint
 from wfdash.queries.checkpoints.outlook import outlook_of
 from wfdash.schemas.secrets import masked, secret_names, without
 from wfdash.timemachine import restore_point
@@ -36,10 +36,10 @@ class Editing:
     suggested: Mapping[RequestKey, Json] = field(default_factory=dict)
 
 
-def editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
+def read_editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
     """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
     row = find_row(viewer, run_id, checkpoint_id, right="operate")
-    chosen = checkpoint(viewer, run_id, checkpoint_id)
+    chosen = read_checkpoint(viewer, run_id, checkpoint_id)
     if hidden := chosen.problem or chosen.note:
         return Editing(chosen=chosen, refusal=hidden.removesuffix("."))
     entry = catalog.find(row.workflow)

@@ -126,7 +126,7 @@ class _Content:
         return {request.key for request in self.requests}
 
 
-def preview(
+def read_preview(
     viewer: Viewer, run_id: str, checkpoint_id: str, *, verb: str = "restore", edits: Edits | None = None
 ) -> Preview:
     """Return the preview, for operators. ``NotFound``, or ``NotAllowed`` for others. Changes nothing.

@@ -15,7 +15,7 @@ LARGEST = 16_000_000
 """Bytes of a checkpoint that is read each time its run's page is renewed."""
 
 
-def conversation(run_id: str, n: int) -> tuple[Message, ...]:
+def read_conversation(run_id: str, n: int) -> tuple[Message, ...]:
     """Return what was said by checkpoint ``n`` of a run, secrets hidden (one query where it was not read before).
 
     The run must have been found through its viewer before, who may inspect its values.

@@ -18,7 +18,7 @@ from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history.lineage import COPIES, CheckpointNode, nodes_of, path_to
 from wfdash.queries.secrets import masked_data
 from wfdash.queries.unreadable import data_of
-from wfdash.records import EventRecord, RunEvents
+from wfdash.records.runs import EventRecord, RunEvents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def last_events(viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 20
     return [event_of(row, inspect=inspect) for row in reversed(rows.order_by("-seq")[:limit])]
 
 
-def checkpoints(
+def read_checkpoints(
     viewer: Viewer, run_id: str, *, before: int = 0, limit: int = 50, where: CheckpointFilter | None = None
 ) -> Rail:
     """Return one page of the tree: checkpoints with ``n < before`` that match ``where``, without content.

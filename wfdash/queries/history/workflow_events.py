@@ -21,7 +21,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid, NotFound
 from wfdash.queries.history.events import event_of
-from wfdash.records import WorkflowEvent, WorkflowEvents
+from wfdash.records.runs import WorkflowEvent, WorkflowEvents
 
 NOW = "now"
 """The cursor behind everything that is settled."""
@@ -40,7 +40,7 @@ class EventSpan:
     reached: int
 
 
-def workflow_events(viewer: Viewer, name: str, *, after: str = "", limit: int = 500) -> WorkflowEvents:
+def read_workflow_events(viewer: Viewer, name: str, *, after: str = "", limit: int = 500) -> WorkflowEvents:
     """Return events of a workflow's runs behind a cursor, in order.
 
     Three queries, and two for each ``SPAN`` of ids. ``NotFound``; ``Invalid`` for a cursor of something else.

@@ -16,7 +16,7 @@ from wfdash.access.roles import Role, all_in, sources
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.queries.account.tokens import TokenRow, tokens_of
 from wfdash.queries.people.people import PersonRow, find, rows_of
-from wfdash.queries.requests.collaboration import AbsenceView, absences, possible_delegates
+from wfdash.queries.requests.collaboration import AbsenceView, possible_delegates, read_absences
 from wfdash.signin.identities import identity_row
 from wfdash.signin.open_sessions import sessions_of
 
@@ -99,7 +99,7 @@ def person(viewer: Viewer, name: str) -> PersonView:
 
 def _whole(view: PersonView, user: User) -> PersonView:
     now, of = timezone.now(), viewer_for(user)
-    away, stands_in = absences(of)
+    away, stands_in = read_absences(of)
     return replace(
         view,
         absences=away,

@@ -22,7 +22,7 @@ from wfdash.domain.fingerprint import fingerprint
 from wfdash.domain.invisible import visible
 from wfdash.queries.requests import audience
 from wfdash.queries.requests.qualifiers import filter_requests
-from wfdash.queries.requests.request import RequestView, request
+from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.requests.tabs import tab_filter
 from wfdash.queries.unreadable import UNREADABLE, document
 from wfdash.questions.policy import alone_because
@@ -67,12 +67,12 @@ class SimilarRequests:
     left: int
 
 
-def similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", text: str = "") -> SimilarRequests:
+def read_similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", text: str = "") -> SimilarRequests:
     """Return the requests of a tab that are similar to one and that this person may answer. ``NotFound``, ``Invalid``.
 
     Three queries, and the request's own.
     """
-    like = request(viewer, request_id)
+    like = read_request(viewer, request_id)
     gate = Q(workflow=like.workflow, step=like.step, kind=like.kind)
     mine = audience.may_answer(viewer) & audience.not_voted_by(viewer)
     within = tab_filter(viewer, tab if tab != "answered" else "mine")

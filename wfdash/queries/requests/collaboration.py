@@ -112,7 +112,7 @@ class AbsenceView:
     now: bool
 
 
-def collaboration(found: RequestView) -> Collaboration:
+def read_collaboration(found: RequestView) -> Collaboration:
     """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
     present = _present(found)
     replies = _live_replies(found)
@@ -123,7 +123,7 @@ def collaboration(found: RequestView) -> Collaboration:
     return Collaboration(
         people=tuple(person for person in present if person.name != found.viewer.name),
         holder=_holder(present, found.viewer) if found.open else None,
-        thread=thread(found),
+        thread=read_thread(found),
         votes=votes,
         mine=_vote(own[0], answers) if own else None,
         draft=_draft(found) if found.open and answers else None,
@@ -131,7 +131,7 @@ def collaboration(found: RequestView) -> Collaboration:
     )
 
 
-def thread(found: RequestView) -> tuple[CommentView, ...]:
+def read_thread(found: RequestView) -> tuple[CommentView, ...]:
     """Return a request's comments, oldest first; empty for viewers who do not see its card (one query)."""
     if not found.shown:
         return ()
@@ -157,7 +157,7 @@ def assignable(found: RequestView) -> tuple[str, ...]:
     return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
 
 
-def assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
+def read_assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
     """Return the user names to whom this person may assign requests of these workflows."""
     mine = [workflow for workflow in workflows if viewer.may("answer", workflow) or viewer.may("operate", workflow)]
     people = (person for workflow in mine for person in people_who("answer", workflow, programs=False))
@@ -177,7 +177,7 @@ def mentionable(found: RequestView) -> tuple[str, ...]:
     return tuple(person.name for person in readers(found.workflow, found.by, found.origin))
 
 
-def undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
+def read_undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
     """Return this person's answers to these requests that can still be undone, latest first (one query)."""
     live = Reply.objects.filter(by=viewer.user, undone__isnull=True, settles__gt=timezone.now())
     rows = live.filter(request__in=list(requests)).select_related("request").order_by("-at", "-id")[:MAX_COMMENTS]
@@ -192,7 +192,7 @@ def undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
     )
 
 
-def absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
+def read_absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
     """Return a person's absences and those they are a delegate in, current and upcoming (two queries). ``NotAllowed``
     for a token with limits.
     """

@@ -50,7 +50,7 @@ class DecisionRow:
         return max(self.answered - self.created, timedelta())
 
 
-def decisions(
+def read_decisions(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False
 ) -> Page[DecisionRow]:
     """Return one page of decisions, the latest first (at most two queries). ``Invalid`` for an invalid filter.

@@ -91,7 +91,7 @@ class RequestRow:
         return self.answered is None and self.settles is None and not self.closed_as
 
 
-def inbox(
+def read_inbox(
     viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
 ) -> Page[RequestRow]:
     """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or similar ones together.
@@ -108,7 +108,7 @@ def inbox(
     return Page(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
 
 
-def neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
+def read_neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
     """Return the ids before and after a request in a list, empty at its ends (three queries).
 
     The request itself need not be in it any more: that is how the next one is found after an answer.
@@ -134,7 +134,7 @@ def position(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort:
 
 def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
     """Return the request after this one: the next of the list, at its end the first; empty if none is left."""
-    later = neighbours(viewer, request_id, tab, text, sort=sort)[1]
+    later = read_neighbours(viewer, request_id, tab, text, sort=sort)[1]
     if later:
         return later
     first = _sort_keys(viewer, tab, text, _order(tab, sort)).exclude(pk=request_id).first()

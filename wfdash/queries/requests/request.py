@@ -151,7 +151,7 @@ class RequestView:
         return self.due is not None and self.due <= timezone.now()
 
 
-def request(viewer: Viewer, request_id: str, marks: Marks | None = None) -> RequestView:
+def read_request(viewer: Viewer, request_id: str, marks: Marks | None = None) -> RequestView:
     """Return one request (up to four queries), its ``row`` with these marks for this viewer. ``NotFound``.
 
     People who may not inspect values see card and answer of requests that are addressed to them, or that they started;

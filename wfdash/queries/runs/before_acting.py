@@ -14,7 +14,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.requests.inbox import RequestRow, requests_of
-from wfdash.queries.runs.listing import rows_of
+from wfdash.queries.runs.listing import run_rows
 from wfdash.queries.runs.rows import RunRow
 from wfdash.schemas.secrets import without
 from wfdash.timemachine import in_flight, restore_point
@@ -36,7 +36,7 @@ class OpenWork:
     driven: bool
 
 
-def open_work(viewer: Viewer, run_id: str) -> OpenWork:
+def read_open_work(viewer: Viewer, run_id: str) -> OpenWork:
     """Return what is open in a run, for operators. ``NotFound``, ``NotAllowed``."""
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
@@ -116,4 +116,4 @@ def thread_of(viewer: Viewer, run: RunRow) -> tuple[tuple[RunRow, ...], bool]:
         return (), False
     newest = Run.objects.filter(viewer.scope("see"), thread=run.thread).order_by("-created", "-id")
     ids = list(newest.values_list("pk", flat=True)[: MOST_OF_THREAD + 1])
-    return rows_of(viewer, reversed(ids[:MOST_OF_THREAD])), len(ids) > MOST_OF_THREAD
+    return run_rows(viewer, reversed(ids[:MOST_OF_THREAD])), len(ids) > MOST_OF_THREAD

@@ -39,7 +39,7 @@ def course_changes(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
     return _interventions(run_id, COURSE, limit)
 
 
-def interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
+def read_interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
     """Return what people did in a run recently, oldest first (one query). The caller found it through its viewer."""
     return tuple(found for found in _interventions(run_id, BY_PEOPLE, limit) if found.by)
 

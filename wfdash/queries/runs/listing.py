@@ -52,7 +52,7 @@ MOST_COMPARED = 1_000
 LAST_ID = "\uffff"
 
 
-def runs(
+def read_runs(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False, sort: str = DEFAULT_SORT
 ) -> Page[RunRow]:
     """Return one page of the runs a filter finds, by one of ``RUN_SORTS`` (five queries, and those for names in it).
@@ -66,7 +66,7 @@ def runs(
     search, place = search_for(viewer, text), keys.place(cursor)
     after = (place[order.column], place["id"]) if place else None
     found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit), order=order)
-    shown = rows_of(viewer, found.ids[:limit])
+    shown = run_rows(viewer, found.ids[:limit])
     if found.reached is not None:
         # Before, or after, every id.
         beyond = "" if order.latest_first else LAST_ID
@@ -83,11 +83,11 @@ def longest(viewer: Viewer, text: str, *, shortest: bool = False, most: int = 10
     times = Run.objects.filter(pk__in=found.ids[:MOST_COMPARED]).values_list("id", "created", "finished")
     now = timezone.now()
     taken = sorted((((finished or now) - created, id_) for id_, created, finished in times), reverse=not shortest)
-    rows = rows_of(viewer, [id_ for _, id_ in taken[:most]])
+    rows = run_rows(viewer, [id_ for _, id_ in taken[:most]])
     return rows, len(found.ids) > MOST_COMPARED or found.reached is not None
 
 
-def rows_of(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
+def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     """Return the rows of these runs, in their order, without those they may not see.
 
     Three queries, and two more if any is due.
@@ -127,7 +127,7 @@ def count_found(viewer: Viewer, text: str, most: int = 1000) -> tuple[int, bool]
     return min(len(found.ids), most), len(found.ids) > most or found.reached is not None
 
 
-def count_since(viewer: Viewer, text: str, since: datetime, most: int = 100) -> int:
+def count_runs_since(viewer: Viewer, text: str, since: datetime, most: int = 100) -> int:
     """Return how many of the runs a filter finds were created after a time, at most ``most``."""
     search = search_for(viewer, text)
     newer = max(since, search.since) if search.since else since
@@ -153,7 +153,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
     """Yield all runs a filter finds in pages, newest first, at most ``most`` of them."""
     cursor = ""
     while most > 0:
-        page = runs(viewer, text, cursor=cursor, limit=min(size, most), far=True)
+        page = read_runs(viewer, text, cursor=cursor, limit=min(size, most), far=True)
         yield page.items
         most -= len(page.items)
         cursor = page.next
@@ -161,7 +161,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
             return
 
 
-def run(viewer: Viewer, run_id: str) -> RunView:
+def read_run(viewer: Viewer, run_id: str) -> RunView:
     """Return one run's header (three queries, two more if it is due, one if it will be removed). ``NotFound``."""
     origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
     more = {"origin": Subquery(origin), "earlier": Exists(Run.objects.filter(pk=OuterRef("follows")))}

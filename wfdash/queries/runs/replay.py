@@ -61,7 +61,7 @@ class ReplayView:
         return str(self.seq)
 
 
-def replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
+def read_replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
     """Return the run after an event (ten queries). ``NotFound`` for an event that does not exist."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     rows = models.Event.objects.filter(run_id=run_id)

@@ -137,7 +137,7 @@ def _kept_by(name: str, runs: list[Run]) -> set[str]:
     return set(chosen.filter(KEPT_BY[name]()).values_list("pk", flat=True))
 
 
-def retention(viewer: Viewer) -> Retention:
+def read_retention(viewer: Viewer) -> Retention:
     """Return what is kept here and what goes, of the workflows that a person operates. ``NotAllowed`` for others.
 
     One query without a rule; else about ten, of at most ``CHUNK`` old runs.

@@ -49,7 +49,7 @@ class RunSignals:
     kept: tuple[PendingSignal, ...]
 
 
-def signals(viewer: Viewer, run_id: str) -> RunSignals:
+def read_signals(viewer: Viewer, run_id: str) -> RunSignals:
     """Return a run's signals, for people who may send some (three queries). ``NotFound``, ``NotAllowed``."""
     run = _find(viewer, run_id)
     open_ = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, run_id=run_id).order_by("created", "id")

@@ -141,7 +141,7 @@ class ActivationDetail:
     inspect: bool = field(default=False, compare=False)
 
 
-def activations(
+def read_activations(
     viewer: Viewer,
     run_id: str,
     steps: Iterable[str],
@@ -171,7 +171,7 @@ def activations(
     return ActivationPage(rows=rows, total=len(found), matching=len(fit), after=more)
 
 
-def activation_detail(viewer: Viewer, run_id: str, activation: str, *, driven: bool = True) -> ActivationDetail | None:
+def read_activation(viewer: Viewer, run_id: str, activation: str, *, driven: bool = True) -> ActivationDetail | None:
     """Return the details of one activation (nine queries at most, one more per fork and level of big content).
 
     None if there is no such one on the current branch.

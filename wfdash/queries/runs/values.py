@@ -27,7 +27,7 @@ class RunValues:
     problem: str = ""
 
 
-def run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValues:
+def read_run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValues:
     """Return a part of a run's current values (two queries, more for big content). ``NotFound``, ``NotAllowed``."""
     run = models.Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:

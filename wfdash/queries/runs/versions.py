@@ -118,7 +118,7 @@ def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationP
     )
 
 
-def old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
+def read_old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
     """Return the open runs that belong to another graph than the loaded one, by version, oldest first."""
     entry = catalog.find(workflow)
     if entry is None:

@@ -85,7 +85,7 @@ class ScheduleRow:
         return tuple(cron.after(timezone.now(), 5))
 
 
-def schedules(
+def read_schedules(
     viewer: Viewer, workflow: str = "", text: str = "", *, cursor: str = "", limit: int = 500
 ) -> Page[ScheduleRow]:
     """Return one page of schedules, the next to fire first (two queries).
@@ -105,7 +105,7 @@ def schedules(
     return Page(items=tuple(_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found), next=more)
 
 
-def schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
+def read_schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:
     """Return one schedule (two queries). ``NotFound``."""
     row = Schedule.objects.filter(viewer.scope("see"), pk=schedule_id).select_related("owner").first()
     if row is None:

@@ -13,7 +13,7 @@ from checkpoints.models import Run, RunFact
 from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import ERROR
-from wfdash.queries.runs.listing import failures_of, rows_of
+from wfdash.queries.runs.listing import failures_of, run_rows
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics.slots import moment
 
@@ -76,7 +76,7 @@ def error_groups(
         groups = cursor.fetchall()
     latest_ids = [example for *_, example in groups]
     failures = failures_of(viewer, latest_ids)
-    runs = {row.id: row for row in rows_of(viewer, latest_ids)} if examples else {}
+    runs = {row.id: row for row in run_rows(viewer, latest_ids)} if examples else {}
     return tuple(
         ErrorGroup(
             workflow=workflow,

@@ -108,7 +108,7 @@ class Statistics:
         return sum(self.flow[Phase.FAILED]) > MOST_FAILED
 
 
-def statistics(
+def read_statistics(
     viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo = UTC, *, examples: bool = True
 ) -> Statistics:
     """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (12 queries).

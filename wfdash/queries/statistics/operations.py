@@ -21,7 +21,7 @@ from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import Measure, Spread, Total, quantile
 from wfdash.queries.requests.qualifiers import UNANSWERABLE
-from wfdash.queries.runs.listing import rows_of
+from wfdash.queries.runs.listing import run_rows
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
 from wfdash.queries.statistics.durations import Scope, totals_since
@@ -102,7 +102,7 @@ class Operations:
         return not (self.failed or self.held_count or self.stuck or requests or self.backlog.late or self.late)
 
 
-def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
+def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     """Return what needs attention in the workflows this person operates; failures are those of ``within``.
 
     At most twenty-three queries, however many runs and requests there are.
@@ -115,7 +115,7 @@ def operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     return Operations(
         failed=failed[: failures.MOST_FAILED].count(),
         groups=error_groups(viewer, failed),
-        held=rows_of(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
+        held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=held.count(),
         stuck=_stuck(viewer, running, now),
         overdue=oldest_requests(overdue),
@@ -170,7 +170,7 @@ def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], no
         for run, workflow in candidates.items()
         if now - heard.get(run, now) > max(LEAST_STUCK, TIMES_USUAL * timedelta(seconds=usual.get(workflow, 0.0)))
     ]
-    rows = rows_of(viewer, late[:MOST_RUNS])
+    rows = run_rows(viewer, late[:MOST_RUNS])
     return tuple(StuckRun(run=row, quiet_since=heard[row.id], usual=usual.get(row.workflow)) for row in rows)
 
 

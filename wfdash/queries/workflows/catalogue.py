@@ -82,7 +82,7 @@ class VersionRow:
     """Changes since the previous version, one sentence each; empty for the oldest one."""
 
 
-def workflows(viewer: Viewer) -> list[WorkflowRow]:
+def read_workflows(viewer: Viewer) -> list[WorkflowRow]:
     """Return every loaded workflow this person may see, by title (ten queries, however many runs there are)."""
     (phases, more), last, waiting, coming = _phases(viewer), _newest(viewer), _waiting(viewer), next_times(viewer)
     return [
@@ -103,9 +103,9 @@ def workflows(viewer: Viewer) -> list[WorkflowRow]:
     ]
 
 
-def workflow(viewer: Viewer, name: str) -> WorkflowRow:
+def read_workflow(viewer: Viewer, name: str) -> WorkflowRow:
     """Return one of them, also one that is no longer loaded but has runs. ``NotFound``."""
-    row = next((row for row in workflows(viewer) if row.name == name), None)
+    row = next((row for row in read_workflows(viewer) if row.name == name), None)
     if row is not None:
         return row
     version = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created").first()
@@ -122,12 +122,12 @@ def workflow(viewer: Viewer, name: str) -> WorkflowRow:
     )
 
 
-def failures(viewer: Viewer) -> list[Failure]:
+def read_failures(viewer: Viewer) -> list[Failure]:
     """Return what failed to load, for people who operate something; no one else gets tracebacks."""
     return catalog.failures() if viewer.may_anywhere("operate") else []
 
 
-def versions(viewer: Viewer, name: str) -> list[VersionRow]:
+def read_versions(viewer: Viewer, name: str) -> list[VersionRow]:
     """Return the versions runs were started under, newest first, at most ``VERSIONS``, with the changes of each.
 
     Three queries; one for each version where there are too many runs to count at once.

@@ -34,7 +34,7 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
-from wfdash.queries.requests.request import request as find_request
+from wfdash.queries.requests.request import read_request as find_request
 from wfdash.queries.requests.tabs import count_open
 from wfdash.rendering.addresses import absolute
 from wfdash.worker.jobs.hook_content import hook_refusal, recipient_of, values_for

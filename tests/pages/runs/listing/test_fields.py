@@ -13,7 +13,9 @@ from checkpoints.ids import WorkflowId
 from checkpoints.models import Grant, Preference, Run
 from tests import people
 from tests.pages.paper import expenses
-from wfdash import catalog, queries
+from wfdash import catalog
+from wfdash.queries.runs.fields import field_values
+from wfdash.queries.runs.listing import run_rows
 
 INPUT = {
     "type": "object",
@@ -206,16 +208,14 @@ def test_a_huge_input_is_not_read_for_the_list_and_says_so(as_):
 
 
 def test_fields_cost_one_query_for_a_page_and_none_without(as_, django_assert_num_queries):
-    rows = queries.run_rows(
-        people.viewer("vera"), [made(input={"amount": 1}, output={"total": 2}).pk for _ in range(30)]
-    )
+    rows = run_rows(people.viewer("vera"), [made(input={"amount": 1}, output={"total": 2}).pk for _ in range(30)])
     viewer = people.viewer("vera")
     with django_assert_num_queries(1):
-        found = queries.field_values(viewer, rows, ["input.amount", "input.level", "output.total"])
+        found = field_values(viewer, rows, ["input.amount", "input.level", "output.total"])
     assert len(found) == 30
     for names in ([], ["input.nothing"], ["input.password"]):
         with django_assert_num_queries(0):
-            assert queries.field_values(viewer, rows, names) == {}
+            assert field_values(viewer, rows, names) == {}
 
 
 def test_fields_are_kept_for_the_person_in_the_address_and_in_views(as_):

@@ -8,8 +8,8 @@ from django.urls import reverse
 from checkpoints.models import Preference, Run, RunFact, SavedView
 from tests import people
 from tests.pages.markup import flat
-from wfdash import actions
 from wfdash.actions.runs import search_index
+from wfdash.actions.runs.tags import tag_runs
 from wfdash.queries.runs.filtering import search
 
 
@@ -19,7 +19,7 @@ def failed(everybody) -> Run:
     run = people.make_run(phase="failed", title="Refund", error=error, altered="restored,edited")
     search_index.index_runs()
     search_index.index_failures()
-    actions.tag_runs(people.viewer("otto"), [run.pk], add=["eu"])
+    tag_runs(people.viewer("otto"), [run.pk], add=["eu"])
     return run
 
 

@@ -8,13 +8,16 @@ import pytest
 
 from tests.driving import drive, pending, put
 from tests.people import viewer
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.examples.expense_batch import expense_batch
 from wfdash.examples.publish_article import publish_article
 from wfdash.pages.requests.panel import panel
 from wfdash.pages.ui.card import path_through
-from wfdash.queries import StepTransition
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.requests.request import read_request
 from wfdash.workflow import Approval, Context, Workflow, all_of
 from wfdash.workflow.describe import describe
 
@@ -132,10 +135,10 @@ def test_the_card_of_a_run_that_skipped_legal_does_not_say_that_legal_agreed(eve
         return n
 
     put(catalog.load(), wf)
-    run = actions.start_run(viewer("otto"), "strip", 3)
+    run = start_run(viewer("otto"), "strip", 3)
     assert drive(run) == "waiting"
     (request,) = pending(run).values()
-    card = panel(queries.request(viewer("otto"), request.id), {})["card"]
+    card = panel(read_request(viewer("otto"), request.id), {})["card"]
     assert [(stop.title, stop.state) for stop in card.path] == [
         ("Check", "done"),
         ("Fine", "done"),
@@ -162,6 +165,6 @@ def test_a_join_whose_condition_did_not_hold_is_not_ticked(everybody: object) ->
         return n
 
     put(catalog.load(), wf)
-    run = actions.start_run(viewer("otto"), "joined", 3)
+    run = start_run(viewer("otto"), "joined", 3)
     drive(run)
-    assert {move.step for move in queries.step_transitions(run.id) if move.skipped} == {"many"}
+    assert {move.step for move in step_transitions(run.id) if move.skipped} == {"many"}

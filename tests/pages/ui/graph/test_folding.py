@@ -14,7 +14,7 @@ from wfdash.contract import Description, EdgeInfo
 from wfdash.pages.runs.graph import draw
 from wfdash.pages.runs.intervals import intervals_by_state
 from wfdash.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
-from wfdash.queries import count_states
+from wfdash.queries.history.step_states import count_states
 
 NAMES = ["read", "part/a", "part/b", "part/deep/c", "pay"]
 EDGES = [("read", "part/a"), ("part/a", "part/b"), ("part/b", "part/deep/c"), ("part/deep/c", "pay")]

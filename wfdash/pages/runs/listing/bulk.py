@@ -9,14 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from wfdash import actions, queries
 from wfdash.access.viewer import Viewer
+from wfdash.actions.runs.bulk import MOST_AT_ONCE, UNEXPECTED, continue_bulk, find_bulk, preview_bulk, start_bulk
 from wfdash.errors import Invalid, KeyReused
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.runs.listing.page import listed_runs
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.list_address import COLUMNS, RunsAddress
 from wfdash.pages.ui.fragments import respond
+from wfdash.queries.run_names import titles_of
+from wfdash.queries.runs.listing import all_ids, run_rows
 from wfdash.rendering import render
 
 DONE_MESSAGES = {
@@ -43,7 +45,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     verb, text = request.GET.get("verb", ""), request.GET.get("q", "").strip()
     try:
         ids = _chosen(request, viewer, text)
-        found = actions.preview_bulk(viewer, verb, ids)
+        found = preview_bulk(viewer, verb, ids)
     except Invalid as error:
         return _page(request, viewer, verb, text, {"problem": error.summary}, status=422)
     return _page(request, viewer, verb, text, {"found": found, "runs": " ".join(found.runs)})
@@ -53,9 +55,9 @@ def bulk(request: HttpRequest) -> HttpResponse:
 def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
     """Show the progress, why runs are unchanged, and its runs as they are now; a POST continues with the rest."""
     viewer = viewer_of(request)
-    row = actions.find_bulk(viewer, bulk_id)
+    row = find_bulk(viewer, bulk_id)
     if request.method == "POST":
-        actions.continue_bulk(row.pk)
+        continue_bulk(row.pk)
         return redirect("wfdash:runs-told", row.pk)
     if request.GET.get("fragment") == "news":
         return respond(request, "runs/listing/told.html", _news_context(request, row), FRAGMENTS)
@@ -67,7 +69,7 @@ def _result_context(request: HttpRequest, row: Any) -> dict[str, Any]:
     number = page_number(request.GET.get("page", ""), -(-len(row.runs) // PAGE))
     shown = row.runs[(number - 1) * PAGE : number * PAGE]
     why: dict[str, int] = row.refused.get("why", {})
-    failed = why.get(actions.UNEXPECTED, 0)
+    failed = why.get(UNEXPECTED, 0)
     return {
         "bulk": row,
         "of": len(row.runs),
@@ -90,7 +92,7 @@ def _rows_context(request: HttpRequest, ids: Sequence[str]) -> dict[str, Any]:
     """Return rows as the list has them, with columns that say what becomes of a run."""
     columns = [(name, COLUMNS[name], name in RESULT_COLUMNS) for name in COLUMNS]
     viewer = viewer_of(request)
-    rows = listed_runs(viewer, queries.run_rows(viewer, ids))
+    rows = listed_runs(viewer, run_rows(viewer, ids))
     return {
         "rows": rows,
         "columns": columns,
@@ -107,7 +109,7 @@ def _news_context(request: HttpRequest, row: Any) -> dict[str, Any]:
 
 def _refused_runs(request: HttpRequest, row: Any) -> list[dict[str, str]]:
     refused = row.refused.get("some", [])
-    called = queries.titles_of(viewer_of(request), [run for run, _, _ in refused])
+    called = titles_of(viewer_of(request), [run for run, _, _ in refused])
     return [{"id": run, "title": called.get(run, title), "problem": problem} for run, title, problem in refused]
 
 
@@ -118,7 +120,7 @@ def page_number(text: str, most: int) -> int:
 
 def _chosen(request: HttpRequest, viewer: Viewer, text: str) -> tuple[str, ...]:
     if request.GET.get("all"):
-        return queries.all_ids(viewer, text, actions.MOST_AT_ONCE)
+        return all_ids(viewer, text, MOST_AT_ONCE)
     return tuple(request.GET.getlist("run"))
 
 
@@ -128,14 +130,14 @@ def _begin(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     ids = request.POST.get("runs", "").split()
     add, remove = (request.POST.get(name, "").replace(",", " ").split() for name in ("add", "remove"))
     try:
-        row = actions.start_bulk(viewer, verb, ids, text=text, add=add, remove=remove, key=key_of(request))
+        row = start_bulk(viewer, verb, ids, text=text, add=add, remove=remove, key=key_of(request))
     except (Invalid, KeyReused) as error:
         problem = error.summary if isinstance(error, Invalid) else str(error)
         more: dict[str, Any] = {"problem": problem, "typed": request.POST}
         if ids and verb in DONE_MESSAGES:
-            more |= {"found": actions.preview_bulk(viewer, verb, ids), "runs": " ".join(ids)}
+            more |= {"found": preview_bulk(viewer, verb, ids), "runs": " ".join(ids)}
         return _page(request, viewer, verb, text, more, status=422)
-    actions.continue_bulk(row.pk)
+    continue_bulk(row.pk)
     return redirect("wfdash:runs-told", row.pk)
 
 
@@ -143,7 +145,7 @@ def _page(
     request: HttpRequest, viewer: Viewer, verb: str, text: str, more: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     found = more.get("found")
-    shown = queries.run_rows(viewer, found.runs[:MOST_SHOWN]) if found else ()
+    shown = run_rows(viewer, found.runs[:MOST_SHOWN]) if found else ()
     context = {
         "name": verb,
         "verb": DONE_MESSAGES.get(verb, ("Do", "", "")),

@@ -11,13 +11,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from wfdash import actions, queries
+from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.invisible import escaped
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import RunsAddress
 from wfdash.pages.ui.csv_text import csv_text, harmless
-from wfdash.queries import RunRow
+from wfdash.queries.runs.listing import every_page
+from wfdash.queries.runs.rows import RunRow
 
 MOST = 100_000
 COLUMNS = (
@@ -45,12 +46,12 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Send every run the filter finds as it is shown to this person, newest first; it is recorded that they asked."""
     viewer, text, now = viewer_of(request), request.POST.get("q", "").strip(), timezone.now()
     kind = "csv" if request.POST.get("kind") == "csv" else "jsonl"
-    pages = queries.every_page(viewer, text, most=MOST)
+    pages = every_page(viewer, text, most=MOST)
     try:
         first = next(pages, ())
     except Invalid:
         return redirect(RunsAddress(q=text).url())
-    actions.record_export(viewer, "runs", text=text, kind=kind)
+    record_export(viewer, "runs", text=text, kind=kind)
     media = "text/csv; charset=utf-8" if kind == "csv" else "application/x-ndjson"
     lines = as_csv(first, pages) if kind == "csv" else as_json_lines(first, pages)
     response = StreamingHttpResponse(lines, content_type=media)

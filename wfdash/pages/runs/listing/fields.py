@@ -9,13 +9,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
 from wfdash.domain.run_fields import INPUT, OUTPUT, RunField
 from wfdash.domain.search_attributes import moment_in
 from wfdash.pages.ui.times import number
-from wfdash.queries import FieldValue
+from wfdash.queries.runs.fields import FieldValue, offered_fields
 
 LONGEST = 80
 DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -48,7 +47,7 @@ def label_of(field: RunField) -> str:
 def field_columns(viewer: Viewer, text: str, chosen: Sequence[RunField]) -> list[FieldColumns]:
     """Return what the columns menu offers: the fields of the one workflow that the filter names, and those chosen."""
     names = {field.name for field in chosen}
-    offered = {field.name: field for field in (*queries.offered_fields(viewer, text), *chosen)}.values()
+    offered = {field.name: field for field in (*offered_fields(viewer, text), *chosen)}.values()
     groups = [(title, [field for field in offered if field.part == part]) for title, part in HEADINGS]
     return [(title, [(field, field.name in names) for field in found]) for title, found in groups if found]
 

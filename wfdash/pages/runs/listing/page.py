@@ -11,8 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from wfdash import actions, queries
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.account.looks import set_columns
 from wfdash.domain.run_fields import RunField
 from wfdash.errors import Invalid
 from wfdash.pages.runs.listing.dates import dates_of, with_dates
@@ -25,8 +26,10 @@ from wfdash.pages.site.looks import looks_of
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries import RunRow
+from wfdash.queries.runs.fields import field_values, fields_named
 from wfdash.queries.runs.filtering.qualifiers import FILTER
+from wfdash.queries.runs.listing import MOST_COMPARED, count_runs_since, longest, read_runs, run_rows
+from wfdash.queries.runs.rows import RunRow
 
 DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
 FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "tabs": "runs/listing/tabs.html"}
@@ -100,7 +103,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 def columns(request: HttpRequest) -> HttpResponse:
     """Keep which columns this person sees, here and from now on."""
     chosen = known_columns(request.POST.getlist("column"))
-    actions.set_columns(viewer_of(request), "runs", chosen)
+    set_columns(viewer_of(request), "runs", chosen)
     return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
 
 
@@ -123,7 +126,7 @@ def sort_of(place: RunsAddress, column: str) -> ColumnSort:
 
 def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[RunField] = ()) -> list[ListedRun]:
     """Return runs as rows show them, with these fields of input and output."""
-    titles, values = queries.titles(), queries.field_values(viewer, rows, [field.name for field in fields])
+    titles, values = catalog.titles(), field_values(viewer, rows, [field.name for field in fields])
     return [
         ListedRun(
             run=run,
@@ -147,7 +150,7 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
         shown = DEFAULT_COLUMNS if kept is None else known_columns(kept)
     # What the list is sorted by is shown.
     shown = known_columns((*shown, place.sort.lstrip("-"))) if place.is_sorted else shown
-    fields = queries.fields_named(viewer, [name for name in shown if name not in COLUMNS])
+    fields = fields_named(viewer, [name for name in shown if name not in COLUMNS])
     own = tuple(name for name in shown if name in COLUMNS)
     shown = (*own, *(field.name for field in fields))
     return {
@@ -182,12 +185,12 @@ def _list_context(
     }
     try:
         if place.sort in DURATIONS:
-            rows, more = queries.longest(viewer, place.q, shortest=place.sort == "took")
+            rows, more = longest(viewer, place.q, shortest=place.sort == "took")
             return context | {
                 "rows": listed_runs(viewer, rows, fields),
-                "compared": queries.MOST_COMPARED if more else 0,
+                "compared": MOST_COMPARED if more else 0,
             }
-        found = queries.runs(viewer, place.q, cursor=cursor, far=far, sort=place.sort)
+        found = read_runs(viewer, place.q, cursor=cursor, far=far, sort=place.sort)
     except Invalid as error:
         return context | {"flaws": flaws_of(error)}
     return context | {
@@ -200,10 +203,10 @@ def _list_context(
 def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
     since = moment_in(request.GET.get("since", ""))
-    new = queries.count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
+    new = count_runs_since(viewer, place.q, since, MOST_NEW) if since else 0
     context = _common(request, viewer, place)
     return context | {
-        "rows": listed_runs(viewer, queries.run_rows(viewer, ids), context["fields"]),
+        "rows": listed_runs(viewer, run_rows(viewer, ids), context["fields"]),
         "new": new,
         "most": MOST_NEW,
     }

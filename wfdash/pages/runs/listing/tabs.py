@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wfdash import queries
 from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.list_address import RunsAddress
+from wfdash.queries.runs.listing import count_found
 from wfdash.queries.search.language import asked_for, replaced, split, toggled
 
 TABS = (
@@ -59,7 +59,7 @@ def mine_of(place: RunsAddress) -> RunsTab:
 def count_text(viewer: Viewer, text: str) -> str:
     """Return how many runs a filter finds, at most ``999+``; nothing for an invalid one."""
     try:
-        number, more = queries.count_found(viewer, text, MOST_COUNTED)
+        number, more = count_found(viewer, text, MOST_COUNTED)
     except Invalid:
         return ""
     return f"{number}{'+' if more else ''}"

@@ -9,17 +9,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from checkpoints.errors import CheckpointsError
-from wfdash import actions, catalog, queries
+from wfdash import catalog
+from wfdash.actions.runs import follow_up as follow_ups
 from wfdash.errors import AlreadyFollowed, Invalid, NotAllowed, WrongState, status_for
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.forms import FormView
+from wfdash.queries.runs.listing import read_run
+from wfdash.queries.runs.rows import RunView
 from wfdash.rendering import render
 
 PREFIX = "next"
 
 
-def follow_up_form(run: queries.RunView) -> FormView | None:
+def follow_up_form(run: RunView) -> FormView | None:
     """Return the form of the message that follows up on a run; None where its workflow takes none."""
     entry = catalog.find(run.workflow)
     schema = entry.description.follow_up_schema if entry else None
@@ -30,7 +33,7 @@ def follow_up_form(run: queries.RunView) -> FormView | None:
 def follow_up(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the form of the next message; a POST starts the run that follows, and goes there."""
     viewer = viewer_of(request)
-    run = queries.run(viewer, run_id)
+    run = read_run(viewer, run_id)
     if not viewer.may("start", run.workflow):
         raise NotAllowed("You cannot start runs of this workflow. Ask an operator or admin of the workflow")
     form = follow_up_form(run)
@@ -41,7 +44,7 @@ def follow_up(request: HttpRequest, run_id: str) -> HttpResponse:
     if not bound.is_valid:
         return _follow_up_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
     try:
-        later = actions.follow_up(viewer, run_id, bound.value, key=key_of(request))
+        later = follow_ups.follow_up(viewer, run_id, bound.value, key=key_of(request))
     except Invalid as error:
         return _follow_up_page(request, context | {"form": bound.with_errors(error.errors)}, status=422)
     except (WrongState, CheckpointsError) as error:

@@ -8,14 +8,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from checkpoints.records import Json
-from wfdash import queries
 from wfdash.catalog import secrets_of
 from wfdash.pages.ui.commands import Commands, commands
+from wfdash.queries.runs.rows import RunView
+from wfdash.queries.workflows.catalogue import WorkflowRow
 from wfdash.schemas.sample import sample
 from wfdash.schemas.secrets import masked
 
 
-def start_commands(request: HttpRequest, row: queries.WorkflowRow, initial: Json) -> Commands:
+def start_commands(request: HttpRequest, row: WorkflowRow, initial: Json) -> Commands:
     """Return the commands of a start form. ``initial``: what fills it; else the first example, or a made-up input."""
     made = sample(row.description.input_schema)
     examples = row.description.examples
@@ -24,7 +25,7 @@ def start_commands(request: HttpRequest, row: queries.WorkflowRow, initial: Json
     return _commands(request, "Start from a program", row.name, _completed(safe, made))
 
 
-def again_commands(request: HttpRequest, run: queries.RunView) -> Commands:
+def again_commands(request: HttpRequest, run: RunView) -> Commands:
     """Return the commands that start another run with a run's input, for people who may inspect it."""
     return _commands(request, "Run again from a program", run.workflow, run.input)
 

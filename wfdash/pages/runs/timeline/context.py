@@ -7,12 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from wfdash import queries
 from wfdash.contract import Description
 from wfdash.pages.runs.header import address
 from wfdash.pages.runs.intervals import Intervals
 from wfdash.pages.runs.step import StepPanel
 from wfdash.pages.runs.timeline.drawing import Timeline, timeline
+from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.runs.rows import RunView
 
 WALL = "wall"
 """The ``clock`` of a timeline on which nothing is folded."""
@@ -20,8 +21,8 @@ WALL = "wall"
 
 def timeline_context(
     request: HttpRequest,
-    run: queries.RunView,
-    moved: list[queries.StepTransition],
+    run: RunView,
+    moved: list[StepTransition],
     end: datetime,
     described: Description | None,
     panel: StepPanel | None,
