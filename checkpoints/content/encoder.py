@@ -40,6 +40,8 @@ DEPTH = 2
 """Dicts down to this depth are encoded entry by entry: a checkpoint's state and position are there."""
 MAX_IN_PLACE = 8
 """Entries that a dict above the state may have to be written in place."""
+UNBOUNDED = 2**62
+"""Bytes that no value has."""
 
 
 @value_object()
@@ -114,20 +116,27 @@ class Encoded:
         return with_digest(self.payload)
 
 
-def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> Encoded:
+class TooMuchToEncode(Exception):
+    """More bytes of a value are new than were to be encoded here."""
+
+
+def encode(value: Json, *, known: Known | None = None, frozen: bool = False, most: int = UNBOUNDED) -> Encoded:
     """Return the value as text. ``ValueError`` if it is not valid JSON (NaN, foreign types).
 
     ``known``: from an earlier stored value; unchanged entries yield no chunks again. ``frozen``: no part of the value
-    is ever changed in place, so an object that was encoded before is not compared again.
+    is ever changed in place, so an object that was encoded before is not compared again. ``TooMuchToEncode`` once it is
+    known that more than ``most`` bytes have to be.
     """
     if known and isinstance(value, dict):
-        walk = EncodingPass(known, frozen)
+        walk = EncodingPass(known, frozen, most)
         node, size = walk.encode_dict(value, (), walk.chunks)
         if size > INLINE:
             return walk.encoded(node, size)
     text = dumps(value)
     if len(text) <= INLINE:
         return Encoded(payload=text, chunks={}, size=len(text))
+    if len(text) > most:
+        raise TooMuchToEncode
     walk = EncodingPass({}, frozen)
     if isinstance(value, dict):
         return walk.encoded(*walk.encode_dict(value, (), walk.chunks))
@@ -137,8 +146,9 @@ def encode(value: Json, *, known: Known | None = None, frozen: bool = False) -> 
 class EncodingPass:
     """One encoding of a big value."""
 
-    def __init__(self, known: Known, frozen: bool) -> None:
+    def __init__(self, known: Known, frozen: bool, most: int = UNBOUNDED) -> None:
         self.chunks: dict[str, bytes] = {}
+        self._left = most
         self._known = known
         self._frozen = frozen
         self._fresh: dict[tuple[str, ...], EncodedDict] = {}
@@ -238,6 +248,9 @@ class EncodingPass:
                 return entry
         text = text or dumps(item)
         length = len(name) + 1 + len(text)
+        self._left -= length
+        if self._left < 0:
+            raise TooMuchToEncode
         if len(text) <= LEAF:
             return EncodedEntry(value, "", name + b":" + text, False, length, mark)
         if isinstance(item, dict) and len(inner) <= DEPTH:
@@ -259,6 +272,9 @@ class EncodingPass:
         for place, at in enumerate(range(0, len(item), LEAF)):
             part = item[at : at + LEAF]
             same = place < len(known) and part == old[at : at + LEAF]
+            self._left -= 0 if same else LEAF
+            if self._left < 0:
+                raise TooMuchToEncode
             leaves.append(known[place] if same else text_leaf(part, own))
             self._reuses_chunks = self._reuses_chunks or same
         node = named(name, stored(joined("S", [(leaf.node, leaf.mark) for leaf in leaves], own), own))
@@ -300,6 +316,9 @@ class EncodingPass:
         if found is not None:
             self._reuses_chunks = True
             return found
+        self._left -= len(text)
+        if self._left < 0:
+            raise TooMuchToEncode
         own = dict[str, bytes]()
         part = list_part(item, text, own)
         chunks.update(own)

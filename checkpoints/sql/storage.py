@@ -14,9 +14,17 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
-from checkpoints.content.encoder_cache import EncoderCache
+from checkpoints.content.encoder import TooMuchToEncode
+from checkpoints.content.encoder_cache import CachedEncoding, EncoderCache
 from checkpoints.content.encryption import Encryptor, encryptor_of
-from checkpoints.errors import CheckpointsError, Damaged, NotFound, StorageFailed, raise_if_driver_failed
+from checkpoints.errors import (
+    CheckpointsError,
+    Damaged,
+    InvalidValue,
+    NotFound,
+    StorageFailed,
+    raise_if_driver_failed,
+)
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
@@ -44,6 +52,10 @@ from checkpoints.storage import Serves
 T = TypeVar("T")
 
 NO_LIMIT = 2**62
+HERE = 256_000
+"""Bytes of a checkpoint that are encoded on an event loop, more in a thread: about 25 ms of processor time."""
+ENCODE_SECONDS = 60.0
+"""Seconds that encoding a checkpoint in a thread may take."""
 
 
 class SqlStorage(ABC):
@@ -178,11 +190,15 @@ class SqlStorage(ABC):
         check_commit(commit)
         sync = must_sync(commit)
         try:
+            head = self._encoder_cache.get(commit.run)
             try:
-                given = prepared(commit, claim, self._encoder_cache.get(commit.run))
+                given = prepared(commit, claim, head, HERE)
+            except TooMuchToEncode:
+                given = await prepared_aside(commit, claim, head)
+            try:
                 seq = await self._commit(given, sync)
             except BaseGone:
-                given = prepared(commit, claim, None)
+                given = await prepared_aside(commit, claim, None)
                 seq = await self._commit(given, sync)
         except BaseException as error:
             self._encoder_cache.forget(commit.run)
@@ -273,7 +289,10 @@ class SqlStorage(ABC):
     async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
         """See ``Claims.begin``."""
         check_commit(commit)
-        given = prepared(commit, None, None)
+        try:
+            given = prepared(commit, None, None, HERE)
+        except TooMuchToEncode:
+            given = await prepared_aside(commit, None, None)
         claim = await self._write(lambda s: s.begin(given, worker, ttl), sync=must_sync(commit))
         self._encoder_cache.update(commit, given.encoded)
         return claim
@@ -375,6 +394,19 @@ class SqlStorage(ABC):
                 with contextlib.suppress(NotFound, StorageFailed):
                     await self._write(lambda s: s.quarantine(findable(run), findable(checkpoint), cleaned(reason)))
             raise
+
+
+async def prepared_aside(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
+    """Encode a large commit beside the event loop. ``InvalidValue`` if that takes longer than ``ENCODE_SECONDS``: no
+    thread can be ended, so that one continues, and nothing of the commit is written.
+    """
+    try:
+        async with asyncio.timeout(ENCODE_SECONDS):
+            return await asyncio.to_thread(prepared, commit, claim, head)
+    except TimeoutError as error:
+        words = f"encoding the checkpoint took longer than {ENCODE_SECONDS:g} s, and nothing was written"
+        remedy = "keep large values elsewhere, and their address in the run"
+        raise InvalidValue(f"{words}: {remedy}", field="body") from error
 
 
 def pruning(scripts: Scripts) -> Pruning:

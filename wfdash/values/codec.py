@@ -9,7 +9,8 @@ import math
 import operator
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Union, get_args, get_origin
@@ -27,6 +28,12 @@ PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})
 SCALARS = (str, bool, int)
 """Types whose values are their own JSON."""
+FLAT = frozenset({str, int, float, bool, type(None)})
+"""Types of plain values without parts."""
+MANY = 5_000
+"""Parts of a value that are converted on an event loop: about 25 ms of processor time."""
+MUCH = 256_000
+"""Characters of such a value's texts."""
 
 
 LONGEST_PATH = 80
@@ -83,10 +90,42 @@ def check_text(value: str, path: str) -> None:
 def copy_plain(value: Json) -> Json:
     """Return a deep copy of plain JSON."""
     if type(value) is dict:
-        return {key: copy_plain(item) for key, item in value.items()}
+        return {key: item if type(item) in FLAT else copy_plain(item) for key, item in value.items()}
     if type(value) is list:
-        return [copy_plain(item) for item in value]
+        return [item if type(item) in FLAT else copy_plain(item) for item in value]
     return value
+
+
+def is_large(value: Any) -> bool:
+    """Return whether a value has more than ``MANY`` parts, or ``MUCH`` text: converting it would hold an event loop.
+
+    Looks at no more than that. What is inside of objects other than models, data classes and collections is not seen.
+    """
+    parts, text, stack = MANY, MUCH, [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, (str, bytes)):
+            text -= len(one)
+        elif type(one) not in FLAT:
+            inner = _parts_of(one)
+            parts -= len(inner)
+            if parts >= 0:
+                stack.extend(inner)
+        if text < 0 or parts < 0:
+            return True
+    return False
+
+
+def _parts_of(value: Any) -> Collection[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return value
+    if isinstance(value, BaseModel):
+        return vars(value).values()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return ()
 
 
 def children(value: Any) -> Iterator[tuple[str, Any]]:

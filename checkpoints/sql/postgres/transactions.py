@@ -4,6 +4,7 @@ transaction, each batch of theirs in one round trip.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from checkpoints.sql.statements import Rows, Statement
 from checkpoints.sql.whole_step import WholeBatch
 from checkpoints.sql.writes import Script
 
+MANY_ROWS = 250
+"""Rows of a batch that a script is handed on the event loop, more in a thread: so many chunks are 256 KB of state."""
 ASYNC_COMMIT = "SET LOCAL synchronous_commit TO off"
 """Statement that lets this transaction's commit return before it is flushed to disk."""
 LOCK_TIMEOUT = "SET LOCAL lock_timeout TO '50ms'"
@@ -30,7 +33,7 @@ class GroupRolledBack(Exception):
 class BegunScript:
     """A script, the batch it waits for, and its result once it has ended."""
 
-    __slots__ = ("batch", "committed", "result", "script")
+    __slots__ = ("batch", "committed", "is_large", "result", "script")
 
     def __init__(self, script: Script[Any]) -> None:
         self.script = script
@@ -39,6 +42,8 @@ class BegunScript:
         self.result: Any = None
         self.committed = False
         """Whether what it wrote is stored."""
+        self.is_large = False
+        """Whether it has read more rows than an event loop waits for it to understand."""
         self.resume(None)
 
     @property
@@ -126,7 +131,12 @@ async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, f
                 sent = [[await connection.execute(sql, params) for sql, params in one.batch or ()] for one in waiting]
                 await pipeline.sync()
                 for one, cursors in zip(waiting, sent, strict=True):
-                    one.resume([await cursor.fetchall() if cursor.description else [] for cursor in cursors])
+                    found = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+                    one.is_large = one.is_large or max(map(len, found), default=0) > MANY_ROWS
+                    if one.is_large:
+                        await asyncio.to_thread(one.resume, found)
+                    else:
+                        one.resume(found)
         except Exception as error:
             if not hurried:
                 raise

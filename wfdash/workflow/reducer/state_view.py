@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from checkpoints.records import Json
@@ -80,6 +80,11 @@ class StateView(MutableMapping[str, Any]):
     def __setattr__(self, key: str, value: Any) -> None:
         """Write a key."""
         self[key] = value
+
+    @property
+    def held(self) -> Collection[Any]:
+        """The values that were read or written."""
+        return self._values.values()
 
     def _mine(self, full: str) -> bool:
         return full.startswith(self._prefix) and "/" not in full[len(self._prefix) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,22 +14,24 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run
 from checkpoints.manager import CheckpointManager
 from checkpoints.records import Answer, Checkpoint, Commit
 from checkpoints.storage import Recorder
-from wfdash.contract import Outcome
+from wfdash.contract import InvalidInput, Outcome
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
 from wfdash.domain.run_titles import title_of
+from wfdash.values.codec import FLAT, is_large
 from wfdash.workflow.authoring.migration_hooks import MigrationHook
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.migration.carry import carry
 from wfdash.workflow.migration.follow_up import state_after
 from wfdash.workflow.reducer.inputs import accept_input, pack_input
 from wfdash.workflow.reducer.moment_builder import new_moment
-from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, RunResumed, RunStarted, Tick, TimePassed
+from wfdash.workflow.reducer.ticks import AnswersArrived, Moment, Route, RunResumed, RunStarted, Tick, TimePassed
 from wfdash.workflow.runtime.checkpoint_writer import CheckpointWriter
 from wfdash.workflow.runtime.given_answers import past_answers, read_answers
 from wfdash.workflow.runtime.loop import Drive
 from wfdash.workflow.runtime.recorders import RunRecorders, StorageLike, UnreadEvents, recorder_for
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 from wfdash.workflow.runtime.starting_point import check_arguments, claim_run, find_checkpoint, store_checkpoint
+from wfdash.workflow.runtime.step.step_run import CONVERT_SECONDS
 from wfdash.workflow.runtime.step.threads import still_running
 from wfdash.workflow.stored.position import position_in
 
@@ -77,7 +80,10 @@ class RunCall:
         check_arguments(starts, self.answers, self.checkpoint, self.follows, self.storage, self.run_id)
         if starts:
             run = self.run_id or new_run_id()
-            return self._prepare_start(name, graph, run, RunRecorders.of(recorder_for(self.storage, run), unread))
+            recorders = RunRecorders.of(recorder_for(self.storage, run), unread)
+            if type(self.message) in FLAT or not is_large(self.message):
+                return self._start(name, graph, run, recorders, self._pack(graph, recorders))
+            return self._start(name, graph, run, recorders, await self._pack_aside(graph, recorders))
         found, kept = await find_checkpoint(self.checkpoint, self.storage, self.run_id)
         refuse_foreign(name, found)
         recorders = RunRecorders.of(recorder_for(self.storage, found.run), unread)
@@ -106,16 +112,29 @@ class RunCall:
         past = await past_answers(self.storage, current.run) if late else {}
         return read_answers(graph, current, given, past, accepted=isinstance(self.storage, Recorder))
 
-    def _prepare_start(self, name: str, graph: Graph, run: RunId, recorders: RunRecorders) -> PreparedRun:
+    def _pack(self, graph: Graph, recorders: RunRecorders) -> tuple[tuple[Route, ...], str]:
+        """Return the message on its way to the first steps, and the run's title."""
+        routes = pack_input(graph, self.message, follow_up=self.follows is not None)
+        # A recorder's run was named by its creator, as those of a worker are.
+        return routes, "" if recorders.claiming is None or self.follows is not None else self._title(graph)
+
+    async def _pack_aside(self, graph: Graph, recorders: RunRecorders) -> tuple[tuple[Route, ...], str]:
+        try:
+            async with asyncio.timeout(CONVERT_SECONDS):
+                return await asyncio.to_thread(self._pack, graph, recorders)
+        except TimeoutError as error:
+            words = f"It took longer than {CONVERT_SECONDS:g} s to read: give the address of what is large"
+            raise InvalidInput([{"loc": [], "msg": words}]) from error
+
+    def _start(
+        self, name: str, graph: Graph, run: RunId, recorders: RunRecorders, packed: tuple[tuple[Route, ...], str]
+    ) -> PreparedRun:
         if self.follows is not None:
             refuse_foreign(name, self.follows)
-        state = state_after(graph, self.follows)
-        routes = pack_input(graph, self.message, follow_up=self.follows is not None)
+        state, (routes, title) = state_after(graph, self.follows), packed
         # Handed over by who has stored it as the new run's own first checkpoint, or that of the completed run.
         own = self.follows if self.follows is not None and self.follows.run == run else None
         writer = CheckpointWriter(run, WorkflowId(name), graph.version, own, self._manager())
-        # A recorder's run was named by its creator, as those of a worker are.
-        title = "" if recorders.claiming is None or self.follows is not None else self._title(graph)
         began = RunStarted(at=recorders.recorder.now(), routes=routes, state=state, title=title)
         drive = Drive(graph, recorders.recorder, writer, new_moment(graph), self.park_after)
         return PreparedRun(drive, (began,), recorders.claiming)

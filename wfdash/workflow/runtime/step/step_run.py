@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from checkpoints.records import ErrorInfo, Json
+from wfdash.values.codec import FLAT, is_large
 from wfdash.values.exceptions import error_info
 from wfdash.values.failures import report_failure
 from wfdash.values.truncate import truncate
@@ -23,6 +24,10 @@ from wfdash.workflow.runtime.step.step_ops import Host, StepOps, cancel_and_wait
 from wfdash.workflow.runtime.step.threads import belong_to, in_thread
 from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code
 from wfdash.workflow.stored.position import Activation, Packed
+
+T = TypeVar("T")
+CONVERT_SECONDS = 60.0
+"""Seconds that large values of a step may take to be read, and to be stored, each time in a thread."""
 
 
 class StepRun:
@@ -66,23 +71,33 @@ class StepRun:
         return bool(self.task.cancelling())
 
     async def _attempt(self, began: float) -> Tick:
-        node, record = self.node, self._record
-        message = unpack(self._graph, node, record["message"]) if node.takes_message else None
+        node, record, message = self.node, self._record, None
+        if node.takes_message:
+            packed = record["message"]
+            if type(packed[1]) in FLAT or not is_large(packed[1]):
+                message = unpack(self._graph, node, packed)
+            else:
+                message = await self._aside(lambda: unpack(self._graph, node, packed), "read")
         if node.join is not None and node.join.when is not None and not node.join.when(message):
             return StepEnded(at=self._host.now(), activation=self.activation, skipped=True)
         item = item_of(node.path, record["scope"]) if record["scope"] else None
         context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
-        value = await self._call([message if role == "message" else context for role in node.order])
+        value = await self._call([*map({"message": message, "ctx": context}.__getitem__, node.order)])
         if self.ops.expected:
             await self.ops.refuse_forgotten()
         self.ops.refuse_unrepeated()
-        routes, output = route(self._graph, node, value)
+        for one in (value, *self._state.held):
+            if type(one) not in FLAT and is_large(one):
+                (routes, output), writes = await self._converted_aside(value)
+                break
+        else:
+            (routes, output), writes = route(self._graph, node, value), self._state.collect()
         return StepEnded(
             at=self._host.now(),
             activation=self.activation,
             routes=tuple(routes),
             output=output,
-            writes=self._state.collect(),
+            writes=writes,
             ms=round((time.perf_counter() - began) * 1000, 3),
             shown=self._display_output(value, routes, output),
         )
@@ -90,9 +105,9 @@ class StepRun:
     def _display_output(self, value: Any, routes: list[Route], output: Packed | None) -> Json:
         if output is not None:
             return truncate(plain(output))
-        whole = [r for r in routes if r.edge is not None and r.edge.kind != "each" and r.items[0][1][0] is not None]
-        if whole:
-            return truncate(plain(whole[0].items[0][1]))
+        for one in routes:
+            if one.edge is not None and one.edge.kind != "each" and one.items[0][1][0] is not None:
+                return truncate(plain(one.items[0][1]))
         return f"{len(value)} items" if isinstance(value, list) else None
 
     async def _call(self, args: list[Any]) -> Any:
@@ -107,6 +122,35 @@ class StepRun:
             if self.ops.timeout is None or not self.ops.timeout.expired():
                 raise
             raise StepTimeout(f"step {self.node.name!r} took longer than {limit:g} s") from error
+        finally:
+            self.ops.timeout = None
+
+    async def _converted_aside(self, value: Any) -> tuple[tuple[list[Route], Packed | None], dict[str, Any]]:
+        """Return a step's output and writes as JSON."""
+        if left := self.ops.cut():
+            await cancel_and_wait(left, self._host.run_id)
+
+        def convert() -> tuple[tuple[list[Route], Packed | None], dict[str, Any]]:
+            return route(self._graph, self.node, value), self._state.collect()
+
+        try:
+            return await self._aside(convert, "store")
+        except RuntimeError:
+            # Other code may have changed a value at the same time, which it cannot while only this runs.
+            return convert()
+
+    async def _aside(self, convert: Callable[[], T], verb: str) -> T:
+        """Convert large values in a thread. ``StepTimeout`` if that takes too long: the thread continues, and the run
+        is not driven again in this process before it has ended.
+        """
+        try:
+            async with asyncio.timeout(CONVERT_SECONDS) as self.ops.timeout:
+                return await in_thread(convert, self.node.name)
+        except TimeoutError as error:
+            if self.ops.timeout is None or not self.ops.timeout.expired():
+                raise
+            words = f"step {self.node.name!r} has a value that took longer than {CONVERT_SECONDS:g} s to {verb}"
+            raise StepTimeout(f"{words}: keep large values elsewhere, and their address in the run") from error
         finally:
             self.ops.timeout = None
 
