@@ -1,15 +1,14 @@
 """Encoder from a JSON value to chunks; entries that did not change since the last call are not encoded again.
 
 A checkpoint's content is ``{"body": {"state": {...}, "position": {...}}, "requests": [...]}``. Down to the state's keys
-every dict is encoded entry by entry, and each encoded entry is kept for the next call. So is what a key
-of the state has, if it is a dict of long texts, such as documents by name, or a list of long items, such as messages.
+every dict is encoded entry by entry, and each encoded entry is kept for the next call. So are, some levels further
+down, dicts and lists of long items: documents by name, messages, and the calls of a step that is in progress.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import compress
 from operator import is_not
 from typing import Any, NamedTuple
@@ -38,6 +37,8 @@ Json = Any
 
 DEPTH = 2
 """Dicts down to this depth are encoded entry by entry: a checkpoint's state and position are there."""
+DEEPEST = 4
+"""The depth of a dict whose entries are at most looked into: a step in progress, with a list of its calls."""
 MAX_IN_PLACE = 8
 """Entries that a dict above the state may have to be written in place."""
 UNBOUNDED = 2**62
@@ -59,11 +60,13 @@ class EncodedEntry:
     """Bytes of ``"key":json``."""
     mark: int
     inner: frozenset[str] = frozenset()
-    """The chunks of a long value, unless it was encoded entry by entry."""
+    """The chunks of a long value, without those of entries and items that are encoded each by itself."""
     leaves: tuple[Leaf, ...] = ()
     """Those of a long text, in order."""
     items: Sequence[EncodedItem] = ()
     """Those of a list of long items."""
+    nested: EncodedDict | None = None
+    """Of a dict that was encoded entry by entry."""
 
 
 class EncodedItem(NamedTuple):
@@ -84,6 +87,7 @@ class EncodedDict:
 
     entries: Mapping[str, EncodedEntry]
     inner: frozenset[str]
+    node: bytes = b""
     size: int = 0
     """Bytes of its JSON."""
     levels: MerkleLevels | None = None
@@ -92,8 +96,6 @@ class EncodedDict:
     """The values of its pieces then, in order."""
 
 
-Known = Mapping[tuple[str, ...], EncodedDict]
-"""Every dict that was encoded entry by entry, by its path."""
 NO_ENTRIES = EncodedDict({}, frozenset())
 
 
@@ -105,7 +107,7 @@ class Encoded:
     """What a root says after its digest, which is made last: of the row and of this."""
     chunks: dict[str, bytes]
     size: int
-    known: Known = field(default_factory=dict)
+    known: EncodedDict | None = None
     """``known`` for the next call of ``encode``, once this is stored."""
     reuses_chunks: bool = False
     """Whether chunks were left out because they are stored already."""
@@ -120,78 +122,77 @@ class TooMuchToEncode(Exception):
     """More bytes of a value are new than were to be encoded here."""
 
 
-def encode(value: Json, *, known: Known | None = None, frozen: bool = False, most: int = UNBOUNDED) -> Encoded:
+def encode(value: Json, *, known: EncodedDict | None = None, frozen: bool = False, most: int = UNBOUNDED) -> Encoded:
     """Return the value as text. ``ValueError`` if it is not valid JSON (NaN, foreign types).
 
     ``known``: from an earlier stored value; unchanged entries yield no chunks again. ``frozen``: no part of the value
     is ever changed in place, so an object that was encoded before is not compared again. ``TooMuchToEncode`` once it is
     known that more than ``most`` bytes have to be.
     """
-    if known and isinstance(value, dict):
-        walk = EncodingPass(known, frozen, most)
-        node, size = walk.encode_dict(value, (), walk.chunks)
-        if size > INLINE:
-            return walk.encoded(node, size)
+    if known is not None and isinstance(value, dict):
+        walk = EncodingPass(frozen, most)
+        made = walk.encode_dict(value, 0, known, walk.chunks)
+        if made.size > INLINE:
+            return walk.encoded(made.node, made.size, made)
     text = dumps(value)
     if len(text) <= INLINE:
         return Encoded(payload=text, chunks={}, size=len(text))
     if len(text) > most:
         raise TooMuchToEncode
-    walk = EncodingPass({}, frozen)
+    walk = EncodingPass(frozen)
     if isinstance(value, dict):
-        return walk.encoded(*walk.encode_dict(value, (), walk.chunks))
-    return walk.encoded(tree(value, text, walk.chunks), len(text))
+        made = walk.encode_dict(value, 0, NO_ENTRIES, walk.chunks)
+        return walk.encoded(made.node, made.size, made)
+    return walk.encoded(tree(value, text, walk.chunks), len(text), None)
 
 
 class EncodingPass:
     """One encoding of a big value."""
 
-    def __init__(self, known: Known, frozen: bool, most: int = UNBOUNDED) -> None:
+    def __init__(self, frozen: bool, most: int = UNBOUNDED) -> None:
         self.chunks: dict[str, bytes] = {}
         self._left = most
-        self._known = known
         self._frozen = frozen
-        self._fresh: dict[tuple[str, ...], EncodedDict] = {}
         self._reuses_chunks = False
 
-    def encoded(self, node: bytes, size: int) -> Encoded:
+    def encoded(self, node: bytes, size: int, known: EncodedDict | None) -> Encoded:
         """Return the result of the pass."""
-        payload, known = b"@" + node, self._fresh
-        return Encoded(payload=payload, chunks=self.chunks, size=size, known=known, reuses_chunks=self._reuses_chunks)
+        payload, reuses = b"@" + node, self._reuses_chunks
+        return Encoded(payload=payload, chunks=self.chunks, size=size, known=known, reuses_chunks=reuses)
 
-    def encode_dict(self, value: dict[str, Json], path: tuple[str, ...], chunks: dict[str, bytes]) -> tuple[bytes, int]:
-        """Return the node of a dict, and the bytes of its JSON."""
-        before, entries = self._known.get(path, NO_ENTRIES), dict[str, EncodedEntry]()
-        if self._frozen or len(path) > DEPTH:
-            quick = self._replace_entries(value, path, before, chunks)
+    def encode_dict(
+        self, value: dict[str, Json], depth: int, before: EncodedDict, chunks: dict[str, bytes]
+    ) -> EncodedDict:
+        """Return a dict as encoded. ``before``: as it was the last time."""
+        if self._frozen or depth > DEPTH:
+            quick = self._replace_entries(value, depth, before, chunks)
             if quick is not None:
                 return quick
-        inner, size = dict[str, bytes](), 1 + max(len(value), 1)
+        entries, inner, size = dict[str, EncodedEntry](), dict[str, bytes](), 1 + max(len(value), 1)
         for key, item in value.items():
             entry = before.entries.get(key)
             if entry is not None and entry.value is item and (self._frozen or type(item) is str):
-                self._keep_entry(entry, (*path, key) if len(path) <= DEPTH else None)
+                self._reuses_chunks = self._reuses_chunks or entry.is_node
             else:
-                entry = self._entry(key, item, path, entry, chunks)
+                entry = self._entry(key, item, depth, entry, chunks)
             entries[key] = entry
             size += entry.length
         levels = None
-        if len(path) < DEPTH and len(entries) <= MAX_IN_PLACE:
+        if depth < DEPTH and len(entries) <= MAX_IN_PLACE:
             node = in_place(entries.values())
-        elif len(path) >= DEPTH and all(entry.is_node for entry in entries.values()):
+        elif depth >= DEPTH and all(entry.is_node for entry in entries.values()):
             levels = build_levels([(entry.text, entry.mark >> 3) for entry in entries.values()], inner)
             node = levels.node
         else:
             node = in_pages(entries.values(), inner)
         values = tuple(entry.value for entry in entries.values()) if levels is not None else ()
-        self._fresh[path] = EncodedDict(entries, frozenset(inner), size, levels, values)
         self._add_new(inner, before.inner, chunks)
-        return node, size
+        return EncodedDict(entries, frozenset(inner), node, size, levels, values)
 
     def _replace_entries(
-        self, value: dict[str, Json], path: tuple[str, ...], before: EncodedDict, chunks: dict[str, bytes]
-    ) -> tuple[bytes, int] | None:
-        """Return node and size of a dict of the same long entries, few of which changed; None for any other dict."""
+        self, value: dict[str, Json], depth: int, before: EncodedDict, chunks: dict[str, bytes]
+    ) -> EncodedDict | None:
+        """Return a dict of the same long entries, few of which changed; None for any other dict."""
         if before.levels is None or list(value) != list(before.entries):
             return None
         changed: dict[str, EncodedEntry] = {}
@@ -200,7 +201,7 @@ class EncodingPass:
         keys = list(value)
         for place in compress(range(len(keys)), map(is_not, values, before.values)):
             key, old = keys[place], before.entries[keys[place]]
-            changed[key] = entry = self._entry(key, values[place], path, old, chunks)
+            changed[key] = entry = self._entry(key, values[place], depth, old, chunks)
             if not entry.is_node:
                 return None
             size += entry.length - old.length
@@ -210,42 +211,27 @@ class EncodingPass:
         chunks.update(new)
         self._reuses_chunks = True
         inner = before.inner - obsolete | new.keys()
-        self._fresh[path] = EncodedDict({**before.entries, **changed}, inner, size, levels, values)
-        return levels.node, size
-
-    def _keep_entry(self, entry: EncodedEntry, path: tuple[str, ...] | None) -> None:
-        self._reuses_chunks = self._reuses_chunks or entry.is_node
-        if path is not None and path in self._known:
-            for known in self._known:
-                if known[: len(path)] == path:
-                    self._fresh[known] = self._known[known]
+        return EncodedDict({**before.entries, **changed}, inner, levels.node, size, levels, values)
 
     def _entry(
-        self, key: str, item: Json, path: tuple[str, ...], before: EncodedEntry | None, chunks: dict[str, bytes]
+        self, key: str, item: Json, depth: int, before: EncodedEntry | None, chunks: dict[str, bytes]
     ) -> EncodedEntry:
+        """Return an entry of a dict at this depth."""
         if type(item) is str and len(item) > LEAF:
             return self._encode_text(key, item, before, chunks)
         name, value = key_text(key), item if self._frozen else NOT_KEPT
-        mark, inner = zlib.crc32(key.encode()), (*path, key)
-        if inner in self._known and isinstance(item, dict) and len(inner) <= DEPTH:
-            found: dict[str, bytes] = {}
-            node, size = self.encode_dict(item, inner, found)
-            if size > LEAF:
-                chunks.update(found)
-                return EncodedEntry(value, "", named(name, node), True, len(name) + 1 + size, mark)
-            del self._fresh[inner]
-        if len(inner) == DEPTH + 1 and are_long_texts(item):
-            own = dict[str, bytes]()
-            node, size = self.encode_dict(item, inner, chunks)
-            node = named(name, stored(node, own))
-            self._add_new(own, before.inner if before is not None else frozenset(), chunks)
-            return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, frozenset(own))
-        listed = before.length if before is not None and before.items else 0
-        text = b"" if listed else dumps(item)
-        if len(inner) == DEPTH + 1 and are_long_items(item, listed or len(text)):
+        mark = zlib.crc32(key.encode())
+        # What was long is not written as one text first, which would cost as much as encoding all of its items.
+        size = before.length if before is not None and (before.nested is not None or before.items) else 0
+        text = b"" if size else dumps(item)
+        size = size or len(text)
+        entry = None
+        if isinstance(item, dict) and ((size > LEAF and depth < DEPTH) or are_long_items(item, depth, size)):
+            entry = self._encode_inner(name, item, depth, mark, before, chunks)
+        elif type(item) is list and are_long_items(item, depth, size):
             entry = self._encode_list(name, item, mark, before, chunks)
-            if entry is not None:
-                return entry
+        if entry is not None:
+            return entry
         text = text or dumps(item)
         length = len(name) + 1 + len(text)
         self._left -= length
@@ -253,9 +239,6 @@ class EncodingPass:
             raise TooMuchToEncode
         if len(text) <= LEAF:
             return EncodedEntry(value, "", name + b":" + text, False, length, mark)
-        if isinstance(item, dict) and len(inner) <= DEPTH:
-            node, _ = self.encode_dict(item, inner, chunks)
-            return EncodedEntry(value, "", named(name, node), True, length, mark)
         print_ = digest(text)
         if before is not None and before.print == print_:
             self._reuses_chunks = True
@@ -264,6 +247,28 @@ class EncodingPass:
         node = named(name, stored(tree(item, text, own), own))
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
         return EncodedEntry(value, print_, node, True, length, mark, frozenset(own))
+
+    def _encode_inner(
+        self,
+        name: bytes,
+        item: dict[str, Json],
+        depth: int,
+        mark: int,
+        before: EncodedEntry | None,
+        chunks: dict[str, bytes],
+    ) -> EncodedEntry | None:
+        """Return the entry of a dict that is encoded entry by entry, None if it is short."""
+        found, own = dict[str, bytes](), dict[str, bytes]()
+        known = before.nested if before is not None and before.nested is not None else NO_ENTRIES
+        made = self.encode_dict(item, depth + 1, known, found)
+        if made.size <= LEAF:
+            return None
+        chunks.update(found)
+        node = named(name, made.node if depth < DEPTH else stored(made.node, own))
+        if own:
+            self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        value, length = item if self._frozen else NOT_KEPT, len(name) + 1 + made.size
+        return EncodedEntry(value, "", node, True, length, mark, frozenset(own), nested=made)
 
     def _encode_text(self, key: str, item: str, before: EncodedEntry | None, chunks: dict[str, bytes]) -> EncodedEntry:
         """Return the entry of a long text; unchanged parts reuse their leaves."""
@@ -302,9 +307,8 @@ class EncodingPass:
         if size <= LEAF:
             return None
         node = named(name, stored(pages.node(), own))
-        inner = frozenset(own).union(*(one.inner for one in items))
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
-        value = item if self._frozen else NOT_KEPT
+        value, inner = item if self._frozen else NOT_KEPT, frozenset(own)
         return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, inner, items=items)
 
     def _item(self, item: Json, known: Sequence[EncodedItem], chunks: dict[str, bytes]) -> EncodedItem:
@@ -321,7 +325,7 @@ class EncodingPass:
             raise TooMuchToEncode
         own = dict[str, bytes]()
         part = list_part(item, text, own)
-        chunks.update(own)
+        self._add_new(own, frozenset[str]().union(*(old.inner for old in known)), chunks)
         return EncodedItem(item if fixed else NOT_KEPT, text, part, frozenset(own))
 
     def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
@@ -330,16 +334,11 @@ class EncodingPass:
         chunks.update(new)
 
 
-def are_long_texts(value: Json) -> bool:
-    """Return whether a value is a dict of nothing but texts, long ones on average."""
-    if type(value) is not dict or not value or type(next(iter(value.values()))) is not str:
-        return False
-    return {*map(type, value.values())} == {str} and sum(map(len, value.values())) > LEAF * len(value)
-
-
-def are_long_items(value: Json, size: int) -> bool:
-    """Return whether a value, with about so many bytes of JSON, is a list of long items on average."""
-    return type(value) is list and len(value) > 0 and size >= max(INLINE, len(value) * LEAF // 4)
+def are_long_items(value: Json, depth: int, size: int) -> bool:
+    """Return whether a dict or list, with about so many bytes of JSON, has long items on average, and may be looked
+    into at this depth.
+    """
+    return DEPTH <= depth <= DEEPEST and len(value) > 0 and size >= max(INLINE, len(value) * LEAF // 4)
 
 
 def in_place(entries: Iterable[EncodedEntry]) -> bytes:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 
-from checkpoints.content.encoder import Encoded, Known
+from checkpoints.content.encoder import Encoded, EncodedDict
 from checkpoints.ids import CheckpointId, RunId
 from checkpoints.records import Commit
 
@@ -24,7 +24,7 @@ class CachedEncoding:
     """The encoding of a stored checkpoint."""
 
     id: CheckpointId
-    known: Known
+    known: EncodedDict
     size: int
 
 
@@ -50,7 +50,7 @@ class EncoderCache:
         """Cache what a commit has stored; a run whose drive ends is evicted."""
         if commit.standing is not None:
             self.forget(commit.run)
-        elif commit.checkpoint is not None and encoded is not None and encoded.known:
+        elif commit.checkpoint is not None and encoded is not None and encoded.known is not None:
             self._put(commit.run, CachedEncoding(id=commit.checkpoint.id, known=encoded.known, size=encoded.size))
         elif commit.checkpoint is not None and commit.run in self._cached:
             self.forget(commit.run)

@@ -97,6 +97,8 @@ def reachable(root: str, store: dict[str, bytes]) -> dict[str, bytes]:
     [
         *PLACES,
         pytest.param(lambda texts: {"talk": [{"role": "user", "text": one} for one in texts.values()]}, id="messages"),
+        pytest.param(lambda texts: {"live": {"1": {"node": "s", "journal": [*texts.values()]}}}, id="a step's calls"),
+        pytest.param(lambda texts: {"by": {key: {"text": one} for key, one in texts.items()}, "i": 1}, id="dicts"),
     ],
 )
 @given(st.lists(st.lists(st.tuples(st.integers(0, 69), st.integers(0, 3)), max_size=4), max_size=12), st.booleans())

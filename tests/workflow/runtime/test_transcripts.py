@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from checkpoints.content import chunks, encoder
+from checkpoints.content.canonical_json import dumps
+from checkpoints.file import FileStorage
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer
 from tests.workflow.world import ListRecorder, finished, handed_over
 from wfdash.engines.native import NativeEngine
-from wfdash.outcomes import Failed
+from wfdash.outcomes import Failed, Finished
 from wfdash.workflow import Context, Workflow, each
 from wfdash.workflow.evidence import Message, ToolUse
 
@@ -111,3 +117,35 @@ async def test_text_that_no_database_takes_is_stored_all_the_same():
 
     done = await wf.run(None, storage=MemoryStorage())
     assert (finished(done), said_at(done.checkpoint)) == (1, ["a␀b"])
+
+
+async def test_each_turn_of_a_long_conversation_costs_as_much_as_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wf, encoded, turns = Workflow("talk"), 0, list[int]()
+
+    def dumps_counting(value: Any) -> bytes:
+        nonlocal encoded
+        text = dumps(value)
+        encoded += len(text)
+        return text
+
+    for module in (encoder, chunks):
+        monkeypatch.setattr(module, "dumps", dumps_counting)
+
+    @wf.step(start=True)
+    async def reply(_: Any, ctx: Context) -> None:
+        said = list[dict[str, Any]]()
+        for turn in range(12):
+            said.append({"role": "tool", "text": await ctx.call(read_page, turn)})
+            ctx.transcript([dict(one) for one in said])
+            turns.append(encoded)
+
+    async def read_page(turn: int) -> str:
+        return f"page {turn} " * 3000
+
+    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
+        outcome = await wf.run(None, storage=storage)
+    assert isinstance(outcome, Finished)
+    costs = [after - before for before, after in pairwise(turns)]
+    assert costs[-1] < 1.2 * costs[1], costs

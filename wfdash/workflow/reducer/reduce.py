@@ -238,9 +238,12 @@ def on_transcript(builder: MomentBuilder, tick: TranscriptGrown) -> None:
     live = builder.position["live"]
     continued = {key for key, one in kept.items() if key not in live and new[: len(one["messages"])] == one["messages"]}
     rest = {key: one for key, one in kept.items() if key not in continued}
+    said = own["messages"] if own is not None else []
+    # The same objects as before where nothing changed: what they are is not encoded again.
+    messages = [was if was == now else now for was, now in zip(said, new, strict=False)] + new[len(said) :]
     builder.position["transcripts"] = {
         **rest,
-        tick.activation: {"step": builder.node(tick.activation).name, "messages": new},
+        tick.activation: {"step": builder.node(tick.activation).name, "messages": messages},
     }
 
 
