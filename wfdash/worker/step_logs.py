@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import copy_context
 
 from django.conf import settings
 
 from wfdash.telemetry import log_context
 from wfdash.telemetry.log_filter import MaskLinks
 from wfdash.workflow.runtime.step import step_logs
+from wfdash.workflow.runtime.step.step_ops import running_step
 
 
 def capture_step_logs() -> Callable[[], None]:
@@ -20,5 +20,5 @@ def capture_step_logs() -> Callable[[], None]:
 
 
 def _step_facts() -> log_context.Facts:
-    ops = step_logs.activation_in(copy_context())
-    return {} if ops is None else {"step": ops.node.name}
+    step = running_step.get()
+    return {} if step is None else {"step": step.node.name}

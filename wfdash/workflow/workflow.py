@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Checkpoint, Json, Phase, RunInfo
 from checkpoints.storage import Runs
 from wfdash.contract import Outcome
@@ -16,15 +17,7 @@ from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
 from wfdash.questions.durations import Duration
 from wfdash.questions.policy import Policy
-from wfdash.workflow.authoring.arguments import (
-    as_run_id,
-    checked,
-    limit_of,
-    local_names,
-    refuse_bare,
-    seconds,
-    typed,
-)
+from wfdash.workflow.authoring.arguments import checked, limit_of, local_names, refuse_bare
 from wfdash.workflow.authoring.edges import After, Named, Switch
 from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
 from wfdash.workflow.authoring.retry import Retry
@@ -34,7 +27,7 @@ from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.compiler.plan import Sub
 from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
 from wfdash.workflow.reducer.inputs import accept_input, input_schema
-from wfdash.workflow.runtime.call import UNSET, RunCall
+from wfdash.workflow.runtime.call import UNSET, Prepare, as_run_id, begin, check_arguments, resume, seconds, typed
 from wfdash.workflow.runtime.recorders import StorageLike
 from wfdash.workflow.runtime.stream import RunStream
 
@@ -280,9 +273,8 @@ class Workflow:
         Nothing of a policy is enforced here: who answers, how many have to and by when is the application's affair. The
         dashboard enforces it, and so does ``wfdash.testing.bench``.
         """
-        park = seconds(park_after)
-        call = RunCall(message, answers, typed(checkpoint), follows, storage, as_run_id(run_id), park, self.run_title)
-        return await (await call.prepare(self.name, self.graph, hooks=self.hooks)).go()
+        prepare = self._prepare(message, answers, checkpoint, follows, storage, run_id, park_after)
+        return await (await prepare(None)).go()
 
     def run_stream(
         self,
@@ -296,9 +288,25 @@ class Workflow:
         park_after: Duration = 1.0,
     ) -> RunStream:
         """Make the same call, yielding each event once it is committed; then ``.outcome``. See ``RunStream``."""
-        park = seconds(park_after)
-        call = RunCall(message, answers, typed(checkpoint), follows, storage, as_run_id(run_id), park, self.run_title)
-        return RunStream(lambda unread: call.prepare(self.name, self.graph, unread, hooks=self.hooks))
+        return RunStream(self._prepare(message, answers, checkpoint, follows, storage, run_id, park_after))
+
+    def _prepare(
+        self,
+        message: Any,
+        answers: Answers | None,
+        checkpoint: Checkpoint | CheckpointId | str | None,
+        follows: Checkpoint | None,
+        storage: StorageLike,
+        run_id: RunId | str | None,
+        park_after: Duration,
+    ) -> Prepare:
+        """Return what makes the drive of a call. ``InvalidCall`` for arguments that do not go together."""
+        chosen, run, park = typed(checkpoint), as_run_id(run_id), seconds(park_after)
+        starts = message is not UNSET
+        check_arguments(starts, answers, chosen, follows, storage, run)
+        if starts:
+            return partial(begin, self.graph, message, follows, storage, run or new_run_id(), park, self.run_title)
+        return partial(resume, self.graph, self.hooks, answers or {}, chosen, storage, run, park)
 
 
 class BoundWorkflow:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from checkpoints.ids import CheckpointId, RunId
 from checkpoints.limits import problem_of
-from checkpoints.records import Checkpoint
 from wfdash.questions.durations import Duration, span_of
 from wfdash.workflow.authoring.steps import Function
-from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
+from wfdash.workflow.errors import InvalidWorkflow
 
 
 def checked(what: str, text: str) -> str:
@@ -18,31 +16,6 @@ def checked(what: str, text: str) -> str:
     if problem := problem_of(what, text):
         raise InvalidWorkflow(f"{str(text)[:40]!r} is no {problem}")
     return text
-
-
-def typed(checkpoint: Checkpoint | CheckpointId | str | None) -> Checkpoint | CheckpointId | None:
-    """Return a checkpoint argument with its type: anything that is neither a record nor None is an id.
-
-    ``InvalidCall`` for what can be neither.
-    """
-    if isinstance(checkpoint, tuple | list | int):
-        raise InvalidCall(f"checkpoint= is a {type(checkpoint).__name__}: give a Checkpoint, or an id, which is text")
-    return checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else CheckpointId(checkpoint)
-
-
-def as_run_id(run: RunId | str | None) -> RunId | None:
-    """Return a run's id with its type. ``InvalidCall`` for what is no text."""
-    if run is not None and not isinstance(run, str):
-        raise InvalidCall(f"run_id= is a {type(run).__name__}: an id is text of 1 to 200 characters")
-    return None if run is None else RunId(run)
-
-
-def seconds(park_after: Duration) -> float:
-    """Return ``park_after`` in seconds; ``InvalidCall`` says what is wrong with it."""
-    try:
-        return span_of(park_after).total_seconds()
-    except ValueError as error:
-        raise InvalidCall(f"park_after: {error}") from error
 
 
 def limit_of(timeout: Duration | None) -> float | None:

@@ -12,7 +12,7 @@ from wfdash.contract import ActivationInfo, CallInfo, LookAhead
 from wfdash.values.codec import Codec, codec_for, either, is_any
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.compiler.plan import ENTRY
-from wfdash.workflow.reducer.moment_builder import item_of
+from wfdash.workflow.reducer.moment_builder import item_of, moment_of
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
 from wfdash.workflow.reducer.ticks import Command, Moment, ResolveEntry, RunResumed, RunStep, TimePassed
@@ -24,12 +24,7 @@ TAKEN = ("answer", "result", "raised", "done")
 def look_ahead(graph: Graph, checkpoint: Checkpoint, now: datetime) -> LookAhead:
     """Return what happens when the run continues; ``Incompatible`` for a checkpoint of another graph."""
     refuse_other_graph(graph, checkpoint)
-    before = Moment(
-        state=checkpoint.body["state"],
-        position=checkpoint.body["position"],
-        requests={request.key: request for request in checkpoint.requests},
-    )
-    moment, commands = resume(graph, checkpoint.run, before, now)
+    moment, commands = resume(graph, checkpoint.run, moment_of(checkpoint), now)
     moved = {command.activation for command in commands if isinstance(command, (RunStep, ResolveEntry))}
     live = moment.position["live"]
     return LookAhead(

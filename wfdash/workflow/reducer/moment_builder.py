@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.records import Json, Reason
+from checkpoints.records import Checkpoint, Json, Reason
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.reducer.routing import label_of
 from wfdash.workflow.reducer.ticks import Command, Moment, RunStep, SaveCheckpoint
@@ -44,6 +44,12 @@ def new_moment(graph: Graph | None = None) -> Moment:
     if graph is not None and graph.levels:
         position["levels"] = graph.marks
     return Moment(state={}, position=position)
+
+
+def moment_of(checkpoint: Checkpoint) -> Moment:
+    """Return the moment that a checkpoint holds."""
+    requests = {request.key: request for request in checkpoint.requests}
+    return Moment(state=checkpoint.body["state"], position=checkpoint.body["position"], requests=requests)
 
 
 class MomentBuilder:

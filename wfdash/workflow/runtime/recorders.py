@@ -190,6 +190,15 @@ async def always_sure() -> None:
     """Return at once: this recorder's runs have no other driver."""
 
 
+def recorders_for(
+    storage: StorageLike, run: RunId, unread: UnreadEvents | None
+) -> tuple[Recorder, ClaimingRecorder | None]:
+    """Return where a run is recorded, which shows its events where there is a reader, and what holds the run."""
+    recorder = recorder_for(storage, run)
+    claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
+    return (recorder if unread is None else EventTap(recorder, unread)), claiming
+
+
 def recorder_for(storage: StorageLike, run: RunId) -> Recorder:
     """Return a recorder of one run over a Recorder, Journal, CheckpointStorage, CheckpointManager, or None.
 
@@ -221,17 +230,3 @@ def recorder_for(storage: StorageLike, run: RunId) -> Recorder:
 def tell_once(lacks: str) -> None:
     """Log what runs in a storage do without."""
     log.warning("%s", lacks)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecorders:
-    """Where a call records: ``claiming`` is the recorder beneath that holds the run, if there is one."""
-
-    recorder: Recorder
-    claiming: ClaimingRecorder | None
-
-    @classmethod
-    def of(cls, recorder: Recorder, unread: UnreadEvents | None) -> RunRecorders:
-        """Return it, with everything shown that is committed, where there is a reader."""
-        claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
-        return cls(recorder if unread is None else EventTap(recorder, unread), claiming)

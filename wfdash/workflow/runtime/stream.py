@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import suppress
 
 from checkpoints.records import Checkpoint, EventDraft
 from wfdash.contract import Outcome
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.runtime.call import PreparedRun
+from wfdash.workflow.runtime.call import Prepare
 from wfdash.workflow.runtime.recorders import UnreadEvents
 from wfdash.workflow.runtime.run_claim import ClaimingRecorder
 
@@ -26,7 +26,7 @@ class RunStream(AsyncIterable[EventDraft]):
     It is iterated once: ``InvalidCall`` for a second iterator, and after ``aclose``.
     """
 
-    def __init__(self, prepare: Callable[[UnreadEvents], Awaitable[PreparedRun]]) -> None:
+    def __init__(self, prepare: Prepare) -> None:
         self.checkpoint: Checkpoint | None = None
         self._prepare = prepare
         self._unread = UnreadEvents()
@@ -77,9 +77,9 @@ class RunStream(AsyncIterable[EventDraft]):
         return None
 
     async def _go(self) -> Outcome:
-        ready = await self._prepare(self._unread)
-        self._claiming = ready.claiming
-        return await ready.go()
+        drive = await self._prepare(self._unread)
+        self._claiming = drive.claiming
+        return await drive.go()
 
     def abandon(self) -> None:
         """Stop the run soon: no one reads on. From any thread, and without an event loop."""

@@ -14,6 +14,7 @@ import pytest
 from tests.workflow.world import ListRecorder, answered, failed, finished
 from wfdash.workflow import Context, Retry, Waiting, Workflow, each
 from wfdash.workflow.runtime.step import step_logs as steplogs
+from wfdash.workflow.runtime.step.step_ops import MOST_LOGGED
 
 log = logging.getLogger("shop.parcels")
 
@@ -162,13 +163,13 @@ async def test_long_texts_are_cut_and_what_is_too_much_is_counted():
     @wf.step(start=True)
     async def talk() -> int:
         log.info("x" * 9_000)
-        for number in range(steplogs.MOST + 4):
+        for number in range(MOST_LOGGED + 4):
             log.info("%d", number)
         return 1
 
     finished(await wf.run(None, storage=recorder))
     told = [message for *_, message in logged(recorder)]
-    assert len(told) == steplogs.MOST + 1
+    assert len(told) == MOST_LOGGED + 1
     assert (len(told[0]), told[0][-1]) == (steplogs.LONGEST, "…")
     assert told[-1] == "5 more were left out"
 

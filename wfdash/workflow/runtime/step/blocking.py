@@ -10,9 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from wfdash.workflow.reducer.moment_builder import item_of
-from wfdash.workflow.runtime.step.step_logs import activation_in
-from wfdash.workflow.runtime.step.step_ops import StepOps
+from wfdash.workflow.runtime.step.step_ops import StepOps, running_step
 from wfdash.workflow.stored.exception_codec import is_engine_code
 
 DEEPEST = 40
@@ -42,7 +40,7 @@ def find_blocking_step(frame: FrameType) -> BlockingStep:
         frames.append(frames[-1].f_back)
     frames.reverse()
     at = max((place for place, each in enumerate(frames) if each.f_code is events.Handle._run.__code__), default=-1)
-    ops = activation_in(frames[at].f_locals["self"]._context) if at >= 0 else None
+    ops = frames[at].f_locals["self"]._context.get(running_step) if at >= 0 else None
     inside = [each for each in frames[at + 1 :] if not is_engine_code(each.f_code)] or [frame]
     own = next((each for each in inside if ops is not None and each.f_code is code_of(ops)), inside[0])
     found: dict[str, Any] = {
@@ -52,10 +50,9 @@ def find_blocking_step(frame: FrameType) -> BlockingStep:
             traceback.format_list(traceback.StackSummary.extract((each, each.f_lineno) for each in inside[-DEEPEST:]))
         ),
     }
-    if ops is None:
-        return BlockingStep(**found)
-    item = item_of(ops.node.path, ops.scope) if ops.scope else None
-    return BlockingStep(run=ops.host.run_id, step=ops.node.name, activation=ops.activation, item=item, **found)
+    if ops is not None:
+        found |= {"run": ops.host.run_id, "step": ops.node.name, "activation": ops.activation, "item": ops.item}
+    return BlockingStep(**found)
 
 
 def code_of(ops: StepOps) -> CodeType | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
 
+from checkpoints.events import EventKind
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
+from wfdash.domain.run_titles import cleaned
 from wfdash.questions.ask_policy import policy_of, refuse_unknown
 from wfdash.questions.card import Asking, Card, Given
 from wfdash.questions.cards import Approval, Decision, make_request, prepare
@@ -17,39 +20,45 @@ from wfdash.questions.durations import Duration, span_of
 from wfdash.questions.policy import Policy
 from wfdash.questions.signals import fails_after, key_prefix, waiting_for
 from wfdash.questions.tools import ToolCall, ToolDecision
-from wfdash.values.codec import Codec, codec_for, copy_plain, return_type
+from wfdash.questions.transcript import Message, pack_transcript, unpack_transcript
+from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
+from wfdash.values.display import to_display
 from wfdash.values.exceptions import message_of
-from wfdash.values.fingerprints import identify, parts_to_keep
+from wfdash.values.fingerprints import MOST_AGAIN, identify, parts_to_keep
 from wfdash.workflow.answers.answer_types import marked
 from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.errors import CallStopped, InvalidCall, WrongType
+from wfdash.workflow.authoring.steps import StepContext
+from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
 from wfdash.workflow.reducer.state_view import StateView
-from wfdash.workflow.reducer.ticks import CallDone
+from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, TranscriptGrown
 from wfdash.workflow.runtime.step.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
-from wfdash.workflow.runtime.step.repeated_calls import await_decision
-from wfdash.workflow.runtime.step.reports import StepReports
 from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
 from wfdash.workflow.stored.call_intent import intent
 from wfdash.workflow.stored.exception_codec import decode_exception, encode_exception
-from wfdash.workflow.stored.position import JournalEntry
+from wfdash.workflow.stored.position import CallIntent, JournalEntry
 
 T = TypeVar("T")
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Context(StepReports):
+class Context(StepContext):
     """A step's way to the world. One per activation; takes the second parameter of a step."""
 
-    def __init__(self, ops: StepOps, state: StateView, *, item: int | None, attempt: int) -> None:
+    def __init__(self, ops: StepOps, state: StateView, *, attempt: int) -> None:
         self._ops = ops
         self._answers: list[Answer] = []
         self.state: Any = state
         """The run's state: as it was when the step started, plus own writes. Mapping and attributes."""
-        self.item = item
+        self.item = ops.item
         """Index of the item inside the innermost map, None outside of maps."""
         self.attempt = attempt
         """1, 2, 3 ...: which attempt of this step this is."""
+
+    @property
+    def step(self) -> str:
+        """The step's name."""
+        return self._ops.node.name
 
     @property
     def run_id(self) -> str:
@@ -327,8 +336,10 @@ class Context(StepReports):
         now = self._ops.host.now()
         if (duration is None) == (until is None):
             raise InvalidCall("ctx.sleep needs either a duration or until=")
-        if duration is not None:
-            until = now + _span(duration)
+        try:
+            until = now + span_of(duration) if duration is not None else until
+        except ValueError as error:
+            raise InvalidCall(f"ctx.sleep: {error}") from error
         if until is None or until.tzinfo is None:
             raise InvalidCall("ctx.sleep(until=...) needs an aware datetime")
         until = until.astimezone(UTC)
@@ -353,9 +364,75 @@ class Context(StepReports):
         index = self._ops.issue({"k": "label", "name": "checkpoint", "label": label})
         return self._ops.expect(index, "checkpoint", self._await_end(index, people=False))
 
+    def emit(self, name: str, data: Json = None) -> None:
+        """Add an event of your own to the run: ``name`` and JSON ``data``."""
+        check_plain(data, f"event {name!r}")
+        self._ops.host.event(self._ops.activation, EventKind.CUSTOM, {"name": name, "data": copy_plain(data)})
 
-def _span(duration: Duration) -> timedelta:
-    try:
-        return span_of(duration)
-    except ValueError as error:
-        raise InvalidCall(f"ctx.sleep: {error}") from error
+    def progress(self, fraction: float | None = None, text: str = "") -> None:
+        """Say how far the step is: a fraction from 0 to 1, or None if unknown."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise InvalidCall(f"ctx.progress takes a fraction from 0 to 1, not {fraction!r}")
+        check_plain(text, "progress")
+        if type(text) is not str:
+            raise NotStorable(f"ctx.progress takes text, not {type(text).__name__}")
+        self._ops.host.event(self._ops.activation, EventKind.PROGRESS, {"fraction": fraction, "text": text})
+
+    def title(self, text: str) -> None:
+        """Say what the run is called, to everyone who sees it: one line, at most 120 characters are kept.
+
+        The last one said counts. It replaces the workflow's ``run_title``, and stays when the run is restored.
+        """
+        check_plain(text, "title")
+        line = cleaned(text) if type(text) is str else ""
+        if not line:
+            raise InvalidCall("ctx.title takes a text that can be read")
+        if not self._ops.replay.is_behind():
+            self._ops.host.event(self._ops.activation, EventKind.RUN_TITLED, {"title": line})
+
+    def transcript(self, messages: Sequence[Message | Mapping[str, Any]]) -> None:
+        """Say what the step's conversation with a model is by now: all messages, from the first.
+
+        It is in the checkpoints that follow, and shown on the run's page. Said again while the step is replayed, it
+        changes nothing.
+        """
+        try:
+            read = unpack_transcript([one if isinstance(one, Message) else dict(one) for one in messages])
+        except (ValueError, TypeError) as error:
+            raise InvalidCall(f"ctx.transcript takes messages: {error}") from error
+        ops, packed = self._ops, to_display(pack_transcript(read))
+        ops.host.tell(TranscriptGrown(at=ops.host.now(), activation=ops.activation, messages=packed))
+
+    def stream(self, text: str) -> None:
+        """Show text while it is made. It is not stored."""
+        self._ops.host.stream(self.step, text)
+
+
+async def await_decision(ops: StepOps, index: int, now: JournalEntry) -> JournalEntry:
+    """Return a call's journal entry once its outcome is decided. ``now``: what the code passes this time.
+
+    People are asked again where that is not what they were shown; ``ReplayMismatch`` if it differs each time.
+    """
+    entry = ops.begin(index)
+    while True:
+        if "unknown" in entry:
+            entry = await ops.wait(index, people=True)
+        if not _differs(entry, now):
+            return entry
+        if entry.get("differed", 0) >= MOST_AGAIN:
+            raise ReplayMismatch(
+                f"step {ops.node.name!r} passed other arguments to {entry['name']!r} each time it ran: get what"
+                " changes through ctx.call, so that it is recorded"
+            )
+        ops.reopen(index)
+        at = ops.host.now()
+        intent: CallIntent = {"args": now["args"], "at": now["at"]}
+        ops.host.post(CallDiffers(at=at, activation=ops.activation, index=index, intent=intent))
+        entry = await ops.wait(index, people=True)
+
+
+def _differs(entry: JournalEntry, now: JournalEntry) -> bool:
+    """Say whether a call is to be made again that is not the one that was shown; older ones showed no arguments."""
+    if not entry.get("again") or "args" not in entry:
+        return False
+    return json.dumps(entry["args"], sort_keys=True) != json.dumps(now.get("args"), sort_keys=True)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from wfdash.values.fingerprints import MOST_AGAIN
 from wfdash.workflow.errors import ReplayMismatch
-from wfdash.workflow.runtime.step.task_names import TaskNames, task_name_of
 from wfdash.workflow.stored.position import JournalEntry
 
+Operation: TypeAlias = tuple[str, str]
+"""Kind and name of an operation."""
 CLOSED = {"answer", "result", "done", "raised"}
+
+_inherited: ContextVar[tuple[Replay, str]] = ContextVar("wfdash_task_name")
 
 
 class Replay:
@@ -20,29 +26,36 @@ class Replay:
     Each of a step's tasks is matched separately, since nothing fixes the order among tasks. A task that did
     one thing at a time must do the same things in the same order; one that had several open at once is matched by
     kind, name and occurrence.
+
+    Tasks have names that are the same whenever the function runs again: ``""`` is the step's main task, ``".2"`` the
+    second of its child tasks to do something, ``".2.1"`` a child of that one. A new child takes the first recorded name
+    beside it that began as it does.
     """
 
-    def __init__(self, step: str, journal: list[JournalEntry]) -> None:
+    def __init__(self, step: str, journal: list[JournalEntry], main: asyncio.Task[Any] | None) -> None:
+        """``main``: the step's main task, None once that has ended."""
         self.step = step
+        self.main = main
         self.entries = list(journal)
         self.recorded = len(journal)
         """How many entries there were before the function ran this time."""
-        self._task_names = TaskNames(journal)
+        self._begun: dict[str, Operation] = {}
+        """The first recorded operation of each task, by its name."""
+        self._taken: set[str] = set()
         self._left: dict[str, list[int]] = {}
-        for index in range(len(journal) - 1, -1, -1):
-            self._left.setdefault(task_name_of(journal[index]), []).append(index)
         self._open: dict[str, list[int]] = {}
         """Entries by task that had no result when last looked at."""
         for index, entry in enumerate(journal):
+            task_name = task_name_of(entry)
+            self._begun.setdefault(task_name, (entry["k"], entry["name"]))
+            self._left.setdefault(task_name, []).append(index)
             if not CLOSED & entry.keys():
-                self._open.setdefault(task_name_of(entry), []).append(index)
+                self._open.setdefault(task_name, []).append(index)
+        for left in self._left.values():
+            left.reverse()
         self._overlapped = {task_name_of(entry) for entry in journal if "o" in entry}
         self._mismatch: ReplayMismatch | None = None
         """What the code did otherwise than recorded. It does nothing more, even if it handles this error."""
-
-    def follow(self, main: asyncio.Task[Any] | None) -> None:
-        """Say which is the step's main task; None: it has ended."""
-        self._task_names.main = main
 
     def match(self, kind: str, name: str, prints: Mapping[str, str] | None = None) -> tuple[int | None, str]:
         """Return the index of the recorded entry (None if this is new) and its task's name; or ``ReplayMismatch``.
@@ -51,7 +64,7 @@ class Replay:
         """
         if self._mismatch is not None:
             raise self._mismatch
-        task_name = self._task_names.current((kind, name))
+        task_name = self._task_name((kind, name))
         left = self._left.get(task_name)
         if not left:
             return None, task_name
@@ -66,15 +79,43 @@ class Replay:
 
     def upcoming(self) -> int:
         """Return the index that the running task's next operation has, or will get."""
-        left = self._left.get(self._task_names.current(None))
+        left = self._left.get(self._task_name(None))
         return left[-1] if left else len(self.entries)
 
     def is_behind(self) -> bool:
         """Say whether the running task only repeats what was done before; of a task not known yet: whether any does."""
         if not self._left:
             return False
-        task_name = self._task_names.known()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            return False  # Work in a thread is no task.
+        task_name = "" if task is None or task is self.main else self._task_names.get(task)
         return any(self._left.values()) if task_name is None else bool(self._left.get(task_name))
+
+    @cached_property
+    def _task_names(self) -> WeakKeyDictionary[asyncio.Task[Any], str]:
+        """Names by child task. Most steps have none."""
+        return WeakKeyDictionary()
+
+    def _task_name(self, did: Operation | None) -> str:
+        """Return the name of the running task, which is about to do this (None: that is not known yet)."""
+        task = asyncio.current_task()
+        task_name = "" if task is None or task is self.main else self._task_names.get(task)
+        if task_name is None and task is not None:
+            owner, parent = _inherited.get((self, ""))
+            task_name = self._task_names[task] = self._free_name(parent if owner is self else "", did)
+            self._taken.add(task_name)
+        _inherited.set((self, task_name or ""))
+        return task_name or ""
+
+    def _free_name(self, parent: str, did: Operation | None) -> str:
+        number = 1
+        while (task_name := f"{parent}.{number}") in self._begun or task_name in self._taken:
+            if task_name not in self._taken and did in (None, self._begun[task_name]):
+                return task_name
+            number += 1
+        return task_name
 
     def _strict(self, left: list[int], kind: str, name: str) -> int:
         if not self._is_entry(left[-1], kind, name):
@@ -149,3 +190,8 @@ class Replay:
     def _refusal(self, text: str) -> ReplayMismatch:
         self._mismatch = ReplayMismatch(text)
         return self._mismatch
+
+
+def task_name_of(entry: JournalEntry) -> str:
+    """Return the name of the task that a journal entry was made in."""
+    return entry.get("t", "")

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextvars import Context, ContextVar
 
 from checkpoints.events import EventKind
-from wfdash.workflow.runtime.step.step_ops import StepOps
+from wfdash.workflow.runtime.step.step_ops import MOST_LOGGED, StepOps, running_step
 
-MOST = 1_000
-"""Records that are kept of one try at an activation."""
 LONGEST = 8_000
 """Characters of a record."""
 OURS = ("wfdash", "checkpoints", "django", "channels", "daphne", "twisted", "asyncio")
 """Loggers of the dashboard and of its libraries: they say nothing about a step."""
 EXAMPLES = "wfdash.examples"
-
-_speaking: ContextVar[StepOps | None] = ContextVar("wfdash_speaking", default=None)
-
-
-def attribute_logs_to(ops: StepOps) -> None:
-    """Let what the current task logs, its child tasks and the threads of its calls, be this activation's."""
-    _speaking.set(ops)
-
-
-def activation_in(context: Context) -> StepOps | None:
-    """Return the activation whose code runs in this context, None if it is no step's."""
-    return context.get(_speaking)
-
-
-def report_left_out(ops: StepOps) -> None:
-    """Say how many records were left out, once the activation's function has ended."""
-    if ops.logged > MOST:
-        data = {"level": "WARNING", "logger": "wfdash", "message": f"{ops.logged - MOST:,} more were left out"}
-        ops.host.event(ops.activation, EventKind.LOG, data)
 
 
 class StepLogs(logging.Handler):
@@ -48,7 +26,7 @@ class StepLogs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Make it an event, unless the step only repeats what it did before. What is not a step's is passed on."""
-        ops = _speaking.get()
+        ops = running_step.get()
         if ops is not None and not _is_ours(record.name) and not ops.replay.is_behind():
             try:
                 self._hand_over(ops, record)
@@ -58,7 +36,7 @@ class StepLogs(logging.Handler):
 
     def _hand_over(self, ops: StepOps, record: logging.LogRecord) -> None:
         ops.logged += 1
-        if ops.logged > MOST:
+        if ops.logged > MOST_LOGGED:
             return
         text = record.getMessage()
         if record.exc_info and not record.exc_text:

@@ -6,34 +6,36 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from checkpoints.events import EventKind
+from checkpoints.ids import RunId
 from checkpoints.records import Json, Request
 from wfdash.questions.card import Asking
 from wfdash.values.fingerprints import Identity, asked_again
 from wfdash.workflow.compiler.graph import Node
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.reducer.moment_builder import item_of
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
 from wfdash.workflow.runtime.step.replay import CLOSED, Replay
-from wfdash.workflow.runtime.step.threads import left_behind
-from wfdash.workflow.stored.position import JournalEntry
+from wfdash.workflow.stored.position import Activation, JournalEntry
 
 T = TypeVar("T")
-LEAVE = 2.0
-"""Seconds that cancelled code may take to let go; what has not by then is left to itself."""
 SETTLE = 0.05
 """Seconds without news after which a step that asks in child tasks counts as waiting: its main task's own
 doings cannot be seen."""
+MOST_LOGGED = 1_000
+"""Records of ``logging`` that are kept of one try at an activation."""
 
 
 class Host(Protocol):
     """What an activation needs of the loop that drives it."""
 
-    run_id: str
+    run_id: RunId
     park_after: float
     loop: asyncio.AbstractEventLoop
 
@@ -71,18 +73,23 @@ class PendingQuestion:
     request: Callable[[int], Request]
 
 
+running_step: ContextVar[StepOps | None] = ContextVar("wfdash_running_step", default=None)
+"""The step whose code runs: in its task, its child tasks and the threads of its calls."""
+
+
 class StepOps:
     """The operations of one run of one activation's function."""
 
-    def __init__(self, host: Host, node: Node, activation: str, journal: list[JournalEntry]) -> None:
+    def __init__(self, host: Host, node: Node, activation: str, record: Activation) -> None:
         self.host = host
         self.node = node
         self.activation = activation
-        self.called = node.name
-        self.scope: Any = None
-        """Where in maps and sub-workflows it is."""
-        self._journal = journal
-        self._main: asyncio.Task[Any] | None = None
+        self.called = record.get("called", node.name)
+        self.item = item_of(node.path, record["scope"]) if record["scope"] else None
+        """Index of the item inside the innermost map, None outside of maps."""
+        self._journal = record["journal"]
+        self.main: asyncio.Task[Any] | None = None
+        """The task that runs the step's function."""
         self.timeout: asyncio.Timeout | None = None
         """What limits the step's own work, while its function runs; None without a limit."""
         self._left = 0.0
@@ -105,22 +112,10 @@ class StepOps:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._last = 0.0
 
-    @property
-    def run_id(self) -> str:
-        """The run that the step belongs to."""
-        return self.host.run_id
-
     @cached_property
     def replay(self) -> Replay:
         """The journal, and how far the function has come in it. Most steps have none and do nothing that needs one."""
-        replay = Replay(self.node.name, self._journal)
-        replay.follow(self._main)
-        return replay
-
-    def refuse_unrepeated(self) -> None:
-        """Raise ``ReplayMismatch`` if the function returned without doing all that was recorded."""
-        if self._journal or "replay" in vars(self):
-            self.replay.check_end()
+        return Replay(self.node.name, self._journal, self.main)
 
     def issue(
         self,
@@ -208,22 +203,16 @@ class StepOps:
         home: Mapping[str, Any] = getattr(inspect.unwrap(self.node.function), "__globals__", {})
         return home
 
-    @property
-    def main(self) -> asyncio.Task[Any] | None:
-        """The task that runs the step's function."""
-        return self._main
-
-    def follow(self, main: asyncio.Task[Any]) -> None:
-        """Say which task that is."""
-        self._main = main
-
     def leave(self) -> None:
         """Forget the task, which ends now: its context refers to this, and a cycle waits for the garbage collector."""
-        if self._main is not None:
-            self._tasks.discard(self._main)
+        if self.logged > MOST_LOGGED:
+            text = f"{self.logged - MOST_LOGGED:,} more were left out"
+            self.host.event(self.activation, EventKind.LOG, {"level": "WARNING", "logger": "wfdash", "message": text})
+        if self.main is not None:
+            self._tasks.discard(self.main)
         if "replay" in vars(self):
-            self.replay.follow(None)
-        self._main = None
+            self.replay.main = None
+        self.main = None
 
     def expect(self, index: int, name: str, made: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Return what an operation is awaited by, having noted that it is to be."""
@@ -237,11 +226,17 @@ class StepOps:
             self._open_held()
         return self.entry(index)
 
-    async def refuse_forgotten(self) -> None:
-        """Raise ``InvalidCall`` if the step's function returned without awaiting what is still ``expected``."""
-        await asyncio.sleep(0)  # A task that was just made for it has not begun yet.
-        if words := self.forget():
-            raise InvalidCall(f"step {self.node.name!r} returned without awaiting {words}")
+    async def check_end(self) -> None:
+        """Raise ``InvalidCall`` if the function returned without awaiting all that is ``expected``.
+
+        ``ReplayMismatch`` if it did not do all that was recorded.
+        """
+        if self.expected:
+            await asyncio.sleep(0)  # A task that was just made for it has not begun yet.
+            if words := self.forget():
+                raise InvalidCall(f"step {self.node.name!r} returned without awaiting {words}")
+        if self._journal or "replay" in vars(self):
+            self.replay.check_end()
 
     def forget(self) -> str:
         """Close what is still ``expected`` and say what it is, and how it is awaited; empty if there is nothing."""
@@ -351,24 +346,3 @@ class StepOps:
         """Let nothing more be recorded; return the child tasks that are left."""
         self._closed = True
         return {task for task in self._tasks if task is not self.main and not task.done()}
-
-
-async def cancel_and_wait(tasks: set[asyncio.Task[Any]], run: str) -> None:
-    """Cancel a run's tasks and wait until they have ended, for a while: no step may hold its drive by not letting go.
-
-    The run's claim is kept for those that continue.
-    """
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        try:
-            done, still = await asyncio.wait(tasks, timeout=LEAVE)
-        except asyncio.CancelledError:
-            for task in tasks:
-                if not task.done():
-                    left_behind(run, task)
-            raise
-        for task in still:
-            left_behind(run, task)
-        # asyncio logs exceptions that are never retrieved, and what cancelled code raises does not matter.
-        _ = [task.cancelled() or task.exception() for task in done]

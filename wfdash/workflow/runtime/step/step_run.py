@@ -14,14 +14,12 @@ from wfdash.values.failures import report_failure
 from wfdash.values.truncate import truncate
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
-from wfdash.workflow.reducer.moment_builder import item_of
 from wfdash.workflow.reducer.routing import plain, route, unpack
 from wfdash.workflow.reducer.state_view import StateView
 from wfdash.workflow.reducer.ticks import Route, StepEnded, StepFailed, Tick
 from wfdash.workflow.runtime.step.context import Context
-from wfdash.workflow.runtime.step.step_logs import attribute_logs_to, report_left_out
-from wfdash.workflow.runtime.step.step_ops import Host, StepOps, cancel_and_wait
-from wfdash.workflow.runtime.step.threads import belong_to, in_thread
+from wfdash.workflow.runtime.step.step_ops import Host, StepOps, running_step
+from wfdash.workflow.runtime.step.threads import cancel_and_wait, in_thread
 from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code
 from wfdash.workflow.stored.position import Activation, Packed
 
@@ -36,39 +34,32 @@ class StepRun:
     def __init__(self, graph: Graph, host: Host, activation: str, record: Activation, seen: Mapping[str, Json]) -> None:
         self.activation = activation
         self.node = graph.nodes[record["step"]]
-        self.ops = StepOps(host, self.node, activation, record["journal"])
-        self.ops.called = record.get("called", self.node.name)
-        self.ops.scope = record["scope"]
+        self.ops = StepOps(host, self.node, activation, record)
         self._graph, self._host, self._record = graph, host, record
         prefix = f"{self.node.parent}/" if self.node.parent else ""
         self._state = StateView(graph.state, prefix, seen)
         self.task = host.loop.create_task(self._go(), name=f"step {self.node.name} {activation}")
-        self.ops.follow(self.task)
+        self.ops.main = self.task
 
     async def _go(self) -> None:
         began = time.perf_counter()
-        attribute_logs_to(self.ops)
-        belong_to(self.ops)
+        running_step.set(self.ops)
         tick: Tick
         try:
             tick = await self._attempt(began)
         except asyncio.CancelledError:
-            if self._ended_by_others():
+            if self.task.cancelling():  # The drive has ended it.
                 raise
-            tick = self._failure(InvalidCall("the step cancelled itself"))
+            tick = self.failure(InvalidCall("the step cancelled itself"))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             # Anything a step raises must end it visibly: otherwise the run would wait for this task without end.
-            tick = self._failure(error)
+            tick = self.failure(error)
         if left := self.ops.cut():
             await cancel_and_wait(left, self._host.run_id)
-        report_left_out(self.ops)
-        self._host.post(tick)
         self.ops.leave()
-
-    def _ended_by_others(self) -> bool:
-        return bool(self.task.cancelling())
+        self._host.post(tick)
 
     async def _attempt(self, began: float) -> Tick:
         node, record, message = self.node, self._record, None
@@ -80,12 +71,9 @@ class StepRun:
                 message = await self._aside(lambda: unpack(self._graph, node, packed), "read")
         if node.join is not None and node.join.when is not None and not node.join.when(message):
             return StepEnded(at=self._host.now(), activation=self.activation, skipped=True)
-        item = item_of(node.path, record["scope"]) if record["scope"] else None
-        context = Context(self.ops, self._state, item=item, attempt=record.get("attempt", 1))
+        context = Context(self.ops, self._state, attempt=record.get("attempt", 1))
         value = await self._call([*map({"message": message, "ctx": context}.__getitem__, node.order)])
-        if self.ops.expected:
-            await self.ops.refuse_forgotten()
-        self.ops.refuse_unrepeated()
+        await self.ops.check_end()
         for one in (value, *self._state.held):
             if type(one) not in FLAT and is_large(one):
                 (routes, output), writes = await self._converted_aside(value)
@@ -157,7 +145,8 @@ class StepRun:
     async def _in_thread(self, args: list[Any]) -> Any:
         return await in_thread(lambda: self.node.function(*args), self.node.name)
 
-    def _failure(self, error: BaseException) -> StepFailed:
+    def failure(self, error: BaseException) -> StepFailed:
+        """Return how this try ended with an error: the step runs again after a delay, or the run fails."""
         retry = self.node.retry
         delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
         attempts = retry.attempts if retry is not None else 1

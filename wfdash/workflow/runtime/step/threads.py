@@ -8,32 +8,18 @@ import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
+
+from wfdash.workflow.runtime.step.step_ops import StepOps, running_step
 
 T = TypeVar("T")
-
+LEAVE = 2.0
+"""Seconds that cancelled code may take to let go; what has not by then is left to itself."""
 THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="wfdash-step")
 """Shared by all runs of the process; threads are started as they are needed."""
 
 
-class Owner(Protocol):
-    """The try at a step for which a plain function runs."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
-
-    @property
-    def timeout(self) -> asyncio.Timeout | None:
-        """What limits its work."""
-
-    def count(self, *, waits: int, works: int) -> None:
-        """See ``StepOps.count``."""
-
-
-_owner: ContextVar[Owner | None] = ContextVar("wfdash_owner", default=None)
 _running: dict[str, list[Running]] = {}
 _waiting: dict[str, list[Callable[[], None]]] = {}
 _lock = threading.Lock()
@@ -64,11 +50,6 @@ class Running:
             notify()
 
 
-def belong_to(owner: Owner) -> None:
-    """Let plain functions that this task and its child tasks call count as this step's."""
-    _owner.set(owner)
-
-
 def still_running(run: str) -> tuple[str, ...]:
     """Return the names of a run's functions that have not ended in this process, though their drive may have."""
     if run not in _running:
@@ -94,16 +75,37 @@ def left_behind(run: str, task: asyncio.Task[Any]) -> None:
     task.add_done_callback(running.end)
 
 
+async def cancel_and_wait(tasks: set[asyncio.Task[Any]], run: str) -> None:
+    """Cancel a run's tasks and wait until they have ended, for a while: no step may hold its drive by not letting go.
+
+    The run's claim is kept for those that continue.
+    """
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        try:
+            done, still = await asyncio.wait(tasks, timeout=LEAVE)
+        except asyncio.CancelledError:
+            for task in tasks:
+                if not task.done():
+                    left_behind(run, task)
+            raise
+        for task in still:
+            left_behind(run, task)
+        # asyncio logs exceptions that are never retrieved, and what cancelled code raises does not matter.
+        _ = [task.cancelled() or task.exception() for task in done]
+
+
 async def in_thread(function: Callable[[], T], name: str) -> T:
     """Run a plain function in a thread, in a copy of the caller's context.
 
     A ``StopIteration`` of it is a ``RuntimeError`` with that cause, as it is of a coroutine. A step's time limit stands
     still until a thread is free.
     """
-    context, owner = contextvars.copy_context(), _owner.get()
-    running = Running(owner.run_id if owner is not None else "", name)
+    context, step = contextvars.copy_context(), running_step.get()
+    running = Running(step.host.run_id if step is not None else "", name)
     running.begin()
-    wait = WaitForThread(owner) if owner is not None and owner.timeout is not None else None
+    wait = WaitForThread(step) if step is not None and step.timeout is not None else None
     call = function if wait is None else wait.before(function)
     try:
         future = THREADS.submit(context.run, _ended_visibly, call)
@@ -121,10 +123,10 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 class WaitForThread:
     """The wait for a free thread, which is no work of a step: ended once, when its function begins or is given up."""
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner: Owner | None = owner
+    def __init__(self, step: StepOps) -> None:
+        self._step: StepOps | None = step
         self._loop = asyncio.get_running_loop()
-        owner.count(waits=1, works=-1)
+        step.count(waits=1, works=-1)
 
     def before(self, function: Callable[[], T]) -> Callable[[], T]:
         """Return what ends the wait, from a thread, and calls the function."""
@@ -138,9 +140,9 @@ class WaitForThread:
 
     def end(self) -> None:
         """End the wait."""
-        owner, self._owner = self._owner, None
-        if owner is not None:
-            owner.count(waits=-1, works=1)
+        step, self._step = self._step, None
+        if step is not None:
+            step.count(waits=-1, works=1)
 
 
 def _ended_visibly(function: Callable[[], T]) -> T:
