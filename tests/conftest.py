@@ -25,6 +25,7 @@ from django.core.management.commands import flush
 from django.db import DEFAULT_DB_ALIAS, connections
 from pytest_django.plugin import blocking_manager_key
 
+from checkpoints.records.base import Record
 from tests.keys import AUDIT_KEY
 from tests.nursery import Nursery
 from tests.workers.forking import SHARED
@@ -42,6 +43,17 @@ MANY = 20
 """Arguments of a run that will surely start processes."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
 hypothesis.settings.load_profile("wfdash")
+
+
+def checked(cls: type[Record], /, **values: Any) -> Record:
+    """Make a trusted record of every field that it needs and no others: trusting does not look."""
+    needed = {name for name, field in cls.model_fields.items() if field.is_required()}
+    assert needed <= values.keys() <= cls.model_fields.keys(), cls.__name__
+    return trust(cls, **values)
+
+
+trust = Record.trusted.__func__
+Record.trusted = classmethod(checked)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from wfdash.access.viewer import EVERY, RIGHTS
+from wfdash.records.people import RoleRecord
 
 ORDER = ("see", "inspect", "answer", "start", "code", "operate", "admin")
 """All rights, as tables show them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Role:
-    """A role that a person has. ``group``: whose grant it is, empty for a grant to the person.
-
-    ``grant``: the id of the grant; 0 for superusers, who are admins of every workflow without one.
-    """
-
-    name: str
-    workflow: str
-    group: str = ""
-    grant: int = 0
+class Role(RoleRecord):
+    """A role that a person has; superusers are admins of every workflow without a grant."""
 
     @property
     def everywhere(self) -> bool:

@@ -12,9 +12,7 @@ from checkpoints.models import HumanRequest
 from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
 from wfdash.domain.invisible import visible
-
-UNREADABLE = "unreadable"
-"""The key under which an unreadable document says why."""
+from wfdash.records.base import UNREADABLE
 
 
 def why(error: CheckpointsError) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import AwareDatetime
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class Rights(ApiRecord):
@@ -42,11 +42,9 @@ class NotificationRecord(ApiRecord):
     request: str
 
 
-class NotificationPage(ApiRecord):
+class NotificationPage(Page[NotificationRecord]):
     """A page of notifications, newest first; ``next`` is the cursor of the next page, empty at the end."""
 
-    items: list[NotificationRecord]
-    next: str = ""
     unread: int
     """How many are unread in all, counted up to 100."""
 
@@ -75,11 +73,8 @@ class SavedViewRecord(ApiRecord):
     owner: str
 
 
-class SavedViewPage(ApiRecord):
+class SavedViewPage(Page[SavedViewRecord]):
     """One's own views of a list, then those that others share; all of them."""
-
-    items: list[SavedViewRecord]
-    next: str = ""
 
 
 class ChangeView(Body):
@@ -107,11 +102,8 @@ class AbsenceRecord(ApiRecord):
     now: bool
 
 
-class AbsencePage(ApiRecord):
+class AbsencePage(Page[AbsenceRecord]):
     """Absences that have not ended: one's own, then those in which one is the delegate; all of them."""
-
-    items: list[AbsenceRecord]
-    next: str = ""
 
 
 class SetAbsence(Body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from wfdash.records.base import ApiRecord
+from wfdash.records.base import UNREADABLE, ApiRecord, ScannedPage
 
 
 class AuditRecord(ApiRecord):
@@ -24,16 +24,22 @@ class AuditRecord(ApiRecord):
     hash: str
     signature: str
 
+    @property
+    def subject(self) -> str:
+        """The run, request or workflow it is about."""
+        return str(self.facts.get("subject") or self.facts.get(UNREADABLE) or "")
 
-class AuditPage(ApiRecord):
+    @property
+    def token(self) -> str:
+        """The name of the token that a program acted with; empty where a person did."""
+        return str(self.facts.get("token") or "")
+
+
+class AuditPage(ScannedPage[AuditRecord]):
     """A page of the log, newest first; ``next`` is the cursor of the next page, empty at the end.
 
     ``reached``: no index covers the filter, and only entries newer than this were scanned yet.
     """
-
-    items: list[AuditRecord]
-    next: str = ""
-    reached: datetime | None = None
 
 
 class AuditDetail(AuditRecord):
@@ -62,7 +68,7 @@ class AuditExport(ApiRecord):
     """It has every entry of the log."""
     head: AuditHeadRecord | None
     """The newest entry when it was exported."""
-    entries: list[AuditRecord]
+    entries: tuple[AuditRecord, ...]
     shown: dict[str, str]
     """What people were shown, as JSON texts by the hash that entries name it by."""
     signature: str

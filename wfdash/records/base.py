@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from checkpoints.records.base import Record
 
-class ApiRecord(BaseModel):
+T = TypeVar("T")
+UNREADABLE = "unreadable"
+"""The fact that says why what is stored cannot be read."""
+
+
+class ApiRecord(Record):
     """Something the API answers with. A reader ignores fields it does not know: a later version may add some."""
 
-    model_config = ConfigDict(frozen=True, from_attributes=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        from_attributes=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
+        # An answer has all of its fields, those that keep their default as well.
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class Page(ApiRecord, Generic[T]):
+    """Part of a list. ``next`` is the cursor of the following part, empty at the end."""
+
+    items: tuple[T, ...]
+    next: str = ""
+
+
+class ScannedPage(Page[T]):
+    """Part of a list that may have no index.
+
+    ``reached``: no index covers the filter, and only what is newer than this was scanned yet. ``next`` looks further.
+    """
+
+    reached: datetime | None = None
 
 
 class Body(BaseModel):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from wfdash.contract import Edits
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class CheckpointRecord(ApiRecord):
@@ -46,11 +46,9 @@ class CheckpointSummary(CheckpointRecord):
     by: str = ""
 
 
-class CheckpointPage(ApiRecord):
+class CheckpointPage(Page[CheckpointSummary]):
     """A page of the tree, newest first; ``next`` is the cursor of the next page, empty at the end."""
 
-    items: list[CheckpointSummary]
-    next: str
     total: int
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
 
 
 class InboxCounts(ApiRecord):
@@ -32,16 +32,17 @@ class DecisionRecord(ApiRecord):
     verdict: str
     reversed: bool
 
+    @property
+    def took(self) -> timedelta:
+        """Return how long it was open."""
+        return max(self.answered - self.created, timedelta())
 
-class DecisionPage(ApiRecord):
+
+class DecisionPage(ScannedPage[DecisionRecord]):
     """A page of decisions, the latest first; ``next`` is the cursor of the next page, empty at the end.
 
     ``reached``: no index covers the filter, and only decisions later than this were scanned yet.
     """
-
-    items: list[DecisionRecord]
-    next: str = ""
-    reached: datetime | None = None
 
 
 class ChosenRequest(Body):
@@ -74,11 +75,8 @@ class RequestOutcome(ApiRecord):
     problem: str = ""
 
 
-class OutcomeList(ApiRecord):
+class OutcomeList(Page[RequestOutcome]):
     """What became of each request."""
-
-    items: list[RequestOutcome]
-    next: str = ""
 
 
 class UndoMany(Body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class RoleRecord(ApiRecord):
@@ -21,10 +21,10 @@ class PersonSummary(ApiRecord):
 
     name: str
     active: bool
-    roles: list[RoleRecord]
+    roles: tuple[RoleRecord, ...]
     full_name: str = ""
     email: str = ""
-    groups: list[str] = []
+    groups: tuple[str, ...] = ()
     last_sign_in: datetime | None = None
     second_factor: bool = False
     away: datetime | None = None
@@ -32,11 +32,9 @@ class PersonSummary(ApiRecord):
     superuser: bool = False
 
 
-class PersonPage(ApiRecord):
+class PersonPage(Page[PersonSummary]):
     """A page of people by name; ``next`` is the cursor of the next page, empty at the end."""
 
-    items: list[PersonSummary]
-    next: str = ""
     found: int
 
 
@@ -45,14 +43,11 @@ class GroupRecord(ApiRecord):
 
     name: str
     members: int
-    roles: list[RoleRecord]
+    roles: tuple[RoleRecord, ...]
 
 
-class GroupPage(ApiRecord):
+class GroupPage(Page[GroupRecord]):
     """All groups by name."""
-
-    items: list[GroupRecord]
-    next: str = ""
 
 
 class GroupDetail(GroupRecord):
@@ -88,7 +83,7 @@ class AccessRecord(ApiRecord):
     """A person's rights in a workflow, each with the roles that give it."""
 
     name: str
-    rights: dict[str, list[RoleRecord]]
+    rights: dict[str, tuple[RoleRecord, ...]]
 
 
 class QuestionRecord(ApiRecord):
@@ -103,10 +98,8 @@ class QuestionRecord(ApiRecord):
     excluded: list[str]
 
 
-class AccessPage(ApiRecord):
+class AccessPage(Page[AccessRecord]):
     """Who may do what in a workflow; ``next`` is the cursor of the next page of people, empty at the end."""
 
-    items: list[AccessRecord]
-    next: str = ""
     workflow: str
     questions: list[QuestionRecord]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class RequestSummary(ApiRecord):
@@ -30,11 +30,8 @@ class RequestSummary(ApiRecord):
     closed_as: str
 
 
-class RequestPage(ApiRecord):
+class RequestPage(Page[RequestSummary]):
     """A page of an inbox tab."""
-
-    items: list[RequestSummary]
-    next: str
 
 
 class GivenAnswer(ApiRecord):
@@ -134,15 +131,12 @@ class CommentRecord(ApiRecord):
     by: str
     kind: str
     text: str
-    mentions: list[str]
+    mentions: tuple[str, ...]
     at: datetime
 
 
-class CommentPage(ApiRecord):
+class CommentPage(Page[CommentRecord]):
     """The thread of a request, oldest first, all of it."""
-
-    items: list[CommentRecord]
-    next: str = ""
 
 
 class Assign(Body):
@@ -199,8 +193,5 @@ class PersonPresent(ApiRecord):
     typing: bool
 
 
-class PresencePage(ApiRecord):
+class PresencePage(Page[PersonPresent]):
     """The people who have a request open."""
-
-    items: list[PersonPresent]
-    next: str = ""

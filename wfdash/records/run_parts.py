@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class ActivationRecord(ApiRecord):
@@ -23,11 +23,9 @@ class ActivationRecord(ApiRecord):
     label: str = ""
 
 
-class StepPage(ApiRecord):
+class StepPage(Page[ActivationRecord]):
     """A page of executions in the order in which they started; ``next`` is the cursor of the next page."""
 
-    items: list[ActivationRecord]
-    next: str = ""
     total: int
 
 
@@ -42,11 +40,8 @@ class LogLineRecord(ApiRecord):
     text: str | None
 
 
-class LogRecordPage(ApiRecord):
+class LogRecordPage(Page[LogLineRecord]):
     """Log records, oldest first; ``next`` is the cursor for what is logged later, also at the end."""
-
-    items: list[LogLineRecord]
-    next: str = ""
 
 
 RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]

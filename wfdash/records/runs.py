@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
 
 
 class WaitingFor(ApiRecord):
@@ -70,7 +70,7 @@ class RemovalRecord(ApiRecord):
 
     at: datetime | None
     days: float | None
-    kept_by: list[Literal["tag", "family", "claim", "unread", "unsent"]] = []
+    kept_by: tuple[Literal["tag", "family", "claim", "unread", "unsent"], ...] = ()
 
 
 class RunDetail(RunSummary):
@@ -89,15 +89,11 @@ class RunDetail(RunSummary):
     """When it will be removed, or what keeps it; null while it is open, and where no run is ever removed."""
 
 
-class RunPage(ApiRecord):
+class RunPage(ScannedPage[RunSummary]):
     """A page of the list; ``next`` is the cursor of the next page, empty at the end.
 
     ``reached``: no index covers the filter, and only runs newer than this were scanned yet.
     """
-
-    items: list[RunSummary]
-    next: str
-    reached: datetime | None = None
 
 
 class GraphChange(ApiRecord):
@@ -177,15 +173,13 @@ class WorkflowEvent(EventRecord):
     cursor: str
 
 
-class WorkflowEvents(ApiRecord):
+class WorkflowEvents(Page[WorkflowEvent]):
     """Some of the events of a workflow's runs, in one order.
 
     ``next``: the cursor (``after``) of those that follow. ``more``: there may be some already, also where a page is
     empty: one page looks at so many events only, those of other workflows included.
     """
 
-    items: list[WorkflowEvent]
-    next: str
     more: bool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from wfdash.records.base import ApiRecord, Body
+from wfdash.records.base import ApiRecord, Body, Page
 
 
 class ChangeSchedule(Body):
@@ -46,11 +46,8 @@ class ScheduleSummary(ApiRecord):
     upcoming: list[datetime]
 
 
-class SchedulePage(ApiRecord):
+class SchedulePage(Page[ScheduleSummary]):
     """A page of schedules, the next to fire first; ``next`` is the cursor of the next page, empty at the end."""
-
-    items: list[ScheduleSummary]
-    next: str = ""
 
 
 class ScheduleDetail(ScheduleSummary):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from wfdash.records.base import ApiRecord
+from wfdash.records.base import ApiRecord, Page
 
 
 class WorkflowSummary(ApiRecord):
@@ -24,11 +24,8 @@ class WorkflowSummary(ApiRecord):
     """When a schedule starts the next one."""
 
 
-class WorkflowPage(ApiRecord):
+class WorkflowPage(Page[WorkflowSummary]):
     """The catalogue; ``next`` is the cursor of the next page, empty at the end."""
-
-    items: list[WorkflowSummary]
-    next: str = ""
 
 
 class StepRecord(ApiRecord):
@@ -98,8 +95,5 @@ class SourceFileRecord(ApiRecord):
     changed: bool
 
 
-class SourceFilePage(ApiRecord):
+class SourceFilePage(Page[SourceFileRecord]):
     """The files with a workflow's steps, all of them; none where the installation shows no code."""
-
-    items: list[SourceFileRecord]
-    next: str = ""

@@ -25,7 +25,7 @@ from wfdash.pages.ui.icons import draw_icon, draw_risk
 from wfdash.pages.ui.json_value import pretty, render_value
 from wfdash.pages.ui.markup import highlight, render_markdown
 from wfdash.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
-from wfdash.queries.audit.entries import AuditRow
+from wfdash.records.audit import AuditRecord
 
 register = template.Library()
 
@@ -152,7 +152,7 @@ def because(reason: str) -> str:
 
 
 @register.filter
-def audit_text(row: AuditRow) -> str:
+def audit_text(row: AuditRecord) -> str:
     """Return the text of an audit entry."""
     return action_text.action_text(row.verb, row.facts)
 

@@ -21,7 +21,7 @@ from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.requests.inbox import SORTS, next_request, position, read_inbox, read_neighbours
 from wfdash.queries.runs.listing import read_runs
 from wfdash.queries.schedules.listing import read_schedules
-from wfdash.queries.search.keyset import Page
+from wfdash.records.base import Page
 
 MANY = 11
 WHOLE_SECOND = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

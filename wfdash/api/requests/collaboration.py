@@ -18,7 +18,7 @@ from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import if_match, with_etag
 from wfdash.api.once import once
 from wfdash.errors import NotFound
-from wfdash.queries.requests.collaboration import DraftView, read_collaboration, read_thread
+from wfdash.queries.requests.collaboration import read_collaboration, read_thread
 from wfdash.queries.requests.request import read_request
 from wfdash.records.requests import (
     Amend,
@@ -126,6 +126,6 @@ def _drafting(request: HttpRequest, request_id: str) -> Iterator[Viewer]:
         yield viewer
 
 
-def _drafted(draft: DraftView) -> dict[str, Any]:
+def _drafted(draft: DraftRecord) -> dict[str, Any]:
     """Return what a change replaces."""
     return {"fields": draft.fields}

@@ -29,7 +29,7 @@ def audit_entry(n: int) -> Script[AuditDetail]:
 
 def audit_of_run(run_id: str) -> Script[list[AuditRecord]]:
     """Return every audit entry about a run, oldest first. They stay when the run is deleted."""
-    return AuditPage.model_validate((yield from get(f"/runs/{part(run_id)}/audit"))).items
+    return list(AuditPage.model_validate((yield from get(f"/runs/{part(run_id)}/audit"))).items)
 
 
 def audit_head() -> Script[AuditHeadRecord]:

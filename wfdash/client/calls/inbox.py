@@ -32,13 +32,13 @@ def answer_many(
     """
     chosen = [{"id": one.id, "seen": one.seen} for one in requests]
     body = {"requests": chosen, "value": value, "verdict": verdict}
-    return OutcomeList.model_validate((yield from post("/requests/answer", body, key=key))).items
+    return list(OutcomeList.model_validate((yield from post("/requests/answer", body, key=key))).items)
 
 
 def assign_many(request_ids: Sequence[str], to: str | None) -> Script[list[RequestOutcome]]:
     """Assign requests to someone who may answer them, or to no one. One refusal stops no other."""
     body = {"requests": list(request_ids), "to": to}
-    return OutcomeList.model_validate((yield from post("/requests/assign", body))).items
+    return list(OutcomeList.model_validate((yield from post("/requests/assign", body))).items)
 
 
 def undo_many(request_ids: Sequence[str]) -> Script[UndoneCount]:

@@ -50,7 +50,7 @@ def end_sessions(name: str) -> Script[None]:
 
 def groups() -> Script[list[GroupRecord]]:
     """Return all groups by name."""
-    return GroupPage.model_validate((yield from get("/groups"))).items
+    return list(GroupPage.model_validate((yield from get("/groups"))).items)
 
 
 def group(name: str) -> Script[GroupDetail]:

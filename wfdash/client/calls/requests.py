@@ -70,7 +70,7 @@ def undo(request_id: str) -> Script[None]:
 
 def comments(request_id: str) -> Script[list[CommentRecord]]:
     """Return what was said about a request, oldest first."""
-    return CommentPage.model_validate((yield from get(f"/requests/{part(request_id)}/comments"))).items
+    return list(CommentPage.model_validate((yield from get(f"/requests/{part(request_id)}/comments"))).items)
 
 
 def comment(request_id: str, text: str) -> Script[CommentRecord]:

@@ -22,7 +22,7 @@ from wfdash.records.workflows import (
 
 def workflows(filter: str = "") -> Script[list[WorkflowSummary]]:  # noqa: A002
     """Return the workflows that are loaded, and those of which only runs are left."""
-    return WorkflowPage.model_validate((yield from get("/workflows", q=filter))).items
+    return list(WorkflowPage.model_validate((yield from get("/workflows", q=filter))).items)
 
 
 def workflow(name: str) -> Script[WorkflowDetail]:
@@ -48,7 +48,7 @@ def watch_workflow(name: str, *, after: str = "", patience: float | None = None)
 
 def code(name: str) -> Script[list[SourceFileRecord]]:
     """Return the Python files with a workflow's steps, as they were loaded."""
-    return SourceFilePage.model_validate((yield from get(f"/workflows/{part(name)}/code"))).items
+    return list(SourceFilePage.model_validate((yield from get(f"/workflows/{part(name)}/code"))).items)
 
 
 def check(workflow: str, message: Any = None) -> Script[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,20 +19,13 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
-from wfdash.queries.audit.entries import (
-    AuditRow,
-    Evidence,
-    entries_of_run,
-    evidence_of,
-    read_entries,
-    read_entry,
-    read_evidence,
-)
-from wfdash.queries.audit.export import check_export, exported_rows, pack
+from wfdash.queries.audit.entries import Evidence, entries_of_run, evidence_of, read_entries, read_entry, read_evidence
+from wfdash.queries.audit.export import check_export, exported_form, exported_rows, pack
 from wfdash.queries.audit.qualifiers import FILTER
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence
+from wfdash.records.audit import AuditRecord
 from wfdash.rendering import render
 
 COLUMNS = (
@@ -122,7 +114,7 @@ def record(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "audit/record.html", context)
 
 
-def entry_context(row: AuditRow, evidence: Evidence | None) -> dict[str, Any]:
+def entry_context(row: AuditRecord, evidence: Evidence | None) -> dict[str, Any]:
     """Return the template context of an entry, and of what was shown then."""
     rest = {
         name: value for name, value in row.facts.items() if name not in _SHOWN_FACTS and value not in (None, "", {})
@@ -135,10 +127,10 @@ def entry_context(row: AuditRow, evidence: Evidence | None) -> dict[str, Any]:
     return context
 
 
-def _legible(row: AuditRow) -> AuditRow:
+def _legible(row: AuditRecord) -> AuditRecord:
     """Return an entry as pages show it: no character of its texts is invisible, also in entries of before."""
     texts = {name: visible(value) for name, value in row.facts.items() if isinstance(value, str)}
-    return replace(row, facts={**row.facts, **texts})
+    return row.model_copy(update={"facts": {**row.facts, **texts}})
 
 
 _SHOWN_FACTS = frozenset(
@@ -161,11 +153,11 @@ _SHOWN_FACTS = frozenset(
 )
 
 
-def as_csv(portions: Iterable[list[AuditRow]]) -> Iterator[str]:
+def as_csv(portions: Iterable[list[AuditRecord]]) -> Iterator[str]:
     """Yield entries as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
     yield csv_text([list(COLUMNS)])
     for rows in portions:
-        yield csv_text([[_cell({**row.facts, **row.exported()}.get(name)) for name in COLUMNS] for row in rows])
+        yield csv_text([[_cell({**row.facts, **exported_form(row)}.get(name)) for name in COLUMNS] for row in rows])
 
 
 def _cell(value: Any) -> str:

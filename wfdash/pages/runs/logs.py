@@ -26,8 +26,9 @@ from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.log_line import LogLine
 from wfdash.pages.ui.times import elapsed
 from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.logs import LogFilter, LogPage, LogRecord, all_logs, find_logs
+from wfdash.queries.runs.logs import LogFilter, LogPage, all_logs, find_logs
 from wfdash.queries.runs.rows import RunView
+from wfdash.records.run_parts import LogLineRecord
 
 SHOWN = 300
 HIDDEN = "Not shown: your role doesn't include log text"
@@ -94,7 +95,7 @@ def download(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     )
 
 
-def _text_line(record: LogRecord, begin: datetime) -> str:
+def _text_line(record: LogLineRecord, begin: datetime) -> str:
     """Return a record as text. Its own further lines are indented, so that it cannot pass for another record."""
     at = record.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     text = HIDDEN if record.text is None else visible(record.text.replace("\r\n", "\n")).replace("\n", "\n    ")

@@ -16,8 +16,8 @@ from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
 from wfdash.queries.requests.inbox import RequestRow
 from wfdash.queries.runs.interventions import Intervention
-from wfdash.queries.runs.retention import PlannedRemoval
 from wfdash.queries.runs.rows import RunView
+from wfdash.records.runs import RemovalRecord
 from wfdash.retention.keeping import REASONS
 
 MOST_NAMES = 3
@@ -78,7 +78,7 @@ def _sentence(*texts: str | SentencePart) -> Sentence:
     return tuple(text if isinstance(text, SentencePart) else SentencePart(text=text) for text in texts if text)
 
 
-def removal_sentence(removal: PlannedRemoval, now: datetime) -> Sentence:
+def removal_sentence(removal: RemovalRecord, now: datetime) -> Sentence:
     """Return when a run goes by its age, or what keeps it, with the rule."""
     if removal.at is None:
         return _sentence("Always kept, by the rule of its workflow")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -21,9 +20,9 @@ from wfdash.queries.requests.view_counts import count_in_views
 from wfdash.queries.runs.filtering.qualifiers import run_suggestions
 from wfdash.queries.runs.listing import count_found
 from wfdash.queries.schedules.qualifiers import schedule_suggestions
-from wfdash.queries.search.keyset import Page
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.workflows.qualifiers import workflow_suggestions
+from wfdash.records.base import Page, ScannedPage
 
 SUGGESTIONS = {
     "inbox": request_suggestions,
@@ -57,10 +56,11 @@ def flaws_of(error: Invalid) -> list[dict[str, str]]:
 
 def pages_context(place: ListAddress, found: Page[Any]) -> dict[str, Any]:
     """Return the links to what follows: to the next page, or on where only a part of the list was looked through."""
+    reached = found.reached if isinstance(found, ScannedPage) else None
     return {
-        "older": place.url(after=found.next) if found.next and found.reached is None else "",
-        "further": place.url(after=found.next, far="1") if found.reached else "",
-        "reached": found.reached,
+        "older": place.url(after=found.next) if found.next and reached is None else "",
+        "further": place.url(after=found.next, far="1") if reached else "",
+        "reached": reached,
     }
 
 
@@ -100,8 +100,8 @@ def _found_runs(viewer: Viewer, text: str) -> int | None:
 
 def _with_count(view: ViewRow, number: int | None) -> ViewRow:
     if number is None:
-        return replace(view, broken=True)
-    return replace(view, count=f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number))
+        return view.model_copy(update={"broken": True})
+    return view.model_copy(update={"count": f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)})
 
 
 def open_view(viewer: Viewer, view_id: str) -> HttpResponse:

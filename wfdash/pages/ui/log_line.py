@@ -14,7 +14,7 @@ from wfdash.domain.invisible import visible
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.time_html import draw_moment
 from wfdash.queries.runs.events import LEVELS
-from wfdash.queries.runs.logs import LogRecord
+from wfdash.records.run_parts import LogLineRecord
 
 MOST_MARKS = 100
 """Hits that are marked in one record."""
@@ -29,7 +29,7 @@ class LogLine:
     """A record, and what is marked in its text. ``start``: of its run; ``events``: the address of the run's events.
     ``workflow``: for the titles of its steps."""
 
-    record: LogRecord
+    record: LogLineRecord
     wanted: str
     start: datetime
     events: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -17,7 +16,9 @@ from wfdash.catalog import titles
 from wfdash.notifications.kinds import BROWSER, KINDS
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.queries.run_names import titles_of
-from wfdash.queries.unreadable import UNREADABLE, document
+from wfdash.queries.unreadable import document
+from wfdash.records.account import NotificationRecord
+from wfdash.records.base import UNREADABLE
 
 ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
 """It asked for an answer, and there is one: it is obsolete."""
@@ -27,20 +28,9 @@ LOOKED_AT = 1_000
 """The newest that were not read, of which those that still matter are counted."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoticeView:
+class NoticeView(NotificationRecord):
     """A row of the list of notifications. ``moot``: it asked for an answer that has been given since."""
 
-    id: str
-    kind: str
-    headline: str
-    text: str
-    run: str
-    """What the run is called; the title of its workflow where that is all this person may know."""
-    at: datetime
-    read: bool
-    moot: bool
-    request: str
     page: str
     """The address of its subject, if it is about none of the requests."""
 
@@ -113,7 +103,7 @@ def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
     payload = document(row, "payload")
     name = str(payload.get("workflow") or "")
     decided = request is not None and (request.answered is not None or request.closed is not None)
-    return NoticeView(
+    return NoticeView.trusted(
         id=row.pk,
         kind=row.kind,
         headline=payload.get(UNREADABLE) or headline(row.kind, payload),

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
 from checkpoints.models import SavedView
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
+from wfdash.records.account import SavedViewRecord
 
 MOST = 50
 """How many views a list offers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewRow:
+class ViewRow(SavedViewRecord):
     """A saved view. ``query`` is the query string of the list's address; ``mine``: this person may change it."""
 
-    id: str
-    name: str
-    query: str
-    shared: bool
-    mine: bool
-    owner: str
-    page: str = "inbox"
     count: str = ""
     """How many rows it has, such as ``99+``; empty if they were not counted."""
     broken: bool = False
@@ -65,7 +57,7 @@ def _visible(viewer: Viewer) -> QuerySet[SavedView]:
 
 
 def _view_row(viewer: Viewer, row: SavedView) -> ViewRow:
-    return ViewRow(
+    return ViewRow.trusted(
         id=row.pk,
         name=row.name,
         query=row.query,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
 
 from django.db.models import Q
 
@@ -17,12 +15,14 @@ from checkpoints.models import AuditEntry, HumanRequest, Run, Shown
 from checkpoints.records import Json
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.catalog import secrets_of
-from wfdash.domain.hash_chain import CHAINED, CONTENT, masked_facts
+from wfdash.domain.hash_chain import CONTENT, masked_facts
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
 from wfdash.queries.search.conditions import edge_of
-from wfdash.queries.search.keyset import KeysetOrder, Page
-from wfdash.queries.unreadable import UNREADABLE, document
+from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.unreadable import document
+from wfdash.records.audit import AuditRecord
+from wfdash.records.base import ScannedPage
 from wfdash.schemas.secrets import secret_names
 
 NEWEST = KeysetOrder(columns=("-n",))
@@ -31,40 +31,6 @@ REACH = 50_000
 FAR_REACH = 500_000
 """Entries looked through when a person asks to look further."""
 NONE = frozenset[str]()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRow:
-    """An audit entry. ``facts``: the decision, its subject and its reason."""
-
-    n: int
-    at: datetime
-    actor: str
-    right: str
-    verb: str
-    workflow: str
-    run: str
-    request: str
-    facts: dict[str, Json]
-    prev: str
-    hash: str
-    signature: str
-
-    @property
-    def subject(self) -> str:
-        """The run, request or workflow it is about."""
-        return str(self.facts.get("subject") or self.facts.get(UNREADABLE) or "")
-
-    @property
-    def token(self) -> str:
-        """The name of the token that a program acted with; empty where a person did."""
-        return str(self.facts.get("token") or "")
-
-    def exported(self) -> dict[str, Any]:
-        """Return its exported form: the hashed fields, and the hash."""
-        at = self.at.isoformat(timespec="microseconds")
-        fields = {name: getattr(self, name) for name in CHAINED}
-        return {**fields, "at": at, "hash": self.hash, "signature": self.signature}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +45,7 @@ class Evidence:
 
 def read_entries(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False
-) -> Page[AuditRow]:
+) -> ScannedPage[AuditRecord]:
     """Return one page of entries, newest first (at most three queries). ``Invalid`` for an invalid filter.
 
     No filter looks through more than ``REACH`` entries, ``FAR_REACH`` with ``far``: a page that found too few by then
@@ -92,9 +58,9 @@ def read_entries(
     found = without_secrets([row_of(entry) for entry in rows.order_by(*NEWEST.columns)[: limit + 1]])
     if edge is not None and len(found) <= limit:
         reached = AuditEntry.objects.values_list("at", flat=True).get(n=edge)
-        return Page(items=tuple(found), next=NEWEST.cursor({"n": edge}), reached=reached)
+        return ScannedPage.trusted(items=tuple(found), next=NEWEST.cursor({"n": edge}), reached=reached)
     more = NEWEST.cursor(vars(found[limit - 1])) if len(found) > limit else ""
-    return Page(items=tuple(found[:limit]), next=more)
+    return ScannedPage.trusted(items=tuple(found[:limit]), next=more)
 
 
 def _edge(along: Q, reach: int) -> int | None:
@@ -103,7 +69,7 @@ def _edge(along: Q, reach: int) -> int | None:
     return found
 
 
-def read_entry(viewer: Viewer, n: int) -> AuditRow:
+def read_entry(viewer: Viewer, n: int) -> AuditRecord:
     """Return one entry (one query). ``NotFound``."""
     found = visible_entries(viewer).filter(n=n).first()
     if found is None:
@@ -111,7 +77,7 @@ def read_entry(viewer: Viewer, n: int) -> AuditRow:
     return without_secrets([row_of(found)])[0]
 
 
-def audit_head(viewer: Viewer) -> AuditRow:
+def audit_head(viewer: Viewer) -> AuditRecord:
     """Return the newest entry (one query). ``NotAllowed`` for all but admins of every workflow; ``NotFound``."""
     if not viewer.may("admin", EVERY):
         raise NotAllowed("Only admins of every workflow can read the head of the audit log")
@@ -121,12 +87,14 @@ def audit_head(viewer: Viewer) -> AuditRow:
     return row_of(newest)
 
 
-def without_secrets(rows: Iterable[AuditRow]) -> list[AuditRow]:
+def without_secrets(rows: Iterable[AuditRecord]) -> list[AuditRecord]:
     """Return entries with secrets masked: old entries may hold some (one query per 500 requests)."""
     found = list(rows)
     names = _secrets_of({row.request for row in found if CONTENT & row.facts.keys()} - {""})
     return [
-        replace(row, facts=masked_facts(row.facts, secrets_of(row.workflow) | names.get(row.request, NONE)))
+        row.model_copy(
+            update={"facts": masked_facts(row.facts, secrets_of(row.workflow) | names.get(row.request, NONE))}
+        )
         for row in found
     ]
 
@@ -139,12 +107,12 @@ def _secrets_of(requests: Collection[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-def read_evidence(row: AuditRow) -> Evidence | None:
+def read_evidence(row: AuditRecord) -> Evidence | None:
     """Return the content shown at an entry's decision (one query), None if nothing was shown."""
     return evidence_of([row]).get(row.n)
 
 
-def evidence_of(rows: Sequence[AuditRow]) -> dict[int, Evidence]:
+def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     """Return entry number -> content shown, for entries that have some (one query per 500 contents)."""
     bodies = dict(_shown_content(rows))
     found = {}
@@ -165,25 +133,25 @@ def _evidence(bodies: Mapping[str, str]) -> Evidence:
     )
 
 
-def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRow, ...]:
+def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRecord, ...]:
     """Return every entry about a run, oldest first (two queries), or raise ``NotFound``."""
     if not Run.objects.filter(viewer.scope("see"), pk=run_id).exists():
         raise NotFound("Run not found")
     return tuple(without_secrets(row_of(entry) for entry in visible_entries(viewer).filter(run=run_id).order_by("n")))
 
 
-def row_of(entry: AuditEntry) -> AuditRow:
+def row_of(entry: AuditEntry) -> AuditRecord:
     """Return the view of a stored entry."""
     names = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "prev", "hash", "signature")
-    return AuditRow(**{name: getattr(entry, name) for name in names}, facts=document(entry, "facts"))
+    return AuditRecord.trusted(**{name: getattr(entry, name) for name in names}, facts=document(entry, "facts"))
 
 
-def _shown_keys(row: AuditRow) -> list[str]:
+def _shown_keys(row: AuditRecord) -> list[str]:
     kinds = {"card": row.facts.get("seen"), "page": row.facts.get("page")}
     return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
 
 
-def _shown_content(rows: Sequence[AuditRow]) -> Iterator[tuple[str, str]]:
+def _shown_content(rows: Sequence[AuditRecord]) -> Iterator[tuple[str, str]]:
     keys = sorted({key for row in rows for key in _shown_keys(row)})
     for at in range(0, len(keys), 500):
         for shown in Shown.objects.filter(pk__in=keys[at : at + 500]):

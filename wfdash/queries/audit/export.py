@@ -16,9 +16,11 @@ from checkpoints.models import AuditEntry, AuditHead, Shown
 from checkpoints.models.fields import current_keyring
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.audit_packs import PACK, write_pack
+from wfdash.domain.hash_chain import CHAINED
 from wfdash.errors import Invalid
-from wfdash.queries.audit.entries import AuditRow, row_of, without_secrets
+from wfdash.queries.audit.entries import row_of, without_secrets
 from wfdash.queries.audit.qualifiers import filter_entries, visible_entries
+from wfdash.records.audit import AuditRecord
 
 MOST_EXPORTED = 100_000
 PORTION = 500_000
@@ -49,11 +51,18 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
         "whole": _checked_count(rows) == (head.n if head else 0) and not text.strip(),
         "head": {"n": head.n, "hash": head.hash} if head else None,
     }
-    entries = (row.exported() for portion in _portions(rows) for row in portion)
+    entries = (exported_form(row) for portion in _portions(rows) for row in portion)
     return write_pack(about, entries, _shown_content, current_keyring())
 
 
-def exported_rows(viewer: Viewer, text: str) -> Iterator[list[AuditRow]]:
+def exported_form(row: AuditRecord) -> dict[str, Any]:
+    """Return an entry's exported form: the hashed fields, and the hash."""
+    at = row.at.isoformat(timespec="microseconds")
+    fields = {name: getattr(row, name) for name in CHAINED}
+    return {**fields, "at": at, "hash": row.hash, "signature": row.signature}
+
+
+def exported_rows(viewer: Viewer, text: str) -> Iterator[list[AuditRecord]]:
     """Return the entries a filter finds, oldest first, in portions, secrets masked. Raises ``Invalid`` at once."""
     rows = _matching(viewer, text)
     _checked_count(rows)
@@ -72,7 +81,7 @@ def _checked_count(rows: QuerySet[AuditEntry]) -> int:
     return count
 
 
-def _portions(rows: QuerySet[AuditEntry]) -> Iterator[list[AuditRow]]:
+def _portions(rows: QuerySet[AuditEntry]) -> Iterator[list[AuditRecord]]:
     ordered, last = rows.order_by("n"), 0
     while some := _sizes(ordered.filter(n__gt=last)[:ROWS], "facts"):
         for numbers in in_portions(some):

@@ -13,7 +13,7 @@ from wfdash.access.administration import managed_by, refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.domain.invisible import visible
-from wfdash.queries.unreadable import UNREADABLE
+from wfdash.records.base import UNREADABLE
 
 PAGE = 25
 OUTCOMES = ("started", "signalled", "duplicate", "refused")

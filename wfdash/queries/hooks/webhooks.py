@@ -15,7 +15,8 @@ from wfdash.access.administration import managed_by, refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
 from wfdash.notifications.kinds import WEBHOOK, type_of
-from wfdash.queries.unreadable import UNREADABLE, document
+from wfdash.queries.unreadable import document
+from wfdash.records.base import UNREADABLE
 
 STATES: dict[str, Q] = {
     "sent": Q(sent__isnull=False),

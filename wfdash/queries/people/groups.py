@@ -16,6 +16,7 @@ from wfdash.access.policies import AddressedQuestion, questions
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
+from wfdash.records.people import GroupRecord
 
 MISSING, EMPTY, POWERLESS = "missing", "empty", "powerless"
 """No user or group has this name; the group has no active member; no member may answer requests of the workflow."""
@@ -32,12 +33,9 @@ class Need:
     questions: tuple[AddressedQuestion, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedGroup:
+class ListedGroup(GroupRecord):
     """A group. ``members``: active ones. ``needed``: the questions that name it."""
 
-    name: str
-    members: int
     roles: tuple[Role, ...]
     needed: tuple[AddressedQuestion, ...]
     django: bool
@@ -96,7 +94,7 @@ def _rows(found: QuerySet[Group], asked: Collection[AddressedQuestion]) -> tuple
     for pk, team, name, workflow, role in grants.values_list("pk", "group_id", "group__name", "workflow", "role"):
         granted[team or 0].append(Role(name=role, workflow=workflow, group=name or "", grant=pk))
     return tuple(
-        ListedGroup(
+        ListedGroup.trusted(
             name=row.name,
             members=row.active,
             roles=tuple(granted[row.pk]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from django.db.models import Q, QuerySet
@@ -13,30 +13,18 @@ from wfdash import catalog
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
 from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
-from wfdash.access.roles import Role, all_in, roles_of, sources
+from wfdash.access.roles import Role, roles_of, sources
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.people.groups import Need, needs_of
 from wfdash.queries.people.people import users_after
 from wfdash.queries.people.person import step_titles
-from wfdash.queries.search.keyset import Page
+from wfdash.records.base import Page
+from wfdash.records.people import AccessRecord
 
 PAGE = 100
 MOST = 2_000
 """How many people with the right to answer are examined for each workflow."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AccessRow:
-    """A person with the roles that give each right for the workflow; a right without roles they do not have."""
-
-    name: str
-    rights: Mapping[str, tuple[Role, ...]]
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """Return the roles that the rights come from."""
-        return all_in(self.rights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +54,7 @@ class WorkflowAccess:
     workflow: str
     title: str
     loaded: bool
-    rows: tuple[AccessRow, ...]
+    rows: tuple[AccessRecord, ...]
     number: int
     pages: int
     found: int
@@ -109,11 +97,11 @@ def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> Workfl
 
 def access_after(
     viewer: Viewer, workflow: str, *, cursor: str = "", limit: int = PAGE
-) -> tuple[Page[AccessRow], tuple[QuestionAccess, ...]]:
+) -> tuple[Page[AccessRecord], tuple[QuestionAccess, ...]]:
     """Return its people by name after a cursor, and its questions (eleven queries). ``NotFound``."""
     _title(viewer, workflow)
     users, more = users_after(_people(workflow), cursor, limit)
-    return Page(items=_rows(users, workflow), next=more), _questions(workflow)
+    return Page.trusted(items=_rows(users, workflow), next=more), _questions(workflow)
 
 
 def _title(viewer: Viewer, workflow: str) -> str:
@@ -124,9 +112,11 @@ def _title(viewer: Viewer, workflow: str) -> str:
     return known[workflow]
 
 
-def _rows(users: list[User], workflow: str) -> tuple[AccessRow, ...]:
+def _rows(users: list[User], workflow: str) -> tuple[AccessRecord, ...]:
     roles = roles_of(users, within=[workflow])
-    return tuple(AccessRow(name=one.get_username(), rights=sources(roles[one.pk], workflow)) for one in users)
+    return tuple(
+        AccessRecord.trusted(name=one.get_username(), rights=sources(roles[one.pk], workflow)) for one in users
+    )
 
 
 def _people(workflow: str) -> QuerySet[User]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 
 from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -18,7 +17,9 @@ from wfdash.access.directory import holders, people_who
 from wfdash.access.roles import Role, roles_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.queries.search.keyset import KeysetOrder, Page
+from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.records.base import Page
+from wfdash.records.people import PersonSummary
 
 PAGE = 50
 BY_NAME = KeysetOrder(columns=(USERNAME,))
@@ -36,24 +37,13 @@ SHOWN: Mapping[str, str] = {
 """The tabs of the list."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PersonRow:
+class PersonRow(PersonSummary):
     """A person. An admin of some workflows sees name, state and the roles that count for these; nothing else is set.
 
     ``away``: until when they are out of office now, and ``delegate`` who decides for them.
     """
 
-    name: str
-    active: bool
     roles: tuple[Role, ...]
-    full_name: str = ""
-    email: str = ""
-    groups: tuple[str, ...] = ()
-    last_sign_in: datetime | None = None
-    second_factor: bool = False
-    away: datetime | None = None
-    delegate: str = ""
-    superuser: bool = False
     staff: bool = False
     service: bool = False
     """Whether it is a service account: a program, which never signs in."""
@@ -90,7 +80,7 @@ def people_after(
     """Return the same people by name after a cursor, and how many there are in all (eight queries)."""
     found = _matching(viewer, text, show)
     users, more = users_after(found, cursor, limit)
-    return Page(items=rows_of(viewer, users), next=more), found.count()
+    return Page.trusted(items=rows_of(viewer, users), next=more), found.count()
 
 
 def users_after(found: QuerySet[User], cursor: str, limit: int) -> tuple[list[User], str]:
@@ -139,7 +129,7 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
     service_accounts = dict(ServiceAccount.objects.filter(user__in=found).values_list("user_id", "about"))
     if mine is not None:
         return tuple(
-            PersonRow(
+            PersonRow.trusted(
                 name=one.get_username(), active=one.is_active, roles=roles[one.pk], service=one.pk in service_accounts
             )
             for one in found
@@ -158,13 +148,13 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
         _row(one, roles[one.pk], tuple(groups.get(one.pk, ())), one.pk in factors, away.get(one.pk)) for one in found
     )
     return tuple(
-        replace(row, service=one.pk in service_accounts, about=service_accounts.get(one.pk, ""))
+        row.model_copy(update={"service": one.pk in service_accounts, "about": service_accounts.get(one.pk, "")})
         for one, row in zip(found, rows, strict=True)
     )
 
 
 def _row(user: User, roles: tuple[Role, ...], groups: tuple[str, ...], factor: bool, away: Absence | None) -> PersonRow:
-    return PersonRow(
+    return PersonRow.trusted(
         name=user.get_username(),
         full_name=full_name_of(user),
         email=email_of(user),

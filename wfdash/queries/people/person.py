@@ -16,7 +16,8 @@ from wfdash.access.roles import Role, all_in, sources
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.queries.account.tokens import TokenRow, tokens_of
 from wfdash.queries.people.people import PersonRow, find, rows_of
-from wfdash.queries.requests.collaboration import AbsenceView, possible_delegates, read_absences
+from wfdash.queries.requests.collaboration import possible_delegates, read_absences
+from wfdash.records.account import AbsenceRecord
 from wfdash.signin.identities import identity_row
 from wfdash.signin.open_sessions import sessions_of
 
@@ -70,8 +71,8 @@ class PersonView:
     obstacle: str
     rights: tuple[WorkflowRights, ...]
     answers: tuple[MayAnswer, ...]
-    absences: tuple[AbsenceView, ...] = ()
-    stands_in: tuple[AbsenceView, ...] = ()
+    absences: tuple[AbsenceRecord, ...] = ()
+    stands_in: tuple[AbsenceRecord, ...] = ()
     delegates: tuple[str, ...] = ()
     sessions: int = 0
     links: int = 0

@@ -24,8 +24,9 @@ from wfdash.queries.requests import audience
 from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.requests.tabs import tab_filter
-from wfdash.queries.unreadable import UNREADABLE, document
+from wfdash.queries.unreadable import document
 from wfdash.questions.policy import alone_because
+from wfdash.records.base import UNREADABLE
 from wfdash.schemas.work import count_nodes
 
 MOST = 200

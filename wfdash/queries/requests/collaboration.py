@@ -19,6 +19,8 @@ from wfdash.catalog import secrets_of
 from wfdash.domain.line_comments import comments_in
 from wfdash.queries.requests.request import RequestView
 from wfdash.queries.unreadable import subject_of, text
+from wfdash.records.account import AbsenceRecord
+from wfdash.records.requests import CommentRecord, DraftRecord, PersonPresent
 from wfdash.schemas.secrets import secret_names, without
 
 PRESENCE_TIMEOUT = timedelta(seconds=45)
@@ -26,27 +28,11 @@ TYPING_TIMEOUT = timedelta(seconds=20)
 MAX_COMMENTS = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class PresentPerson:
+class PersonHere(PersonPresent):
     """A person who has the request open. ``reviews``: they may answer it, and so hold it while it is open."""
 
-    name: str
-    since: datetime
-    typing: bool
     reviews: bool
     taken: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommentView:
-    """A comment of the thread. ``kind``: comment | ask | reply."""
-
-    id: str
-    by: str
-    kind: str
-    text: str
-    mentions: tuple[str, ...]
-    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,26 +48,18 @@ class VoteView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DraftView:
-    """A draft of an answer: fields as a browser sends them."""
-
-    fields: dict[str, list[str]]
-    at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
 class Collaboration:
     """A request's collaboration data. ``holder``: another person who is working on it.
 
     ``mine``: the viewer's own current vote. ``former``: their own answer that was undone.
     """
 
-    people: tuple[PresentPerson, ...] = ()
-    holder: PresentPerson | None = None
-    thread: tuple[CommentView, ...] = ()
+    people: tuple[PersonHere, ...] = ()
+    holder: PersonHere | None = None
+    thread: tuple[CommentRecord, ...] = ()
     votes: tuple[VoteView, ...] = ()
     mine: VoteView | None = None
-    draft: DraftView | None = None
+    draft: DraftRecord | None = None
     former: Json = None
 
 
@@ -98,18 +76,6 @@ class Undoable:
     def left(self) -> float:
         """Return the seconds until it takes effect."""
         return max(0.0, round((self.settles - timezone.now()).total_seconds(), 1))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AbsenceView:
-    """An absence with its delegate. ``now``: it has started."""
-
-    id: int
-    user: str
-    delegate: str
-    since: datetime
-    until: datetime
-    now: bool
 
 
 def read_collaboration(found: RequestView) -> Collaboration:
@@ -131,13 +97,13 @@ def read_collaboration(found: RequestView) -> Collaboration:
     )
 
 
-def read_thread(found: RequestView) -> tuple[CommentView, ...]:
+def read_thread(found: RequestView) -> tuple[CommentRecord, ...]:
     """Return a request's comments, oldest first; empty for viewers who do not see its card (one query)."""
     if not found.shown:
         return ()
     rows = Comment.objects.filter(request_id=found.id).select_related("by").order_by("-at", "-id")[:MAX_COMMENTS]
     return tuple(
-        CommentView(
+        CommentRecord.trusted(
             id=row.pk,
             by=_name_or_someone(row.by),
             kind=row.kind,
@@ -192,7 +158,7 @@ def read_undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ..
     )
 
 
-def read_absences(viewer: Viewer) -> tuple[tuple[AbsenceView, ...], tuple[AbsenceView, ...]]:
+def read_absences(viewer: Viewer) -> tuple[tuple[AbsenceRecord, ...], tuple[AbsenceRecord, ...]]:
     """Return a person's absences and those they are a delegate in, current and upcoming (two queries). ``NotAllowed``
     for a token with limits.
     """
@@ -208,14 +174,14 @@ def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
     return tuple(colleagues(viewer).order_by(USERNAME).values_list(USERNAME, flat=True)[:MAX_COMMENTS])
 
 
-def _present(found: RequestView) -> tuple[PresentPerson, ...]:
+def _present(found: RequestView) -> tuple[PersonHere, ...]:
     """Return the people who have it open, this person included, those who opened it first before others."""
     now = timezone.now()
     rows = Presence.objects.filter(request_id=found.id, seen__gt=now - PRESENCE_TIMEOUT, user__is_active=True)
     rows = rows.select_related("user").order_by("since", "pk")
     reviewers = _reviewers(found, [_name_or_someone(row.user) for row in rows])
     return tuple(
-        PresentPerson(
+        PersonHere.trusted(
             name=_name_or_someone(row.user),
             since=row.since,
             typing=row.typing is not None and row.typing > now - TYPING_TIMEOUT,
@@ -233,7 +199,7 @@ def _reviewers(found: RequestView, names: list[str]) -> set[str]:
     return {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee} - {""}
 
 
-def _holder(present: tuple[PresentPerson, ...], viewer: Viewer) -> PresentPerson | None:
+def _holder(present: tuple[PersonHere, ...], viewer: Viewer) -> PersonHere | None:
     """Return who holds it: the person who took it over last, else who opened it first; None if that is the viewer."""
     reviewing = [person for person in present if person.reviews]
     takers = [person for person in reviewing if person.taken]
@@ -259,9 +225,9 @@ def _vote(reply: Reply, shown: bool) -> VoteView:
     )
 
 
-def _draft(found: RequestView) -> DraftView | None:
+def _draft(found: RequestView) -> DraftRecord | None:
     row = Draft.objects.filter(request_id=found.id, user=found.viewer.user).first()
-    return DraftView(fields=row.fields, at=row.at) if row else None
+    return DraftRecord.trusted(fields=row.fields, at=row.at) if row else None
 
 
 def _withdrawn_answer(found: RequestView) -> Json:
@@ -270,8 +236,8 @@ def _withdrawn_answer(found: RequestView) -> Json:
     return without(last.value, secret_names(found.answer_schema) | secrets_of(found.workflow)) if last else None
 
 
-def _absence(row: Absence, now: datetime) -> AbsenceView:
-    return AbsenceView(
+def _absence(row: Absence, now: datetime) -> AbsenceRecord:
+    return AbsenceRecord.trusted(
         id=row.pk,
         user=_name_or_someone(row.user),
         delegate=_name_or_someone(row.delegate),

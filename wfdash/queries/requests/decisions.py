@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -15,8 +14,10 @@ from wfdash.domain.invisible import visible
 from wfdash.queries.requests.decision_filter import ANSWERED, filter_decisions, outcome, reversed_later
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.conditions import SplitCondition, edge_of
-from wfdash.queries.search.keyset import KeysetOrder, Page
+from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in
+from wfdash.records.base import ScannedPage
+from wfdash.records.inbox import DecisionRecord
 
 LATEST = KeysetOrder(columns=("-place", "-id"))
 REACH = 20_000
@@ -27,32 +28,9 @@ FIELDS = ("id", "run_id", "workflow", "step", "kind", "created", "place", "verdi
 NAMES = ("title", "own_title", "summary")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecisionRow:
-    """An answered request. ``outcome``: see ``OUTCOMES``; ``verdict``: the action that was chosen."""
-
-    id: str
-    run: str
-    run_title: str
-    workflow: str
-    step: str
-    kind: str
-    subject: str
-    created: datetime
-    answered: datetime
-    outcome: str
-    verdict: str
-    reversed: bool
-
-    @property
-    def took(self) -> timedelta:
-        """Return how long it was open."""
-        return max(self.answered - self.created, timedelta())
-
-
 def read_decisions(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 50, far: bool = False
-) -> Page[DecisionRow]:
+) -> ScannedPage[DecisionRecord]:
     """Return one page of decisions, the latest first (at most two queries). ``Invalid`` for an invalid filter.
 
     No filter looks through more than ``REACH`` of them, ``FAR_REACH`` with ``far``: a page that found too few by then
@@ -74,8 +52,8 @@ def read_decisions(
     items = tuple(_row(viewer, values) for values in found[:limit])
     if edge is not None and not more:
         # Before every id.
-        return Page(items=items, next=LATEST.cursor({"place": edge, "id": ""}), reached=edge)
-    return Page(items=items, next=more)
+        return ScannedPage.trusted(items=items, next=LATEST.cursor({"place": edge, "id": ""}), reached=edge)
+    return ScannedPage.trusted(items=items, next=more)
 
 
 def count_decisions(viewer: Viewer, text: str = "") -> tuple[int, bool]:
@@ -102,13 +80,13 @@ def _found(viewer: Viewer, wanted: SplitCondition) -> Q:
     return ANSWERED & viewer.scope("see") & wanted.whole
 
 
-def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRow:
+def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
     row = dict(values)
     if "card" in row:
         row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
     row["run"], row["answered"] = row.pop("run_id"), row.pop("place")
     run = {name: row.pop(f"run__{name}") for name in NAMES} | {"id": row["run"], "workflow": row["workflow"]}
     row["run_title"] = title_in(run, viewer.may("inspect", row["workflow"]))
-    return DecisionRow(
+    return DecisionRecord.trusted(
         **row | {"subject": visible(str(row["subject"] or row["step"])), "verdict": row["verdict"] or ""}
     )

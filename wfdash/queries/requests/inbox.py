@@ -27,9 +27,10 @@ from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
 from wfdash.queries.requests.tabs import in_tab
 from wfdash.queries.run_names import title_in
-from wfdash.queries.search.keyset import KeysetOrder, Page
+from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in
 from wfdash.questions.policy import HIGH_RISK
+from wfdash.records.base import Page
 
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
@@ -105,7 +106,7 @@ def read_inbox(
         places = places.filter(order.after(after))
     found = list(places[: limit + 1])
     more = order.cursor(found[limit - 1]) if len(found) > limit else ""
-    return Page(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
+    return Page.trusted(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
 
 
 def read_neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:

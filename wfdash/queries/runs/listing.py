@@ -30,9 +30,10 @@ from wfdash.queries.runs.pending import pending_of
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.runs.rows import RunRow, RunView
-from wfdash.queries.search.keyset import KeysetOrder, Page
+from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
+from wfdash.records.base import ScannedPage
 from wfdash.timemachine import follow_ups
 
 MAX_ERROR = 200
@@ -54,7 +55,7 @@ LAST_ID = "\uffff"
 
 def read_runs(
     viewer: Viewer, text: str = "", *, cursor: str = "", limit: int = 30, far: bool = False, sort: str = DEFAULT_SORT
-) -> Page[RunRow]:
+) -> ScannedPage[RunRow]:
     """Return one page of the runs a filter finds, by one of ``RUN_SORTS`` (five queries, and those for names in it).
 
     No page scans more than ``REACH`` runs, ``FAR_REACH`` with ``far``: one that found too few by then says how far it
@@ -70,9 +71,11 @@ def read_runs(
     if found.reached is not None:
         # Before, or after, every id.
         beyond = "" if order.latest_first else LAST_ID
-        return Page(items=shown, next=keys.cursor({order.column: found.reached, "id": beyond}), reached=found.reached)
+        return ScannedPage.trusted(
+            items=shown, next=keys.cursor({order.column: found.reached, "id": beyond}), reached=found.reached
+        )
     more = keys.cursor(vars(shown[-1])) if len(found.ids) > limit and shown else ""
-    return Page(items=shown, next=more)
+    return ScannedPage.trusted(items=shown, next=more)
 
 
 def longest(viewer: Viewer, text: str, *, shortest: bool = False, most: int = 100) -> tuple[tuple[RunRow, ...], bool]:

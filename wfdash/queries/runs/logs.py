@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
@@ -14,7 +13,9 @@ from checkpoints.records import Event
 from wfdash.access.viewer import Viewer
 from wfdash.queries.history.events import event_of, workflow_of
 from wfdash.queries.runs.events import LEVELS, MOST_EXPORTED, SCAN_BATCH, scan
-from wfdash.queries.unreadable import UNREADABLE, data_of
+from wfdash.queries.unreadable import data_of
+from wfdash.records.base import UNREADABLE
+from wfdash.records.run_parts import LogLineRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,25 +36,13 @@ class LogFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogRecord:
-    """A record. ``text``: None for those who may not see what steps log."""
-
-    seq: int
-    at: datetime
-    step: str
-    level: str
-    logger: str
-    text: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class LogPage:
     """Records, oldest first. ``older``: the next page's ``before``, ``newer``: its ``after``; 0 where there is none.
 
     ``partly``: more may match beyond what was looked at.
     """
 
-    records: tuple[LogRecord, ...]
+    records: tuple[LogLineRecord, ...]
     older: int = 0
     newer: int = 0
     partly: bool = False
@@ -78,7 +67,7 @@ def find_logs(
     return LogPage(records=_records(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
 
 
-def all_logs(viewer: Viewer, run_id: str, wanted: LogFilter) -> Iterator[LogRecord]:
+def all_logs(viewer: Viewer, run_id: str, wanted: LogFilter) -> Iterator[LogLineRecord]:
     """Yield every record that matches, oldest first; looks at ``MOST_EXPORTED`` at most, read in batches."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
     rows, match, after = _rows(run_id, wanted), _matcher(wanted), 0
@@ -116,13 +105,13 @@ def _matcher(wanted: LogFilter) -> Callable[[models.Event, bool], bool]:
     return match
 
 
-def _records(found: list[Event]) -> tuple[LogRecord, ...]:
+def _records(found: list[Event]) -> tuple[LogLineRecord, ...]:
     return tuple(_record(event) for event in found)
 
 
-def _record(event: Event) -> LogRecord:
+def _record(event: Event) -> LogLineRecord:
     text = event.data.get("message", event.data.get(UNREADABLE))
-    return LogRecord(
+    return LogLineRecord.trusted(
         seq=event.seq,
         at=event.at,
         step=event.step or "",

@@ -20,6 +20,7 @@ from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed
 from wfdash.installation.keep_rules import KeepRules
+from wfdash.records.runs import RemovalRecord
 from wfdash.retention.keeping import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
 
 CHUNK = 1_000
@@ -85,18 +86,6 @@ class Retention:
     archive: str
     last: LastBatch | None
     stalled: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedRemoval:
-    """When an ended run is old enough to be removed, and its workflow's rule in days; None: it is always kept.
-
-    ``kept_by``: what keeps it all the same, by the keys of ``keeping.REASONS``.
-    """
-
-    at: datetime | None
-    days: float | None
-    kept_by: tuple[str, ...] = ()
 
 
 def plan_removal(rules: KeepRules, scope: Q | None = None, most: int | None = None) -> RetentionPlan:
@@ -187,16 +176,16 @@ def _last_batch() -> LastBatch | None:
     return None if entry is None else LastBatch(at=entry.at, runs=len(entry.facts.get("runs", ())), entry=entry.n)
 
 
-def removal_of(run: Run) -> PlannedRemoval | None:
+def removal_of(run: Run) -> RemovalRecord | None:
     """Return when an ended run goes (one query); None for one that has not ended, and where no run ever goes."""
     rules = current_rules()
     if not rules or run.finished is None or Phase(run.phase) not in ENDED:
         return None
     at = rules.removed_at(run.workflow, run.finished)
     if at is None:
-        return PlannedRemoval(at=None, days=None)
+        return RemovalRecord.trusted(at=None, days=None)
     names = tuple(KEPT_BY) if at <= timezone.now() else BEFOREHAND
     asked = (Case(When(KEPT_BY[name](), then=True), default=False) for name in names)
     found = Run.objects.filter(pk=run.pk).order_by().values_list(*asked).first() or ()
     kept = tuple(name for name, keeps in zip(names, found, strict=False) if keeps)
-    return PlannedRemoval(at=at, days=rules.days(run.workflow), kept_by=kept)
+    return RemovalRecord.trusted(at=at, days=rules.days(run.workflow), kept_by=kept)

@@ -12,7 +12,7 @@ from checkpoints.records import ENDED, Json, Status
 from wfdash.queries.run_names import worded
 from wfdash.queries.runs.open_requests import AwaitedReply
 from wfdash.queries.runs.pending import Pending
-from wfdash.queries.runs.retention import PlannedRemoval
+from wfdash.records.runs import RemovalRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,5 +128,5 @@ class RunView(RunRow):
     takes_follow_up: bool = False
     edits: bool = False
     """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""
-    removal: PlannedRemoval | None = None
+    removal: RemovalRecord | None = None
     """When it goes by its age, or what keeps it; None while it is open, and where no run is ever removed."""

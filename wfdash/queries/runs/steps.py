@@ -31,6 +31,7 @@ from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
 from wfdash.queries.unreadable import data_of, document
+from wfdash.records.run_parts import ActivationRecord
 from wfdash.schemas.secrets import masked
 
 PAGE = 50
@@ -42,21 +43,9 @@ REPORTED = frozenset({EventKind.PROGRESS, EventKind.CUSTOM})
 ENDED = frozenset({"done", "failed"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepActivation:
+class StepActivation(ActivationRecord):
     """One execution of a step (of a map: of one item), retries included."""
 
-    id: str
-    step: str
-    state: str
-    began: datetime
-    ended: datetime | None
-    attempts: int
-    number: int = 1
-    """1, 2, 3 ... in the order in which those of its step started: ids are the engine's own."""
-    item: int | None = None
-    label: str = ""
-    """What the item is called, for people who may inspect values."""
     spent: timedelta = timedelta()
     since: datetime | None = None
     """When its present state began, while its duration grows."""
@@ -228,7 +217,7 @@ def numbers(lives: Iterable[list[StepTransition]]) -> Iterator[int]:
 
 def _activation(life: list[StepTransition], number: int) -> StepActivation:
     last = life[-1]
-    return StepActivation(
+    return StepActivation.trusted(
         id=last.activation,
         step=last.step,
         state=last.state,
@@ -254,7 +243,7 @@ class _MapItem:
 
 
 def _with_item(activation: StepActivation, item: _MapItem | None) -> StepActivation:
-    return replace(activation, item=item.index, label=item.label) if item else activation
+    return activation.model_copy(update={"item": item.index, "label": item.label}) if item else activation
 
 
 def _item_in(data: dict[str, Json], inspect: bool) -> _MapItem | None:

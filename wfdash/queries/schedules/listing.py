@@ -20,7 +20,8 @@ from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of
 from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.schedules.qualifiers import filter_schedules
-from wfdash.queries.search.keyset import KeysetOrder, Page
+from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.records.base import Page
 
 ORDER = KeysetOrder(columns=("never", "place", "workflow", "name", "id"))
 """The next to fire first, those that will not fire last, by when they were made."""
@@ -102,7 +103,9 @@ def read_schedules(
     more = ORDER.cursor(vars(found[limit - 1])) if len(found) > limit else ""
     found = found[:limit]
     last = _runs_in(viewer, Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
-    return Page(items=tuple(_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found), next=more)
+    return Page.trusted(
+        items=tuple(_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found), next=more
+    )
 
 
 def read_schedule(viewer: Viewer, schedule_id: str) -> ScheduleRow:

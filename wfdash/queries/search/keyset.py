@@ -8,24 +8,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.db.models import Q
 
 MOMENTS = frozenset({"created", "finished", "place"})
 NUMBERS = {"risk": 1000, "n": 2**63, "never": 2}
 """Columns of numbers, which are below these."""
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page(Generic[T]):
-    """Part of a list. ``next`` is the cursor of the following part, empty at the end."""
-
-    items: tuple[T, ...]
-    next: str = ""
-    reached: datetime | None = None
-    """Not everything was looked through: only what is newer than this. ``next`` looks further."""
 
 
 @dataclass(frozen=True, kw_only=True)
