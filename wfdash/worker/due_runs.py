@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from itertools import islice
+
+from django.db import OperationalError
 
 from checkpoints.claims.renewal import boottime
 from checkpoints.database.storage import DatabaseStorage
@@ -49,6 +51,19 @@ ROOM_SECONDS = 0.01
 """So long a worker that was full waits for more room: runs that end at the same time make room for one batch."""
 TURNS = {8: Priority.STARTED, 16: Priority.TIMED}
 """Batches of a backlog, of each 16, that leave out what has a higher priority: no run waits forever for others."""
+
+
+@asynccontextmanager
+async def look_limit() -> AsyncIterator[None]:
+    """Limit what the body asks the database to ``CLAIM_SECONDS``. ``OperationalError`` where no answer comes, which is
+    an outage as a lost connection is.
+    """
+    began = boottime()
+    try:
+        async with asyncio.timeout(CLAIM_SECONDS):
+            yield
+    except TimeoutError:
+        raise OperationalError(f"no answer for {boottime() - began:.0f} s") from None
 
 
 class DueRuns:
@@ -228,7 +243,7 @@ class DueRuns:
     async def _claim_more(self) -> None:
         self._batches = self._batches % max(TURNS) + 1
         try:
-            async with asyncio.timeout(CLAIM_SECONDS):
+            async with look_limit():
                 await self._claim(most=TURNS.get(self._batches))
         except Exception:
             self._backlog = False
@@ -240,7 +255,7 @@ class DueRuns:
                 runs = list(islice(self._hinted, limit))
                 for run in runs:
                     del self._hinted[run]
-                async with asyncio.timeout(CLAIM_SECONDS):
+                async with look_limit():
                     await self._claim(runs)
             if self._hinted:
                 self._backlog = True

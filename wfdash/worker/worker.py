@@ -28,7 +28,7 @@ from wfdash.telemetry import log_context
 from wfdash.worker.consultations import Replies
 from wfdash.worker.crash_suspects import SuspectSlot
 from wfdash.worker.drive import Lease, advance, fail
-from wfdash.worker.due_runs import CLAIM_SECONDS, LOOK_SECONDS, DueRuns
+from wfdash.worker.due_runs import LOOK_SECONDS, DueRuns, look_limit
 from wfdash.worker.jobs.db_thread import DbThread
 from wfdash.worker.jobs.dead_workers import end_dead_until
 from wfdash.worker.jobs.election import Election
@@ -208,7 +208,7 @@ class Worker:
     async def _sweep_until_stopped(self) -> None:
         while not self._stopping.is_set():
             try:
-                async with asyncio.timeout(CLAIM_SECONDS):
+                async with look_limit():
                     await self._sweep()
             except Exception:
                 log.exception("Could not look for due runs; retrying")

@@ -128,6 +128,8 @@ def test_a_database_that_hangs_holds_no_request_for_longer_than_its_deadline(
 ) -> None:
     server = shared_world.server()
     server.start()
+    worker = shared_world.worker("one").start()
+    wait_until(lambda: "started" in worker.output.read_text(), what="the worker")
     session = server.session_of("admin")
     cookies = {session["name"]: session["value"]}
 
@@ -151,5 +153,9 @@ def test_a_database_that_hangs_holds_no_request_for_longer_than_its_deadline(
             assert {(told.status_code, told.headers.get("retry-after")) for told in answers} == {(503, "5")}
         wait_until(lambda: ask("/readyz", 30).status_code == 200, what="readiness")
         assert ask("/api/v1/runs", 30).status_code == 200
+        wait_until(lambda: "available again" in worker.output.read_text(), what="the end of the outage")
+        said = worker.output.read_text()
+        assert (said.count("The database is unavailable"), said.count("Traceback")) == (1, 0), said[-8000:]
     finally:
+        worker.kill()
         server.kill()

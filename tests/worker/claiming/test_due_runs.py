@@ -10,13 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from checkpoints.rules import Priority
 from checkpoints.sql.claims import DueLook
 from checkpoints.storage import Serves
+from wfdash.telemetry.outages import is_outage
 from wfdash.worker import due_runs
 from wfdash.worker.drive import Lease
-from wfdash.worker.due_runs import BATCH, CLAIM_SECONDS, DueRuns
+from wfdash.worker.due_runs import BATCH, CLAIM_SECONDS, DueRuns, look_limit
 
 
 class Backlog:
@@ -238,6 +240,16 @@ def test_a_worker_that_rests_looks_at_once_when_another_has_found_a_backlog_and_
         await worker.rest(lambda: not worker.backlog.count)
 
     run(story)
+
+
+async def test_a_database_that_does_not_answer_is_an_outage_and_it_is_said_for_how_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(due_runs, "CLAIM_SECONDS", 0.02)
+    with pytest.raises(OperationalError, match=r"^no answer for 0 s$") as raised:
+        async with look_limit():
+            await asyncio.sleep(60)
+    assert is_outage(raised.value)
 
 
 def test_what_a_look_claimed_at_its_beginning_has_expired_when_it_is_given_up() -> None:
