@@ -115,6 +115,12 @@ def number(count: int) -> str:
     return times.number(count)
 
 
+@register.filter
+def up_to(count: int, most: int) -> str:
+    """Return a number as a badge has room for it: ``99+`` for more than 99."""
+    return str(count) if count <= most else f"{most}+"
+
+
 @register.filter(name="bytes")
 def size_in_bytes(count: float | None) -> str:
     """Return a number of bytes as text; a dash for None."""

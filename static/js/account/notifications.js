@@ -38,11 +38,11 @@ async function refresh() {
 function show(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("#notice-menu");
   if (!fresh) return;
-  const unread = Number(fresh.dataset.count);
+  const unread = fresh.dataset.count;
   const badge = menu.querySelector("[data-notice-count]");
   badge.textContent = unread;
-  badge.hidden = !unread;
-  menu.querySelector(".menu-button").setAttribute("aria-label", unread ? `Notifications, ${unread} unread` : "Notifications");
+  badge.hidden = unread === "0";
+  menu.querySelector(".menu-button").setAttribute("aria-label", badge.hidden ? "Notifications" : `Notifications, ${unread} unread`);
   const unheard = [...fresh.querySelectorAll("[data-loud]")].filter(isNew);
   unheard.slice(0, MOST).forEach(tell);
   if (unheard.length > MOST) tellNumber(unheard.length - MOST);

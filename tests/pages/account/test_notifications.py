@@ -81,6 +81,18 @@ def test_the_menu_s_part_names_the_newest_and_what_is_loud(ana: Client, people) 
     assert "<html" not in part
 
 
+def test_a_hundred_and_more_are_counted_as_99_and_more(ana: Client, people) -> None:
+    request = ask(make_run())
+    for count, shown in ((99, "99"), (101, "99+")):
+        for _ in range(count - Notice.objects.count()):
+            say("mentioned", request, people["ana"], by="ben")
+        assert f'data-count="{shown}"' in ana.get("/notices/?fragment=menu").content.decode()
+        page = ana.get("/notices/").content.decode()
+        assert f">{shown}</span>" in page
+        assert f'aria-label="Notifications, {shown} unread"' in page
+        assert f"<p>{shown} unread</p>" in page
+
+
 def test_older_ones_are_a_page_away(ana: Client, people, django_assert_max_num_queries) -> None:
     run = make_run()
     request = ask(run)
