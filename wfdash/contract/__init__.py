@@ -226,10 +226,11 @@ class Edited(Record):
 class ChecksAnswers(Protocol, metaclass=PortType):
     """An engine that can check answers beyond their schema. For others only the schema decides."""
 
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]] | None:
         """Return what is wrong (``{"loc": [...], "msg": "..."}``) with a value that is valid by the request's schema.
 
-        Empty: the step that asked will accept it, as far as can be known here. Runs no code of any step.
+        Empty: the step that asked will accept it, as far as can be known here. None: no one with the author's checks
+        could be asked. Runs no code of any step.
         """
 
 

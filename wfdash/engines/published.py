@@ -141,12 +141,10 @@ class _Continues(PublishedEngine):
 
 
 class _ChecksAnswers(PublishedEngine):
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[Problem]:
-        """Return what the author's types refuse of an answer that is valid by its schema; nothing if no worker
-        replies.
-        """
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[Problem] | None:
+        """Return what the author's types refuse of an answer that is valid by its schema; None if no worker replies."""
         reply = self._ask("check_answer", consultation.GivenRequest(request=request, value=value), required=False)
-        return [] if reply is None else list(consultation.result_of("check_answer", reply))
+        return None if reply is None else list(consultation.result_of("check_answer", reply))
 
 
 class _TellsInFlight(PublishedEngine):

@@ -187,4 +187,4 @@ def _judge(entry: Entry, request: Request, value: Json) -> list[Problem]:
     found = validate.answer_problems(request.card, request.answer_schema, value)
     if found or not isinstance(entry.engine, ChecksAnswers):
         return found
-    return entry.engine.check_answer(entry.definition, request, value)
+    return entry.engine.check_answer(entry.definition, request, value) or []

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints.models import Answer, Event, Run
+from checkpoints.models import Answer, AuditEntry, Event, Run
+from wfdash import catalog
 from wfdash.actions.requests.answer import answer_request
+from wfdash.engines.consultation import WorkerReply
+from wfdash.engines.native import NativeEngine
+from wfdash.engines.published import Published, published_engine
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.questions.open_answers import open_answer
+from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +44,26 @@ def test_a_value_that_does_not_fit_is_refused_at_its_field_and_the_request_stays
     assert not Answer.objects.exists()
     assert Run.objects.get(pk=run.pk).phase == "waiting"
     answer_request(person("ben", "reviewer"), request.id, {"action": "approve", "amount": 5})
+
+
+@pytest.mark.parametrize(("replies", "checked"), [(None, "by its schema alone"), ([], None)])
+def test_the_audit_says_where_no_worker_could_run_the_authors_checks(
+    person, ask, monkeypatch, replies: list[object] | None, checked: str | None
+) -> None:
+    definition = Workflow("expense")
+
+    @definition.step(start=True)
+    async def review(message: int) -> int:
+        return message
+
+    described = NativeEngine().describe(definition)
+    published = Published(description=described, abilities=("check_answer",))
+    reply = None if replies is None else WorkerReply(result=replies)
+    engine = published_engine(published, described, lambda *given, required: reply)
+    entry = catalog.Entry(name="expense", definition=described, engine=engine, description=described, source="a worker")
+    monkeypatch.setattr(catalog, "find", lambda name: entry)
+    answer_request(person("ana", "reviewer"), ask().id, {"action": "approve"})
+    assert AuditEntry.objects.get(verb="answer").facts.get("checked") == checked
 
 
 def test_the_second_is_told_who_was_first_and_what_they_said(person, ask) -> None:

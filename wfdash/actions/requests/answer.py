@@ -60,6 +60,8 @@ class AnswerContext:
     on_behalf_of: str = ""
     reply: str = field(default_factory=ids.new_request_id)
     """The id of the reply."""
+    unchecked: bool = False
+    """Its schema alone was asked: no process with the author's checks replied."""
 
 
 def answer_request(
@@ -96,7 +98,8 @@ def answer_request(
     found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
-    judged = validate_answer(found, value)
+    problems = validate_answer(found, value)
+    context, judged = replace(context, unchecked=problems is None), problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
         means = "select that you mean the text itself" if via in PAGES else "say as_text if you mean the text itself"
         judged = [*judged, {"loc": [], "msg": f"{doubt}, or {means}"}]
@@ -319,6 +322,7 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: Answer
         "proposal": request.card.get("proposal"),
         "edited": changed,
         "settles": reply.settles.isoformat() if reply.settles else None,
+        **({"checked": "by its schema alone"} if context.unchecked else {}),
     }
     verb = "override" if reply.stands == "overrode" else "answer"
     entries.record_request(viewer, verb, request, facts, right=reply.right)

@@ -11,16 +11,18 @@ from wfdash.contract import ChecksAnswers
 from wfdash.schemas.validate import Problem, answer_problems
 
 
-def validate_answer(request: HumanRequest, value: Json) -> list[Problem]:
-    """Return what is wrong with an answer, by field; empty if the step will accept it as far as is known here.
+def validate_answer(request: HumanRequest, value: Json) -> list[Problem] | None:
+    """Return what is wrong with an answer, by field; empty if the step will accept it as far as is known here, None if
+    its schema alone accepts it: no process with the author's checks could be asked.
 
     The engine is asked where its workflow is loaded and it knows more than the schema. That may run the author's own
     checks of the answer, so this must not be called inside a transaction.
     """
     found = answer_problems(request.card, request.answer_schema, value)
-    entry = None if found else catalog.find(request.workflow)
-    if entry is None or not isinstance(entry.engine, ChecksAnswers):
-        return found
+    if found or (entry := catalog.find(request.workflow)) is None:
+        return found or None
+    if not isinstance(entry.engine, ChecksAnswers):
+        return []
     asked = records.Request(
         key=RequestKey(request.key), step=request.step, kind=request.kind, answer_schema=request.answer_schema
     )

@@ -155,7 +155,7 @@ def _store_signal(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
 def _judge(run: Run, name: str, value: Json) -> list[Problem]:
     """Return the problems of a value by the author's own checks, which must not run in a transaction."""
     waiting = _waiting(run, name)
-    return validate_answer(waiting, value) if waiting else []
+    return (validate_answer(waiting, value) or []) if waiting else []
 
 
 def _problems(run: Run, name: str, value: Json) -> list[Problem]:

@@ -76,7 +76,7 @@ async def a_wrong_answer_is_refused_before_it_is_used(world: EngineWorld) -> Non
     problems = list(problems_of(request.answer_schema, wrong))
     if isinstance(engine, ChecksAnswers):
         assert not engine.check_answer(definition, request, right), f"check_answer() refuses {right!r}"
-        problems += [] if problems else engine.check_answer(definition, request, wrong)
+        problems += problems or engine.check_answer(definition, request, wrong) or []
     assert problems, f"the answer {wrong!r} is refused neither by its schema nor by check_answer()"
     assert all(problem["msg"] for problem in problems), problems
     json.dumps(request.card, allow_nan=False)
