@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Webhook
@@ -137,9 +138,14 @@ def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
 
 
 def find_webhook(viewer: Viewer, webhook_id: str) -> Webhook:
-    """Return a webhook through its viewer: one's own, and for admins of all workflows every one. ``NotFound``."""
+    """Return a webhook through its viewer: one's own, and for admins of all workflows every one. Locked inside a
+    transaction. ``NotFound``.
+    """
     refuse_narrow(viewer)
-    webhook = Webhook.objects.filter(managed_by(viewer), pk=webhook_id).select_related("owner").first()
+    rows = Webhook.objects.filter(managed_by(viewer), pk=webhook_id).select_related("owner")
+    if connection().in_atomic_block:
+        rows = rows.select_for_update(of=("self",))
+    webhook = rows.first()
     if webhook is None:
         raise NotFound("Webhook not found")
     return webhook
