@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.models import HumanRequest, Run
 from tests import people
 from tests.schemas.test_work import bomb, nested
 from wfdash import catalog
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.hooks.incoming import IncomingPlan, create_incoming
 from wfdash.asking.workflows import ask_people
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
@@ -40,11 +43,12 @@ PIECES: dict[str, list[dict[str, Any]]] = {
     "a difference of objects": [{"kind": "diff", "value": {"before": WIDE, "after": {}}}],
     "a long patch": [{"kind": "diff", "value": "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "-a\n+b\n" * 200_000}],
     "Markdown": [{"kind": "markdown", "value": "[[](" * 12_500}],
-    "much Markdown": [{"kind": "markdown", "value": f"{n} *a* " + "|a|\n|-|\n" + "x\n" * 5_000} for n in range(100)],
+    "much Markdown": [{"kind": "markdown", "value": f"{n} *a* " + "|a|\n|-|\n" + "x\n" * 5_000} for n in range(10)],
     "code": [{"kind": "code", "language": "java", "value": "\n" * 1_900_000}],
     "a long text": [{"kind": "text", "value": "x" * 7_000_000}],
     "a hundred pieces": [{"kind": "text", "title": f"t{n}", "value": "x" * 1_000} for n in range(100)],
 }
+MUCH = {"a hundred pieces of Markdown": [{"kind": "markdown", "value": f"{n} *a*\n" * 2_000} for n in range(100)]}
 
 
 def cost_of(call: Callable[[], Any]) -> float:
@@ -78,22 +82,26 @@ def ask(run: Run, pieces: list[dict[str, Any]], **more: Any) -> HumanRequest:
     return people.ask(run, card=asking.card, answer_schema=asking.schema)
 
 
-@pytest.mark.parametrize("name", PIECES)
+def long_where(names: Iterable[str], is_long: Callable[[str], bool]) -> list[Any]:
+    """Return the names as parameters: those of which a shorter test has the kind of input are marked."""
+    return [pytest.param(name, marks=[pytest.mark.long] * is_long(name)) for name in names]
+
+
+@pytest.mark.parametrize("name", long_where([*PIECES, *MUCH], MUCH.__contains__))
 def test_the_page_of_a_request_costs_little_whatever_its_evidence_is(run: Run, as_: Any, name: str) -> None:
-    asked = ask(run, PIECES[name])
+    asked = ask(run, (PIECES | MUCH)[name])
     ana = as_("ana")
     assert ana.get(f"/requests/{asked.pk}/").status_code == 200
     assert cost_of(lambda: ana.get(f"/requests/{asked.pk}/")) < MOST_SECONDS
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/", "/?tab=all", "/requests/{id}/alike/", "/api/v1/requests"])
-def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as_: Any, path: str) -> None:
+def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as_: Any) -> None:
     for number in range(10):
         asked = ask(run, [{"kind": "json", "value": {**WIDE, "k0": number}}], proposal={"amount": number})
     ana = as_("ana")
-    at = path.format(id=asked.pk)
-    assert ana.get(at).status_code == 200
-    assert cost_of(lambda: ana.get(at)) < MOST_SECONDS
+    for path in ("/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/alike/", "/api/v1/requests"):
+        assert ana.get(path).status_code == 200
+        assert cost_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
 
 
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -136,6 +144,24 @@ def test_a_question_of_a_program_costs_little_whatever_it_says(as_: Any, name: s
 
     assert cost_of(send) < MOST_SECONDS
     assert set(answers) <= {201, 400, 413, 422}
+
+
+@pytest.mark.parametrize("name", long_where(QUESTIONS, lambda name: name.startswith("evidence: ")))
+def test_a_delivery_to_an_incoming_webhook_costs_little_whatever_it_says(as_: Any, name: str) -> None:
+    as_("otto")
+    otto = viewer_for(User.objects.get(username="otto"))
+    plan = IncomingPlan(name="x", workflow="ask_people", mapping={"$": ""}, scheme="token", key_at="/subject")
+    hook, _ = create_incoming(otto, plan, secret="a-secret-of-the-sender")
+    answers: list[int] = []
+
+    def send() -> None:
+        body = json.dumps({"subject": f"x{len(answers)}", **QUESTIONS[name]})
+        headers = {"X-Webhook-Token": "a-secret-of-the-sender"}
+        sent = Client().post(f"/hooks/{hook.pk}", body, content_type="application/json", headers=headers)
+        answers.append(sent.status_code)
+
+    assert cost_of(send) < MOST_SECONDS
+    assert set(answers) <= {202, 400, 413, 422}
 
 
 FILTERS = ["a " * 50_000, "(" * 50_000, "-" * 50_000, "is:open " * 5_000, '"' + "x" * 100_000, "(a or b) " * 5_000]
