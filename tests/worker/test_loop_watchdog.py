@@ -85,7 +85,7 @@ def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_work
     assert told_of(run) == []
 
 
-def test_the_log_tells_every_time_and_the_run_only_so_often(otto, serve, start_worker, caplog, monkeypatch) -> None:
+def test_log_and_run_tell_of_the_same_step_only_so_often(otto, serve, start_worker, caplog, monkeypatch) -> None:
     monkeypatch.setattr(loop_watchdog, "MOST", 1)
     wf = Workflow("often")
 
@@ -101,8 +101,27 @@ def test_the_log_tells_every_time_and_the_run_only_so_often(otto, serve, start_w
     run = start_run(otto, "often", 1)
     until(reaches(run, "completed"))
     until(lambda: len(told_of(run)) == 2)
-    until(lambda: caplog.text.count(f"of run {run.id} blocked it for") >= 2)
-    assert len(told_of(run)) == 2
+    assert caplog.text.count(f"of run {run.id} blocks the event loop") == 1
+    assert caplog.text.count(f"of run {run.id} blocked it for") == 1
+
+
+@pytest.mark.parametrize(("run", "remedy"), [("r1", "make it a plain def"), ("", "too little processor time")])
+def test_a_line_of_the_log_says_how_many_were_left_out(run: str, remedy: str, caplog, monkeypatch) -> None:
+    watchdog = loop_watchdog.Watchdog(Unused(), lambda: 1)
+    busy = BlockingStep(run=run, step="spin" if run else "", where="f.py:1")
+
+    def report() -> None:
+        for kind in (EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED):
+            watchdog._log(busy, kind, 1.0, always=False)
+
+    for _ in range(3):
+        report()
+    assert len(caplog.records) == 2
+    monkeypatch.setattr(loop_watchdog, "QUIET", 0.0)
+    report()
+    assert "(2 more times since the last line)" in caplog.messages[2]
+    assert all(remedy in line for line in caplog.messages)
+    assert len(caplog.records) == 4
 
 
 async def test_it_rests_while_no_run_is_driven(caplog) -> None:
@@ -116,7 +135,7 @@ async def test_it_rests_while_no_run_is_driven(caplog) -> None:
         watchdog.watch()
         time.sleep(0.6)  # noqa: ASYNC251
         await asyncio.sleep(0.1)
-        assert "Something outside of any step blocked it for" in caplog.text
+        assert "No step, but wfdash or a library, blocked it for" in caplog.text
         driving = 0
         await asyncio.sleep(0.15)
         caplog.clear()

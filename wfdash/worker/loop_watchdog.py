@@ -32,10 +32,13 @@ LIMIT = 1.0
 LOOK = 0.5
 """Seconds between two looks, and between two signs of life, while runs are driven."""
 MOST = 5
-"""Times that a run's events tell of the same step; the log tells of all."""
+"""Times that a run's events tell of the same step."""
+QUIET = 60.0
+"""Seconds in which the log tells once of the same step, or of what is no step; then how often that was."""
 PATIENCE = 5.0
 """Seconds that writing an event may take."""
 REMEDY = "make it a plain def, or use ctx.call or asyncio.to_thread"
+IDLE_REMEDY = "if the place differs each time, this machine has too little processor time for what runs on it"
 LONG = 60.0
 """Seconds from which on a step keeps the process from all else, if its thread computed for ``COMPUTED`` of them."""
 COMPUTED = 20.0
@@ -80,6 +83,8 @@ class Watchdog:
         self._ended = threading.Event()
         self._watching = threading.Event()
         self._reported: Counter[tuple[str, str]] = Counter()
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}
+        """By run and step: when the log last had a line, and how often one was left out since."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -191,17 +196,31 @@ class Watchdog:
         self, runner: asyncio.Runner, busy: BlockingStep, kind: EventKind, seconds: float, *, always: bool = False
     ) -> None:
         """Tell the log, and the run's events: only the first times, or ``always``."""
-        what = f"Step {busy.step} of run {busy.run}" if busy.run else "Something outside of any step"
-        verb = "blocks the event loop of this worker, for" if kind == EventKind.STEP_BLOCKING else "blocked it for"
-        log.warning("%s %s %.1f s: %s (%s); %s", what, verb, seconds, busy.function, busy.where, REMEDY)
-        if busy.stack:
-            log.warning("It is here:\n%s", busy.stack.rstrip())
+        self._log(busy, kind, seconds, always=always)
         self._reported[busy.run, kind + busy.step] += 1
         if busy.run and (always or self._reported[busy.run, kind + busy.step] <= MOST):
             try:
                 runner.run(self._note(busy, kind, seconds))
             except Exception as error:
                 log.warning("Could not note that as an event: %s", error)
+
+    def _log(self, busy: BlockingStep, kind: EventKind, seconds: float, *, always: bool) -> None:
+        """Tell the log of it, of a step's end wherever it told of its beginning."""
+        last, left_out = self._logged.get((busy.run, busy.step), (-QUIET, 0))
+        ends, now = kind == EventKind.STEP_BLOCKED and not left_out, time.monotonic()
+        if not ends and not always and now - last < QUIET:
+            self._logged[busy.run, busy.step] = last, left_out + (kind == EventKind.STEP_BLOCKING)
+            return
+        if not ends:
+            self._logged = {of: found for of, found in self._logged.items() if now - found[0] < QUIET}
+            self._logged[busy.run, busy.step] = now, 0
+        what = f"Step {busy.step} of run {busy.run}" if busy.run else "No step, but wfdash or a library,"
+        verb = "blocks the event loop of this worker, for" if kind == EventKind.STEP_BLOCKING else "blocked it for"
+        more = f" ({left_out} more times since the last line)" if left_out else ""
+        remedy = REMEDY if busy.run else IDLE_REMEDY
+        log.warning("%s %s %.1f s%s: %s (%s); %s", what, verb, seconds, more, busy.function, busy.where, remedy)
+        if busy.stack:
+            log.warning("It is here:\n%s", busy.stack.rstrip())
 
     async def _note(self, busy: BlockingStep, kind: EventKind, seconds: float) -> None:
         facts: dict[str, Json] = {"activation": busy.activation, "function": busy.function, "where": busy.where}
