@@ -8,10 +8,12 @@ its own, and steps that run at the same time share one.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 from checkpoints.events import EventKind
@@ -19,6 +21,7 @@ from checkpoints.ids import RunId
 from checkpoints.records import Commit, EventDraft, Json
 from checkpoints.storage import Recorder
 from wfdash.contract import EVENT_DELAY
+from wfdash.workflow.runtime.step.blocking import attribute_steps_to
 
 
 @dataclass(slots=True)
@@ -45,8 +48,13 @@ class RunningSteps:
     its methods are called from the loop's thread.
     """
 
+    libraries = frozenset({"asyncio", "langgraph", "langchain_core", "agent_framework"})
+    """Packages that call steps."""
+
     def __init__(self, recorder: Recorder, run: RunId) -> None:
         self._recorder, self._run = recorder, run
+        self.step_in: Callable[[Context, Sequence[FrameType]], tuple[str, str]] = lambda context, frames: ("", "")
+        """Says which step code belongs to that blocks the event loop: see ``blocking.DrivenByLibrary``."""
         self._noted: list[_Noted] = []
         self._running: dict[str, _Running] = {}
         self._writing = asyncio.Lock()
@@ -54,6 +62,11 @@ class RunningSteps:
         self._flushing: asyncio.Task[None] | None = None
         self._broken: BaseException | None = None
         self._over = False
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self._run
 
     @property
     def running(self) -> dict[str, str]:
@@ -118,6 +131,7 @@ class RunningSteps:
         if task is None:
             raise RuntimeError("RunningSteps is used in a task")
         self._task, self._cancelling = task, task.cancelling()
+        attribute_steps_to(self)
         return self
 
     async def __aexit__(

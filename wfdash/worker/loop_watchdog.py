@@ -205,7 +205,7 @@ class Watchdog:
                 log.warning("Could not note that as an event: %s", error)
 
     def _log(self, busy: BlockingStep, kind: EventKind, seconds: float, *, always: bool) -> None:
-        """Tell the log of it, of a step's end wherever it told of its beginning."""
+        """Log it; a step's end wherever its beginning was."""
         last, left_out = self._logged.get((busy.run, busy.step), (-QUIET, 0))
         ends, now = kind == EventKind.STEP_BLOCKED and not left_out, time.monotonic()
         if not ends and not always and now - last < QUIET:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from contextvars import Context
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -23,6 +24,11 @@ try:
     from langgraph.errors import is_invalid_resume as _is_invalid_resume
 except ImportError:  # of versions before 1.2.20
     _is_invalid_resume = None  # type: ignore[assignment]
+
+try:
+    from langchain_core.runnables.config import var_child_runnable_config as _config_of_task
+except ImportError:  # pragma: no cover - of versions to come
+    _config_of_task = None  # type: ignore[assignment]
 
 DISTINCT_IDS = hasattr(types, "_interrupt_id")
 """Whether each question of a node has an id of its own. In earlier versions those after the first have the first's."""
@@ -41,6 +47,15 @@ NULL_TASK = "00000000-0000-0000-0000-000000000000"
 def has_ended(written: Mapping[str, Any]) -> bool:
     """Return whether a task has ended, by what the thread holds of its writes."""
     return any(channel not in CONTROL for channel, _ in written["at"].values())
+
+
+def namespace_in(context: Context) -> str:
+    """Return the namespace of the task whose code runs in a context, ``a:1f2e|b:3d4c``; empty if it is no task's.
+
+    Without the variable that LangGraph keeps a task's configuration in, no task that blocks the event loop is known.
+    """
+    config = context.get(_config_of_task) if _config_of_task is not None else None
+    return str((config or {}).get("metadata", {}).get("langgraph_checkpoint_ns", ""))
 
 
 def with_saver(graph: Pregel[Any, Any, Any, Any], saver: Any) -> Pregel[Any, Any, Any, Any]:

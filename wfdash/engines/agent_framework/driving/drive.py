@@ -10,7 +10,7 @@ from checkpoints.records import Json, Reason
 from checkpoints.storage import Recorder
 from wfdash.contract import Continue, Outcome, Resume, RunInput, Start
 from wfdash.engines.agent_framework.definition.allowed_types import codec_of
-from wfdash.engines.agent_framework.definition.definitions import workflow_for_drive
+from wfdash.engines.agent_framework.definition.definitions import executors_of, workflow_for_drive
 from wfdash.engines.agent_framework.definition.inputs import input_for, options_for
 from wfdash.engines.agent_framework.driving import functions
 from wfdash.engines.agent_framework.driving.attributes import keep_attributes
@@ -36,6 +36,11 @@ async def drive(served: Served, name: str, given: RunInput, recorder: Recorder) 
             before = before.started()
         head = None if isinstance(given, Start) else given.checkpoint
         commits = Commits(driven, recorder, steps, head, before)
+        executors = executors_of(workflow)
+        if is_function(workflow):
+            steps.step_in = lambda _, frames: (workflow.name, functions.BODY)
+        else:
+            steps.step_in = lambda _, frames: commits.events.step_in(executors, frames)
         keep_attributes(workflow, codec, commits.events.warned)
         return await FrameworkDrive(given, commits).go()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from types import FrameType
 from typing import Any
 
 from checkpoints.events import EventKind
@@ -77,6 +78,24 @@ class ExecutorEvents:
         self._running[step] = activation = str(self.number)
         self.inputs[activation] = display(message)
         self._steps.started(activation, step)
+
+    def step_in(self, names: Collection[str], frames: Sequence[FrameType]) -> tuple[str, str]:
+        """Return the innermost executor that has a method among these frames, and its activation; empty if none has.
+
+        The framework tells of an executor that blocks the event loop at once only when that has let go: its activation
+        is then the next one.
+        """
+        for frame in reversed(frames):
+            step = getattr(frame.f_locals.get("self"), "id", None)
+            if isinstance(step, str) and step in names:
+                return step, self._activation_of(step)
+        return "", ""
+
+    def _activation_of(self, step: str) -> str:
+        running = self._running.get(step)
+        if running is not None and self._is_running(running):
+            return running
+        return next(iter(self._resumed.get(step, ())), str(self.number + 1))
 
     def _asks(self, event: Any) -> None:
         """Note that a step asks. A question that was pending before is only repeated."""

@@ -42,6 +42,7 @@ class GraphDrive:
         self._thread = Thread.of(checkpoint.body) if checkpoint is not None else Thread()
         self._steps = RunningSteps(recorder, given.run)
         self._tasks = Tasks(ready, self._thread, recorder, self._steps)
+        self._steps.step_in = lambda context, _: self._tasks.step_in(context)
         requests = checkpoint.requests if checkpoint is not None else ()
         self._questions = Questions(
             self._thread, ready.served, requests, self._tasks.step_of, lambda: secrets_of(ready)

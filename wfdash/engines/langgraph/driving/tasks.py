@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +16,7 @@ from checkpoints.events import EventKind
 from checkpoints.records import Json
 from checkpoints.storage import Recorder
 from wfdash.engines.langgraph.definition.graphs import Ready
-from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN, has_ended
+from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN, has_ended, namespace_in
 from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.show import text_of
 from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
@@ -62,6 +63,12 @@ class Tasks:
             path = space.writes[task]["path"] if space is not None and task in space.writes else ""
             name = path.removeprefix(PULLED) if path.startswith(PULLED) else None
         return None if name is None else self._ready.step_named(path_of(ns, name))
+
+    def step_in(self, context: Context) -> tuple[str, str]:
+        """Return the step and the task whose code runs in a context; both are empty where it is no step's."""
+        ns = namespace_in(context)
+        step = path_of(ns)
+        return (step, ns.rpartition(":")[2]) if step in self._ready.steps else ("", "")
 
     # -- what the graph streams
 
