@@ -1,5 +1,8 @@
 """A process whose children run the support agent and kill themselves (SIGKILL) at a point; says what came of each.
 
+``python -m tests.agents.dying FOLDER POINT...``: in a turn of the model; before a tool has done anything; after it has,
+unrecorded.
+
 The libraries are imported once, before the children are forked: that is most of what a process costs. Prints one line
 of JSON for each point: what was done in all its processes, and how the run ended.
 """
@@ -27,8 +30,6 @@ TICKET = {"customer": "Mara", "message": "Order 1042 arrived broken."}
 RUN = RunId("agent")
 APPROVE = {"action": "approve"}
 HAPPENED = {"action": "happened", "result": {"value": {"order": 1042, "amount": 89.9, "reason": "broken"}}}
-POINTS = ("model 1", "look_up begins", "model 2", "refund begins", "refund done", "model 3")
-"""Where a process dies: in a turn of the model; before a tool has done anything; after it has, unrecorded."""
 
 
 class Life:
@@ -122,7 +123,7 @@ if __name__ == "__main__":
     warnings.simplefilter("error")
     import pydantic_ai.models.function  # noqa: F401, before anything is forked
 
-    for point in POINTS:
+    for point in sys.argv[2:]:
         place = Path(sys.argv[1]) / point.replace(" ", "-")
         place.mkdir()
         print(json.dumps(story(place, point)), flush=True)

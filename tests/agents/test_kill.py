@@ -16,12 +16,21 @@ APPROVAL = "refund: order 1042, amount 89.9, reason “Desk lamp arrived broken�
 UNKNOWN = "Did 'refund' succeed (order 1042, amount 89.9, reason “Desk lamp arrived broken”)?"
 
 
-def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.agents.dying", str(tmp_path)]
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(("look_up begins", "refund done"), id="in tools"),
+        pytest.param(("model 1", "model 2", "refund begins", "model 3"), id="elsewhere", marks=pytest.mark.long),
+    ],
+)
+def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_not_been(
+    points: tuple[str, ...], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tests.agents.dying", str(tmp_path), *points]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path(__file__).parents[2])
     assert ran.returncode == 0, ran.stderr
     stories = {story["point"]: story for story in map(json.loads, ran.stdout.splitlines())}
-    assert len(stories) == 6
+    assert tuple(stories) == points
     for point, story in stories.items():
         did = story["did"]
         assert story["killed"] == 1, story
@@ -33,7 +42,9 @@ def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_no
         assert story["asked"] == ([APPROVAL, UNKNOWN] if point.startswith("refund") else [APPROVAL]), story
 
 
-@pytest.mark.parametrize(("library", "package"), [("openai", "agents"), ("pydantic", "fastmcp")])
+@pytest.mark.parametrize(
+    ("library", "package"), [("openai", "agents"), pytest.param("pydantic", "fastmcp", marks=pytest.mark.long)]
+)
 def test_three_approved_calls_of_an_mcp_server_are_made_three_times_whatever_is_killed(
     library: str, package: str, tmp_path: Path
 ) -> None:
