@@ -7,7 +7,7 @@ reads like yes or no is not taken for one: people are asked whether they mean th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from checkpoints.records import Json
@@ -15,6 +15,8 @@ from checkpoints.records import Json
 MOST_OPTIONS = 20
 LONGEST_OPTION = 80
 """Characters of an option: a longer text is something to read."""
+LONGEST_TEXT = 20_000
+"""Characters of a text that is offered to be changed: it is stored with the question a second time."""
 ANYTHING: dict[str, Json] = {"title": "JSON"}
 YES = ("yes", "approve", "approved", "accept", "accepted", "confirm", "confirmed")
 NO = ("no", "not", "nope", "never", "reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused")
@@ -26,11 +28,15 @@ DOUBTFUL = rf"^(?:{_AS_NO}|{_AS_YES})$"
 """Of texts that read like yes or no; the same for Python and JavaScript, with their flags ``is``."""
 
 
-def open_answer(options: Sequence[Json] = ()) -> dict[str, Json]:
-    """Return the schema of an answer that may be anything. ``options``: those to choose from, beside anything else."""
+def open_answer(options: Sequence[Json] = (), *, text: str = "") -> dict[str, Json]:
+    """Return the schema of an answer that may be anything.
+
+    ``options``: those to choose from, beside anything else. ``text``: what an answer in words begins as.
+    """
+    words: dict[str, Json] = {"type": "string", "title": "Text", "format": "textarea"}
     kinds: list[Json] = [
         {"type": "boolean", "enum": [True, False], "title": "Yes or no"},
-        {"type": "string", "title": "Text", "format": "textarea"},
+        {**words, "default": text} if text else words,
         ANYTHING,
     ]
     chosen: list[Json] = [{"enum": list(options), "title": "Choice"}] if options else []
@@ -69,3 +75,14 @@ def options_in(value: Any) -> list[Json]:
         return []
     plain = all(type(one) is int or (isinstance(one, str) and 0 < len(one.strip()) <= LONGEST_OPTION) for one in value)
     return list(value) if plain and len(set(value)) == len(value) else []
+
+
+def text_in(proposal: Json, secrets: Collection[str] = ()) -> str:
+    """Return the one text of several words that a proposal has, which people may want to change; empty if it has none
+    or several, or if its field is a secret.
+    """
+    given = proposal if isinstance(proposal, dict) else {}
+    texts = [(name, one) for name, one in given.items() if isinstance(one, str) and len(one.split()) > 1]
+    if len(texts) != 1 or texts[0][0] in secrets or len(texts[0][1]) > LONGEST_TEXT:
+        return ""
+    return texts[0][1]

@@ -23,6 +23,7 @@ from wfdash.contract import Waiting
 from wfdash.engines import serve
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.serving import NotServable
+from wfdash.pages.ui.forms import FormView
 
 
 class Log(TypedDict, total=False):
@@ -245,6 +246,28 @@ async def test_a_question_without_a_schema_offers_yes_or_no_first_and_what_its_v
     assert ride.requests["Which?"].answer_schema["anyOf"][0] == {"enum": ["red", "blue"], "title": "Choice"}
     assert not ride.requests["Which?"].card.get("proposal"), "the form shows what is offered"
     assert output(await ride.answer("green"))["log"] == ["Is A right? yes, it is", "Which? green"]
+
+
+@pytest.mark.parametrize(
+    ("value", "begins"),
+    [
+        ({"text_to_revise": "Cats are many"}, "Cats are many"),
+        ({"question": "Fine?", "draft": "Cats are many", "words": 3, "order": "A-17"}, "Cats are many"),
+        ({"question": "Pay?", "order": "A-17"}, None),
+        ({"draft": "Cats are many", "before": "Cats are few"}, None),
+        ({"note": "Cats are many", "options": ["keep", "drop"]}, None),
+        ({"secret": "Cats are many"}, None),
+    ],
+)
+async def test_an_answer_in_words_begins_as_the_one_text_that_is_proposed(value: dict[str, Any], begins: str | None):
+    ride = Ride(graph_of(("a", lambda state: {"log": [interrupt(value)]})).compile(), secrets=frozenset(["secret"]))
+    await ride.start({})
+    (request,) = ride.requests.values()
+    kinds = {one["title"]: one for one in request.answer_schema["anyOf"]}
+    assert kinds["Text"].get("default") == begins
+    form = FormView.from_schema(request.answer_schema)
+    assert begins is None or not any(branch.chosen and branch.sent for branch in form.root.branches)
+    assert output(await ride.answer("No cats"))["log"] == ["No cats"]
 
 
 @pytest.mark.parametrize(

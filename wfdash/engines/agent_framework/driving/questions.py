@@ -22,7 +22,7 @@ from wfdash.questions.card import Asking, Card
 from wfdash.questions.cards import Approval, Question, make_request, prepare
 from wfdash.questions.evidence import Evidence, Transcript
 from wfdash.questions.headlines import headline_about, headline_field
-from wfdash.questions.open_answers import open_answer
+from wfdash.questions.open_answers import open_answer, text_in
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.errors import InvalidCall
@@ -82,15 +82,16 @@ def _asking(served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any
         return prepare(_review(asked, evidence), None)
     given = served.answer_schema(asked.step)
     untyped = asked.response_type in UNTYPED and given is not None
-    return prepare(_question(served, asked, evidence), given if untyped else _answer_kind(asked))
+    card = _question(served, asked, evidence)
+    return prepare(card, given if untyped else _answer_kind(asked, text_in(card.proposal, served.secrets)))
 
 
-def _answer_kind(asked: Asked) -> Any:
-    """Return the type of the form. ``InvalidCall`` for one that no form can be made from."""
+def _answer_kind(asked: Asked, text: str) -> Any:
+    """Return the type of the form. ``InvalidCall`` for one that no form can be made from. ``text``: to be changed."""
     kind = asked.response_type
     if not is_chat(kind):
         if kind in UNTYPED[:2]:
-            return open_answer()
+            return open_answer(text=text)
         if schema_of(kind) is None:
             name = getattr(kind, "__name__", str(kind))
             raise InvalidCall(

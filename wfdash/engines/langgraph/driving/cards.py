@@ -8,7 +8,7 @@ at once (``action_requests``) or about one (``type: tool_approval``); an agent f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from wfdash.questions.card import Asking
 from wfdash.questions.cards import Question, prepare
 from wfdash.questions.evidence import Evidence
 from wfdash.questions.headlines import KINDS, headline_field
-from wfdash.questions.open_answers import open_answer, options_in
+from wfdash.questions.open_answers import open_answer, options_in, text_in
 from wfdash.questions.tools import ToolCall, Verb
 
 VERBS: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
@@ -58,11 +58,16 @@ class QuestionsAsked:
 
 
 def asked_by(
-    value: Any, schema: Any, evidence: Sequence[Evidence], about: Callable[[Json, str], str]
+    value: Any,
+    schema: Any,
+    evidence: Sequence[Evidence],
+    about: Callable[[Json, str], str],
+    secrets: Collection[str] = (),
 ) -> QuestionsAsked:
     """Return the questions of an interrupt. ``schema``: the JSON Schema of the answer, None without one.
 
-    ``about``: makes the headline of a value that has none, whose kind may be known.
+    ``about``: makes the headline of a value that has none, whose kind may be known. ``secrets``: fields that no form
+    shows.
     """
     if isinstance(value, dict) and isinstance(value.get("action_requests"), list) and value["action_requests"]:
         return _batched(value, evidence)
@@ -71,7 +76,7 @@ def asked_by(
     several = value if isinstance(value, list) and value else [value]
     if all(_is_for_inbox(one) for one in several):
         return _for_inbox(several, evidence)
-    part = QuestionPart(asking=_free(value, schema, evidence, about), proposal=shown(value))
+    part = QuestionPart(asking=_free(value, schema, evidence, about, secrets), proposal=shown(value))
     return QuestionsAsked(parts=(part,), join=lambda answers: answers[0])
 
 
@@ -215,13 +220,19 @@ def _described(text: Any) -> str:
 # -- values of a graph's own
 
 
-def _free(value: Any, schema: Any, evidence: Sequence[Evidence], about: Callable[[Json, str], str]) -> Asking:
+def _free(
+    value: Any,
+    schema: Any,
+    evidence: Sequence[Evidence],
+    about: Callable[[Json, str], str],
+    secrets: Collection[str],
+) -> Asking:
     """Return the question of any other value: a text is the question, of an object its well-known keys are."""
     subject, body, rest = _worded(value, about)
     wanted = schema if isinstance(schema, dict) else {}
     if not wanted:
         offered, rest = _offered(rest)
-        wanted = open_answer(offered)
+        wanted = open_answer(offered, text="" if offered else text_in(rest, secrets))
     shape = wanted if wanted.get("title") else {"title": "Answer", **wanted}
     return prepare(Question(subject=subject, body=body, proposal=rest, evidence=list(evidence)), shape)
 

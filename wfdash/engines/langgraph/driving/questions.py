@@ -148,6 +148,7 @@ class Questions:
             one.schema or self._served.answer_schema(step or ""),
             evidence,
             lambda value, kind: headline_about(kind or title, value, self._secrets()),
+            self._secrets(),
         )
         if step is not None:
             self._asked[one.key] = found
