@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("agent_framework_orchestrations")
 
-from agent_framework import Agent, Message
+from agent_framework import Agent, Content, Message
 from agent_framework_orchestrations import (
     ConcurrentBuilder,
     GroupChatBuilder,
@@ -88,8 +88,14 @@ def magentic() -> Any:
     ).build()
 
 
-def handoff() -> Any:
-    front, back = saying("front", "hello"), saying("back", "bye")
+def handing_over() -> Agent:
+    """Return an agent that calls the tool which hands over to the other."""
+    call = Content.from_function_call(call_id="c1", name="handoff_to_back", arguments="{}")
+    return Agent(Scripted(lambda messages: [call]), name="front", description="Hands over.")
+
+
+def handoff(*, at_once: bool = False) -> Any:
+    front, back = handing_over() if at_once else saying("front", "hello"), saying("back", "bye")
     for agent in (front, back):
         agent.require_per_service_call_history_persistence = True
     return HandoffBuilder(name="handoff", participants=[front, back]).with_start_agent(front).build()

@@ -68,3 +68,16 @@ async def test_a_handoff_asks_for_the_next_message_until_it_is_left_empty():
     assert "hello (and now?)" in str(desk.requests[0].card)
     await desk.answer(None)
     assert "hello (hi)" in str(desk.output)
+
+
+async def test_the_result_of_a_tool_stands_before_the_words_that_followed_it():
+    desk = Desk(orchestrations.handoff(at_once=True))
+    await desk.start("hi")
+    await desk.answer("and now?")
+    said = desk.engine.show(desk.head).transcript
+    assert [(one.role, one.text) for one in said] == [
+        ("user", "hi"),
+        ("user", "and now?"),
+        ("tool", '{"handoff_to": "back"}'),
+        ("assistant", "bye (and now?)"),
+    ]

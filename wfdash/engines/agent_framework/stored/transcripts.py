@@ -1,7 +1,7 @@
 """The conversation of a workflow's agents as one transcript, read from what their executors keep.
 
 Each executor keeps the conversation as its agent saw it. One transcript of all of them is made as the run goes: after
-every superstep, what some agent saw and the transcript lacks is added to its end.
+every superstep, what some agent saw and the transcript lacks is added before what that agent saw next, else to the end.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ MOST = 2_000
 
 def extended(transcript: Sequence[Message], conversations: Iterable[Sequence[Any]]) -> tuple[Message, ...]:
     """Return the transcript with what these conversations have more. Messages are the framework's, or their dicts."""
-    found = list(transcript)
-    have = Counter(map(_key, found))
+    found = [(_key(one), one) for one in transcript]
+    have = Counter(key for key, _ in found)
     for conversation in conversations:
-        seen: Counter[str] = Counter()
+        seen, new = Counter[str](), list[tuple[str, Message]]()
         for one in messages(conversation):
             key = _key(one)
             seen[key] += 1
             if seen[key] > have[key]:
                 have[key] += 1
-                found.append(one)
-    return tuple(found[-MOST:])
+                new.append((key, one))
+            elif new:
+                at = [place for place, (known, _) in enumerate(found) if known == key][seen[key] - 1]
+                found[at:at], new = new, []
+        found += new
+    return tuple(one for _, one in found[-MOST:])
 
 
 def messages(conversation: Iterable[Any]) -> Iterator[Message]:
