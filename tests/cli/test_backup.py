@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wfdash import cli
-from wfdash.cli import backup
+from wfdash.cli import upkeep
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_backup_that_fails_leaves_nothing(
         (folder / "half").touch()
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(backup, "copy_data", full)
+    monkeypatch.setattr(upkeep, "copy_data", full)
     assert cli.main(["backup", str(tmp_path / "made")]) == 1
     assert "No backup was made: database or disk is full" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -72,7 +72,7 @@ def test_a_damaged_database_is_not_taken_for_a_backup(data: Path, tmp_path: Path
     (tmp_path / "broken" / "wfdash.sqlite3").write_bytes(b"SQLite format 3\0" + b"x" * 8000)
     (tmp_path / "to").mkdir()
     with pytest.raises(sqlite3.DatabaseError):
-        backup.copy_data(tmp_path / "broken", tmp_path / "to")
+        upkeep.copy_data(tmp_path / "broken", tmp_path / "to")
 
 
 def test_on_postgresql_it_says_what_does_it(

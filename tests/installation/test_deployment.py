@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from wfdash import cli, long_poll
-from wfdash.cli import sign_in_texts
+from wfdash.cli import processes
 from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import SECRETS, read_secret_files
@@ -258,8 +258,8 @@ def test_a_shell_takes_the_commands_of_a_new_project_as_they_are_shown() -> None
 def test_commands_to_type_next_are_called_as_this_one_was(
     path: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sign_in_texts.typed_as(path) == typed
+    assert processes.typed_as(path) == typed
     on_path = tmp_path / "wfdash"
     on_path.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert sign_in_texts.typed_as(str(on_path)) == "wfdash"
+    assert processes.typed_as(str(on_path)) == "wfdash"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 
-from wfdash.cli import sign_in_texts
+from wfdash.cli import processes
 from wfdash.installation.provider import Provider, read_provider
 
 WHOLE = {
@@ -123,12 +123,12 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_could_be(name: str, v
 
 def test_the_start_says_what_is_wrong_or_which_redirect_uri_to_register(settings, capsys) -> None:
     settings.WFDASH_OIDC_PROBLEMS = ("WFDASH_OIDC_ISSUER is missing",)
-    sign_in_texts.print_problems(settings)
+    processes.print_problems(settings)
     assert capsys.readouterr().err == "Sign-in with OpenID Connect is off: WFDASH_OIDC_ISSUER is missing\n"
-    assert sign_in_texts.provider_text(settings) == ""
+    assert processes.provider_text(settings) == ""
     settings.WFDASH_OIDC, _ = read_provider(WHOLE)
     settings.WFDASH_URL = "https://flows.example.org"
-    assert "https://flows.example.org/sign-in/provider/callback/" in sign_in_texts.provider_text(settings)
+    assert "https://flows.example.org/sign-in/provider/callback/" in processes.provider_text(settings)
 
 
 def test_what_is_wrong_is_a_warning_of_manage_py_check(settings) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from string import Template
-from typing import Any
+
+from wfdash.cli.commands import argument, plain_command, print_error
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
@@ -163,21 +163,12 @@ FILES = {
 }
 
 
-def add_new_command(verbs: Any) -> None:
-    """Add the command to the parser."""
-    new = verbs.add_parser("new", help="make a folder with a workflow, its tests, packaging and a Dockerfile")
-    new.add_argument("name", help="name of the project and its folder: small letters, digits, - and _")
-    new.set_defaults(run=_new, needs_data=False)
-
-
 def _new(options: argparse.Namespace) -> int:
     folder = Path(options.name)
     if not NAME.fullmatch(folder.name):
-        print(f"{folder.name!r} is no name for a project: use small letters, digits, - and _", file=sys.stderr)
-        return 2
+        return print_error(f"{folder.name!r} is no name for a project: use small letters, digits, - and _", 2)
     if folder.exists() and any(folder.iterdir()):
-        print(f"{folder} exists and is not empty: nothing was written", file=sys.stderr)
-        return 1
+        return print_error(f"{folder} exists and is not empty: nothing was written")
     for path, text in written(folder.name).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
@@ -189,3 +180,12 @@ def written(name: str) -> dict[str, str]:
     """Return the files of a new project: path -> text."""
     title = name.replace("-", " ").replace("_", " ").capitalize()
     return {path: Template(text).substitute(name=name, title=title) for path, text in FILES.items()}
+
+
+NEW = plain_command(
+    "new",
+    "make a folder with a workflow, its tests, packaging and a Dockerfile",
+    _new,
+    argument("name", "name of the project and its folder: small letters, digits, - and _"),
+    needs_data=False,
+)

@@ -6,70 +6,23 @@ import argparse
 import gc
 import logging
 import os
-import resource
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wfdash.cli.sign_in_texts import in_thread, print_problems, provider_text, sign_in_text, typed_as
+from wfdash.cli.commands import argument, data_directory, flag, plain_command, print_error
+from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.environment import env_flag
 from wfdash.installation.exposure import refusal_text, refusals
 from wfdash.installation.worker_options import add_worker_options
 
-PRIVATE_UMASK = 0o077
-"""Files are readable only by their owner, such as the database, exports, and what workflows write."""
 MOST_NAMED = 10
 """Migrations named by ``migrate``; of more it says how many."""
-
-
-def add_process_commands(verbs: Any) -> None:
-    """Add the commands to the parser."""
-    up = _command(verbs, "up", "set up the data directory, serve the dashboard and run workflows")
-    web = _command(verbs, "web", "serve the dashboard; workers beside it run workflows")
-    for server in (up, web):
-        server.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-        port = _port(os.environ.get("PORT", "8000"))
-        server.add_argument("--port", type=_port, default=port, help="default: $PORT or 8000")
-    up.add_argument("--demo", action="store_true", help="add demo people, demo workflows and demo runs")
-    up.add_argument("--reload", action="store_true", help="read workflow files again when they change (development)")
-    up.set_defaults(run=partial(_serve, role="up"), needs_data=False)
-    web.set_defaults(
-        run=partial(_where_data_is, partial(_serve, role="web")), needs_data=False, demo=False, reload=False
-    )
-    worker = _command(verbs, "worker", "run workflows and serve no pages; on PostgreSQL several may at once")
-    worker.add_argument(
-        "--health-port",
-        type=_address,
-        default=os.environ.get("WFDASH_HEALTH_PORT") or None,
-        metavar="[HOST:]PORT",
-        help="answer /livez, /readyz and /metrics there: $WFDASH_HEALTH_PORT (default host: loopback only)",
-    )
-    add_worker_options(worker)
-    worker.set_defaults(run=partial(_where_data_is, _work), needs_data=False)
-    for process in (up, web, worker):
-        process.add_argument(
-            "files", nargs="*", type=_source, metavar="SOURCE", help="files, folders or modules with workflows"
-        )
-        process.add_argument(
-            "--drain", type=_seconds, metavar="SECONDS", help="for running steps to end when it stops: $WFDASH_DRAIN"
-        )
-    migrate = _command(verbs, "migrate", "bring the database up to date; several at once take turns")
-    migrate.add_argument(
-        "--new-secret-key",
-        action="store_true",
-        help="let this secret key be the installation's, where the former one is lost",
-    )
-    migrate.set_defaults(run=partial(_where_data_is, _migrate), needs_data=False)
-
-
-def _command(verbs: Any, name: str, words: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=words)
-    parser.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
-    return parser
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -91,8 +44,7 @@ def _where_data_is(run: Callable[[argparse.Namespace], int], options: argparse.N
     """Run a command that begins a PostgreSQL database, which has an address, but no data directory by mistake."""
     begins = run is _migrate and location.data_dir(os.environ).is_dir()
     if not (begins or os.environ.get("WFDASH_DATABASE")) and (missing := location.missing_data(os.environ)):
-        print(missing, file=sys.stderr)
-        return 1
+        return print_error(missing)
     return run(options)
 
 
@@ -108,45 +60,6 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def setup(options: argparse.Namespace, role: str = "command") -> Any:
-    """Set Django up and return the settings. ``role``: what this process does, for the names of its connections."""
-    os.umask(PRIVATE_UMASK)
-    raise_open_files()
-    if getattr(options, "data", None) is not None:
-        os.environ["WFDASH_DATA"] = str(options.data)
-    import django
-
-    django.setup()
-    from django.conf import settings
-
-    from checkpoints.database.direct import name_connections
-
-    name_connections(role)
-    if role == "command":
-        shorten_failures()
-    return settings
-
-
-def raise_open_files() -> None:
-    """Let this process open as many files, connections among them, as it may: the usual soft limit is 1,024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # systems that say "unlimited" and mean less
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def shorten_failures() -> None:
-    """Say in one line that workflows could not be loaded: to a command that reads data they matter little."""
-    said: list[str] = []
-
-    def first(record: logging.LogRecord) -> bool:
-        source, *_ = record.args or ("workflows.py",)
-        said.append(str(source))
-        record.msg, record.args, record.exc_info = "Could not load workflows: see 'wfdash check %s'", (source,), None
-        return len(said) == 1
-
-    logging.getLogger("wfdash.catalog").addFilter(first)
-
-
 def _serve(options: argparse.Namespace, *, role: str) -> int:
     _note_options(options)
     if role == "web":
@@ -156,8 +69,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     if options.reload:
         os.environ["WFDASH_RELOAD"] = "1"
     if found := refusals(host=options.host, demo=options.demo, env=os.environ):
-        print(refusal_text(found, options.host), file=sys.stderr)
-        return 2
+        return print_error(refusal_text(found, options.host), 2)
     address = f"http://{_in_url(options.host)}:{options.port}"
     os.environ.setdefault("WFDASH_URL", address)
     # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
@@ -221,6 +133,62 @@ def _announce(options: argparse.Namespace, settings: Any, name: str, address: st
         watch()
 
 
+def sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
+    """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
+    from checkpoints.models.user_model import User, has_name
+    from wfdash.signin.links import create_link
+
+    if terminal or not User.objects.filter(last_login__isnull=False).exists():
+        link = create_link(User.objects.get(has_name(name)), base=base)
+        return f"Sign in as {name} (works once): {link}\n  For others: {command}"
+    return f"For a one-time sign-in link: {command.replace('NAME', name)}"
+
+
+def print_problems(settings: Any) -> None:
+    """Print why people cannot sign in at the provider of the settings, where that is so."""
+    for words in settings.WFDASH_OIDC_PROBLEMS:
+        print_error(f"Sign-in with OpenID Connect is off: {words}")
+
+
+def provider_text(settings: Any) -> str:
+    """Return the redirect URI that the OpenID Connect provider has to know; empty where none is set."""
+    from django.urls import reverse
+
+    from wfdash.rendering.addresses import absolute
+
+    if settings.WFDASH_OIDC is None:
+        return ""
+    callback = absolute(reverse("wfdash:sign-in-callback"))
+    return f"\n  People sign in with {settings.WFDASH_OIDC.name}. Its redirect URI for wfdash: {callback}"
+
+
+def typed_as(path: str) -> str:
+    """Return how to type this command again, from the path by which it was called."""
+    if path.endswith("__main__.py"):
+        return "python -m wfdash"
+    found = shutil.which("wfdash")
+    reached = found is not None and os.path.realpath(found) == os.path.realpath(path)
+    return path if Path(path).name == "wfdash" and not reached else "wfdash"
+
+
+def in_thread(make: Callable[[], str]) -> str:
+    """Return the result of a call that queries: the server announces itself from its event loop, where Django refuses
+    to.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from checkpoints.database.alias import connection
+
+    def call() -> str:
+        try:
+            return make()
+        finally:
+            connection().close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
+
+
 def _work(options: argparse.Namespace) -> int:
     _note_options(options)
     settings = setup(options, "worker")
@@ -235,8 +203,7 @@ def _work(options: argparse.Namespace) -> int:
         try:
             serve_health(host, port)
         except OSError as error:
-            print(f"Cannot listen on {host}:{port} ({error.strerror}). Choose another --health-port", file=sys.stderr)
-            return 1
+            return print_error(f"Cannot listen on {host}:{port} ({error.strerror}). Choose another --health-port")
     given = {"limit": options.limit, "workflows": options.workflows, "queues": options.queues}
     return _usable(settings, lambda: serve_worker(_say, **given))
 
@@ -270,14 +237,12 @@ def _usable(settings: Any, prepare: Callable[[], None]) -> int:
     try:
         prepare()
     except ImproperlyConfigured as error:
-        print(error, file=sys.stderr)
-        return 1
+        return print_error(str(error))
     except OperationalError as error:
         has_server = connection().vendor != "sqlite"
         where = "its server there" if has_server else f"the data directory {settings.DATA_DIR} writable"
         reason = str(error).strip().partition("\n")[0]
-        print(f"The database cannot be used: {reason}. Is {where}, and is there room?", file=sys.stderr)
-        return 1
+        return print_error(f"The database cannot be used: {reason}. Is {where}, and is there room?")
     return 0
 
 
@@ -345,3 +310,66 @@ def _say(words: str) -> None:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _listening(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    port = os.environ.get("PORT", "8000")
+    parser.add_argument("--port", type=_port, default=port, help="default: $PORT or 8000")
+
+
+def _health_port(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--health-port",
+        type=_address,
+        default=os.environ.get("WFDASH_HEALTH_PORT") or None,
+        metavar="[HOST:]PORT",
+        help="answer /livez, /readyz and /metrics there: $WFDASH_HEALTH_PORT (default host: loopback only)",
+    )
+
+
+PROCESS = (
+    argument("files", "files, folders or modules with workflows", nargs="*", type=_source, metavar="SOURCE"),
+    argument("--drain", "for running steps to end when it stops: $WFDASH_DRAIN", type=_seconds, metavar="SECONDS"),
+)
+UP = plain_command(
+    "up",
+    "set up the data directory, serve the dashboard and run workflows",
+    partial(_serve, role="up"),
+    data_directory,
+    _listening,
+    flag("--demo", "add demo people, demo workflows and demo runs"),
+    flag("--reload", "read workflow files again when they change (development)"),
+    *PROCESS,
+    needs_data=False,
+)
+WEB = plain_command(
+    "web",
+    "serve the dashboard; workers beside it run workflows",
+    partial(_where_data_is, partial(_serve, role="web")),
+    data_directory,
+    _listening,
+    *PROCESS,
+    needs_data=False,
+    demo=False,
+    reload=False,
+)
+WORKER = plain_command(
+    "worker",
+    "run workflows and serve no pages; on PostgreSQL several may at once",
+    partial(_where_data_is, _work),
+    data_directory,
+    _health_port,
+    add_worker_options,
+    *PROCESS,
+    needs_data=False,
+)
+MIGRATE = plain_command(
+    "migrate",
+    "bring the database up to date; several at once take turns",
+    partial(_where_data_is, _migrate),
+    data_directory,
+    flag("--new-secret-key", "let this secret key be the installation's, where the former one is lost"),
+    needs_data=False,
+)
+COMMANDS = (UP, WEB, WORKER, MIGRATE)

@@ -9,7 +9,7 @@ import pytest
 
 from checkpoints.models import Checkpoint, Event, Run
 from tests import people
-from tests.cli.api.conftest import here, say
+from tests.cli.conftest import here, say
 from tests.driving import drive, put
 from tests.worker.graphs import chat
 from wfdash import catalog

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from tests.keys import AUDIT_KEY
 from wfdash import cli
-from wfdash.cli import sign_in_texts
+from wfdash.cli import processes
 from wfdash.http import PagesHandler
 
 SCRIPT = """
@@ -135,10 +135,10 @@ def test_who_reads_the_table_of_sessions_cannot_use_them(as_: Callable[[str], Cl
 
 def test_a_link_is_printed_to_a_terminal_or_before_anyone_has_signed_in(db: None) -> None:
     boss = User.objects.create_superuser("boss")
-    assert "/sign-in/" in sign_in_texts.sign_in_text("boss", "http://localhost:8000", terminal=False)
+    assert "/sign-in/" in processes.sign_in_text("boss", "http://localhost:8000", terminal=False)
     User.objects.filter(pk=boss.pk).update(last_login=timezone.now())
-    assert sign_in_texts.sign_in_text("boss", "http://localhost:8000", terminal=False).endswith("wfdash signin boss")
-    assert "/sign-in/" in sign_in_texts.sign_in_text("boss", "http://localhost:8000", terminal=True)
+    assert processes.sign_in_text("boss", "http://localhost:8000", terminal=False).endswith("wfdash signin boss")
+    assert "/sign-in/" in processes.sign_in_text("boss", "http://localhost:8000", terminal=True)
 
 
 def test_the_backup_in_the_documentation_is_private() -> None:

@@ -5,25 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
+from wfdash.cli.commands import data_directory, flag, plain_command
 from wfdash.cli.doctor.findings import Examine, Finding, Severity, as_json, as_text, problem
-
-OK, WRONG = 0, 1
-
-
-def add_doctor_command(verbs: Any, setup: Callable[[argparse.Namespace], Any]) -> None:
-    """Add the command to the parser. ``setup`` sets Django up."""
-    text = "say what is wrong with an installation, and what to do; changes nothing"
-    doctor = verbs.add_parser("doctor", help=text, description=text)
-    doctor.add_argument("--data", type=Path, help="data directory (default: $WFDASH_DATA or ./wfdash-data)")
-    doctor.add_argument("--json", action="store_true", help="print JSON for programs")
-    doctor.set_defaults(run=lambda options: _examine(options, setup))
+from wfdash.cli.setup import setup
 
 
-def _examine(options: argparse.Namespace, setup: Callable[[argparse.Namespace], Any]) -> int:
+def _examine(options: argparse.Namespace) -> int:
     """Print the report; return 1 if there is a problem."""
     setup(options)
     logging.disable(logging.CRITICAL)
@@ -32,7 +21,7 @@ def _examine(options: argparse.Namespace, setup: Callable[[argparse.Namespace], 
     finally:
         logging.disable(logging.NOTSET)
     print(json.dumps(as_json(findings), indent=2) if options.json else as_text(findings))
-    return WRONG if any(one.severity is Severity.PROBLEM for one in findings) else OK
+    return int(any(one.severity is Severity.PROBLEM for one in findings))
 
 
 def examine() -> list[Finding]:
@@ -71,3 +60,12 @@ def run(examination: Examine) -> list[Finding]:
             )
         )
     return found
+
+
+DOCTOR = plain_command(
+    "doctor",
+    "say what is wrong with an installation, and what to do; changes nothing",
+    _examine,
+    data_directory,
+    flag("--json", "print JSON for programs"),
+)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from wfdash.cli.api.output import Output
+from wfdash.cli.output import Output
 
 ODD = "\x1b[2J \x9b31m \u202eevil\u2069 \u200b\u2028 \x7f half \ud800 \x00 東京\n\tÀ"
 

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from checkpoints.models import AuditEntry, Checkpoint, Run
 from tests.pages.checkpoints.test_time_machine import otto, started
-from wfdash.cli.api import commands
+from wfdash.cli import commands
 
 __all__ = ["otto"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 
 from tests.pages.checkpoints.test_time_machine import otto, started
 from wfdash import cli
-from wfdash.cli.api import commands
+from wfdash.cli import commands
 from wfdash.client import Client, NotFound, Outdated, Unreachable
 
 __all__ = ["otto"]
@@ -136,7 +136,7 @@ def test_a_schedule_is_changed_as_it_was_read(root, say, data):
 
 
 def test_a_draft_and_a_schedule_replace_only_what_was_read(root, here):
-    from wfdash.cli.api.local import LocalTransport
+    from wfdash.cli.connection import LocalTransport
 
     run = started()
     with Client("http://wfdash.local", "", transport=LocalTransport(root), patience=0.0) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from wfdash.cli.api.answers import card_text
+from wfdash.cli.requests import card_text
 from wfdash.contract import Message, ToolUse
 from wfdash.questions.evidence import Transcript
 

@@ -69,7 +69,7 @@ class Output:
     def rows(
         self,
         items: Sequence[Any],
-        columns: Sequence[str],
+        columns: str,
         *,
         shown: Shown | None = None,
         none: str = "(none)",
@@ -81,33 +81,18 @@ class Output:
         if self.as_json:
             return self.data(items)
         found = [(shown or plain)(item) for item in items]
-        table = [[cell(one.get(name)) for name in columns] for one in found]
-        heads = [name.replace("_", " ").upper() for name in columns]
+        table = [[cell(one.get(name)) for name in columns.split()] for one in found]
+        heads = [name.replace("_", " ").upper() for name in columns.split()]
         if not table:
             return self.line(none)
         return self._table(heads, table) if self.is_terminal else _plain_table(heads, table)
 
-    def page(
-        self,
-        items: Sequence[Any],
-        columns: Sequence[str],
-        limit: int,
-        *,
-        more: bool,
-        narrow: str = "a filter",
-        shown: Shown | None = None,
-    ) -> None:
-        """Print the first ``limit`` rows of a list, and how to see the others if there are ``more``."""
-        self.rows(items, columns, shown=shown)
-        if more:
-            self.hint(f"There are more than {limit}: use --limit, or {narrow}")
-
-    def fields(self, value: Any, named: Sequence[str], *, shown: Shown | None = None) -> None:
+    def fields(self, value: Any, names: str, *, shown: Shown | None = None) -> None:
         """Print one record: all of it as JSON, or the fields that a person reads, without empty ones."""
         if self.as_json:
             return self.data(value)
         known = (shown or plain)(value)
-        given = {name: found for name in named if (found := known.get(name)) not in (None, "", [], {})}
+        given = {name: found for name in names.split() if (found := known.get(name)) not in (None, "", [], {})}
         width = max((len(name) for name in given), default=0) + 2
         for name, found in given.items():
             head = f"{name.replace('_', ' ')}:".ljust(width)

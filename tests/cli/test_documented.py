@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from wfdash import cli
-from wfdash.cli.api.commands import STATUSES
+from wfdash.cli.commands import STATUSES
+from wfdash.client.client import Calls
 
-PAGE = Path(__file__).parents[3] / "docs" / "command-line.md"
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 FIRST = "## Commands\n"
 SHARED = {"help", "json", "url", "token", "data", "person"}
 
@@ -106,6 +108,45 @@ def test_no_command_but_up_creates_a_data_directory(
         problem = capsys.readouterr().err
         assert (status, "No wfdash data in" in problem) == (1, True), (name, problem)
         assert list(tmp_path.iterdir()) == [], name
+
+
+class Taken(Exception):
+    """A call takes what a command has given to it."""
+
+
+class Signatures:
+    """A client whose every call takes what its row of the table takes, and does nothing."""
+
+    def __enter__(self) -> Signatures:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> None:
+            inspect.signature(vars(Calls)[name]._script).bind(*given, **named)
+            raise Taken
+
+        return call
+
+
+MORE = {"runs bulk": ["1"], "requests ask": ["--no-wait"], "schedules change": ["--name", "1"]}
+"""What a command needs before it makes a call."""
+
+
+def test_every_command_makes_a_call_of_the_client_s_table_that_takes_what_was_given(monkeypatch) -> None:
+    monkeypatch.setattr("wfdash.cli.connection.connect", lambda options: Signatures())
+    made = 0
+    for name, parser in commands(cli._parser()):
+        if not parser.get_default("uses_api") or name == "wfdash completion":
+            continue
+        words = name.removeprefix("wfdash ")
+        given = [example(action) for action in parser._actions if required(action)]
+        with pytest.raises(Taken):
+            cli.main([*words.split(), *given, *MORE.get(words, [])])
+        made += 1
+    assert made > 50
 
 
 def required(action: argparse.Action) -> bool:

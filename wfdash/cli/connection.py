@@ -1,7 +1,8 @@
-"""The API without a server: requests of the client are answered in this process, for a person of the data directory."""
+"""The client of a command: of a server, or of a data directory, whose requests are answered in this process."""
 
 from __future__ import annotations
 
+import argparse
 import io
 import logging
 import os
@@ -12,16 +13,41 @@ from urllib.parse import unquote
 
 import httpx
 
-from wfdash.cli.processes import shorten_failures
+from wfdash.cli.setup import PRIVATE_UMASK, shorten_failures
+from wfdash.client import Client
 from wfdash.installation import location
 
-
-class NoPerson(Exception):
-    """No one to act as, or no database to look them up in."""
+HOME = "http://wfdash.local"
 
 
-def setup(name: str | None) -> Any:
-    """Set Django up and return the person to act as: the one named, else the first administrator."""
+class NoConnection(Exception):
+    """There is neither a server nor data; the message says what to give."""
+
+
+def connect(options: argparse.Namespace) -> Client:
+    """Return the client that the options and the environment name."""
+    if url := remote_address(options):
+        return Client(url, options.token, patience=5.0)
+    if missing := location.missing_data(os.environ):
+        raise NoConnection(f"{missing}, or --url ADDRESS for a server")
+    os.umask(PRIVATE_UMASK)
+    return Client(HOME, "", transport=LocalTransport(person_to_act_as(options.person)), patience=0.0)
+
+
+def remote_address(options: argparse.Namespace) -> str:
+    """Return the server's address, empty where the data directory is meant.
+
+    ``WFDASH_URL`` alone is no reason to leave it: servers know their own address by that name, too.
+    """
+    if options.url:
+        return str(options.url)
+    here = options.data is not None or options.person is not None
+    token = options.token or os.environ.get("WFDASH_TOKEN")
+    return os.environ.get("WFDASH_URL", "") if token and not here else ""
+
+
+def person_to_act_as(name: str | None) -> Any:
+    """Set Django up and return the named person, else the first administrator. ``NoConnection`` without any."""
     import django
 
     os.environ["WFDASH_EMBED"] = "0"
@@ -38,12 +64,14 @@ def setup(name: str | None) -> Any:
     active = model.objects.filter(is_active=True)
     chosen = active.filter(**{model.USERNAME_FIELD: name}) if name else active.filter(is_superuser=True).order_by("pk")
     try:
-        refuse_other_keys(NoPerson)
+        refuse_other_keys(NoConnection)
         found = chosen.first()
     except DatabaseError as error:
-        raise NoPerson(f"The database cannot be used: {error}. 'wfdash up' brings it up to date") from error
+        raise NoConnection(f"The database cannot be used: {error}. 'wfdash up' brings it up to date") from error
     if found is None:
-        raise NoPerson(f"There is no active person named {name!r}" if name else "There is no administrator: use --as")
+        raise NoConnection(
+            f"There is no active person named {name!r}" if name else "There is no administrator: use --as"
+        )
     return found
 
 
