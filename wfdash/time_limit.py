@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-from wfdash.values.exceptions import message_of
+from wfdash.values.errors import message_of
 
 T = TypeVar("T")
 

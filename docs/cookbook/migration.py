@@ -3,7 +3,7 @@
 from pydantic import BaseModel
 
 from wfdash.workflow import Approval, Context, Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 
 class Notes(BaseModel):

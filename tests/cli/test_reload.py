@@ -80,7 +80,7 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
         log = server.log().partition("Step look failed:")[2]
         assert log.count("KeyError: 'gone'") == 1
         assert f'File "{file}"' in log
-        assert "runtime/step" not in log
+        assert "workflow/runtime" not in log
         assert "restart the worker" not in admin.get(f"/runs/{failed}/").text
 
         file.write_text(FILE)

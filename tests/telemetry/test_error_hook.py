@@ -18,7 +18,7 @@ from django.db import OperationalError
 from tests.documentation.test_types import ROOT, blocks_of
 from wfdash.telemetry import error_hook, log_context
 from wfdash.telemetry.error_hook import MOST, ErrorHook, install_hook, load_hook, refuse_broken_hook
-from wfdash.values.failures import report_failure, watch_failures
+from wfdash.values.errors import report_failure, watch_failures
 
 Seen = list[tuple[BaseException, Mapping[str, str]]]
 

@@ -16,7 +16,7 @@ from wfdash.actions.runs.lifecycle import start_run
 from wfdash.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.runtime.step.blocking import BlockingStep
+from wfdash.workflow.runtime.blocking import BlockingStep
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 

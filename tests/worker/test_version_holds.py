@@ -38,7 +38,7 @@ from wfdash.worker.jobs import heartbeat, held_runs
 from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 

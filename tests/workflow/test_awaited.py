@@ -13,7 +13,7 @@ import pytest
 from tests.workflow.world import failed, finished, flow
 from wfdash.outcomes import Waiting
 from wfdash.workflow import Approval, Context, Workflow
-from wfdash.workflow.step_flaws import await_flaws
+from wfdash.workflow.flaws import await_flaws
 
 Step = Callable[[Context], Awaitable[Any]]
 

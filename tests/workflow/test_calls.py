@@ -16,7 +16,7 @@ from checkpoints.records import Answer, Phase, Reason
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
 from wfdash.workflow import Context, Retry, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall, ReplayMismatch
-from wfdash.workflow.runtime.step import threads
+from wfdash.workflow.runtime import invoke
 
 
 class Receipt(BaseModel):
@@ -329,7 +329,7 @@ async def test_a_timeout_begins_when_a_plain_function_has_a_thread(monkeypatch: 
     wf, entered, may_end = Workflow("crowd"), asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1) as single:
-        monkeypatch.setattr(threads, "THREADS", single)
+        monkeypatch.setattr(invoke, "THREADS", single)
 
         @wf.step(start=True)
         def first() -> str:

@@ -17,7 +17,7 @@ from wfdash import catalog
 from wfdash.contract import InvalidInput, Waiting
 from wfdash.pages.ui.card.asked_again import asked_again
 from wfdash.workflow import Approval, Context, Question, Workflow
-from wfdash.workflow.answers.answer_types import MARK, check_answer
+from wfdash.workflow.answers import MARK, check_answer
 
 SOURCE = """
 from pydantic import BaseModel, field_validator
@@ -110,7 +110,7 @@ async def test_a_type_that_is_gone_is_told_of(serve, caplog) -> None:
     wf = serve("one")
     (request,) = (await started(wf)).requests
     gone = request.model_copy(update={"answer_schema": {**request.answer_schema, MARK: ":Supplier"}})
-    with caplog.at_level(logging.WARNING, "wfdash.workflow.answers.answer_types"):
+    with caplog.at_level(logging.WARNING, "wfdash.workflow.answers"):
         assert check_answer(wf.graph, gone, {"iban": "FR1"}) == []
     assert ":Supplier of an answer no longer exists" in caplog.text
 

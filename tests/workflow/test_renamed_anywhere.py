@@ -16,7 +16,7 @@ from tests.workflow.test_cut_anywhere import BLOCKS, Witness, make, play
 from tests.workflow.world import handed_over
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 NEW = "new "
 

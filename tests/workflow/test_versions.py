@@ -14,7 +14,7 @@ from checkpoints.records import Checkpoint, Reason
 from tests.workflow.world import ListRecorder, answered, finished, handed_over
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Waiting, Workflow, all_of, each, gather
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 from wfdash.workflow.errors import InvalidWorkflow
 
 engine = NativeEngine()

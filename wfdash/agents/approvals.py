@@ -16,7 +16,7 @@ from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision, Verb
 from wfdash.questions.transcript import Message
 from wfdash.schemas.secrets import masked, secret_names
-from wfdash.values.truncate import truncate
+from wfdash.values.display import truncate
 from wfdash.workflow import Context
 
 ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")

@@ -46,7 +46,7 @@ from wfdash.agents.tool_calls import call_tool
 from wfdash.questions.tools import ToolDecision
 from wfdash.schemas.secrets import secret_names
 from wfdash.workflow.errors import InvalidCall, WorkflowError
-from wfdash.workflow.runtime.step.invoke import invoke
+from wfdash.workflow.runtime.invoke import invoke
 
 HOSTED = (
     CodeInterpreterTool,

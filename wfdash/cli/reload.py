@@ -21,7 +21,7 @@ from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
 from wfdash.installation.author_code import Stamps, author_modules, own_traceback, stamps
 from wfdash.telemetry.log_format import LineFormatter
-from wfdash.values.failures import watch_failures
+from wfdash.values.errors import watch_failures
 
 log = logging.getLogger(__name__)
 

@@ -25,21 +25,16 @@ from wfdash.contract import (
 )
 from wfdash.domain.graph_diff import compare
 from wfdash.questions.transcript import unpack_transcript
-from wfdash.workflow.addressees import addressees
-from wfdash.workflow.answers.answer_types import check_answer
-from wfdash.workflow.describe import describe
-from wfdash.workflow.flaws import flaws_of
-from wfdash.workflow.migration.carry import carry
+from wfdash.workflow.answers import check_answer
+from wfdash.workflow.describe import addressees, describe
+from wfdash.workflow.flaws import await_flaws, flaws_of, truth_flaws
+from wfdash.workflow.migration.carry import carry, state_after
 from wfdash.workflow.migration.edit import edit
-from wfdash.workflow.migration.follow_up import state_after
-from wfdash.workflow.reducer.in_flight import in_flight
 from wfdash.workflow.reducer.inputs import accept_json
-from wfdash.workflow.reducer.look_ahead import look_ahead
+from wfdash.workflow.reducer.look_ahead import in_flight, look_ahead
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.runtime.call import refuse_foreign
-from wfdash.workflow.step_flaws import await_flaws, truth_flaws
-from wfdash.workflow.stored.call_intent import secrets_of
-from wfdash.workflow.stored.position import position_in
+from wfdash.workflow.stored import position_in, secrets_of
 from wfdash.workflow.workflow import Workflow
 
 

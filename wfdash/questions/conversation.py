@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from checkpoints.records import Json
 from wfdash.questions.evidence import Evidence, Transcript
 from wfdash.questions.transcript import Message, is_too_deep, parsed
-from wfdash.values.truncate import truncate
+from wfdash.values.display import truncate
 
 LONGEST = 10_000
 """Characters of a message, or of the arguments of a call, up to which a card has all of it; the run's page always."""

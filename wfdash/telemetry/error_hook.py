@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from wfdash.telemetry.log_context import current_facts
 from wfdash.telemetry.log_filter import mask_secrets
 from wfdash.telemetry.outages import database_outage
-from wfdash.values.failures import watch_failures
+from wfdash.values.errors import watch_failures
 
 log = logging.getLogger(__name__)
 

@@ -164,7 +164,7 @@ class FailingLoop:
 
     def failed(self, error: Exception) -> None:
         """Note that it has failed."""
-        from wfdash.values.exceptions import message_of
+        from wfdash.values.errors import message_of
 
         now = type(error).__name__, message_of(error)
         if now != self._last:

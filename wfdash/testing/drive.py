@@ -16,7 +16,7 @@ from wfdash.testing.database import BenchStorage
 from wfdash.testing.records import Call
 from wfdash.worker.drive import advance
 from wfdash.worker.recorder import ClaimedRecorder
-from wfdash.workflow.runtime.step.invoke import calls_replaced
+from wfdash.workflow.runtime.invoke import calls_replaced
 
 TTL = 30.0
 """Seconds a claim lasts."""

@@ -14,10 +14,10 @@ from checkpoints.records import Json, Request
 from wfdash.outcomes import Outcome, Waiting, answer_to
 from wfdash.questions.signals import name_in
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.steps import Step
+from wfdash.workflow.authoring import Step
 from wfdash.workflow.runtime.call import UNSET
+from wfdash.workflow.runtime.invoke import calls_replaced
 from wfdash.workflow.runtime.recorders import OwnRecorder
-from wfdash.workflow.runtime.step.invoke import calls_replaced
 
 Answers = Sequence[Any] | Mapping[str, Any]
 SIGNAL = "signal"

@@ -1,4 +1,4 @@
-"""Codec of values: JSON by declared type and back. Refuses values that do not round-trip."""
+"""Values of declared types: as JSON and back, refused where they would not come back the same; names of types."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import json
 import math
 import operator
 import re
+import sys
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
+from typing_extensions import is_protocol, is_typeddict
 
 from checkpoints.content.canonical_json import DIGITS, LEVELS, TOO_LARGE
 from checkpoints.records import Json
 from wfdash.schemas.secrets import secret_names
-from wfdash.values.errors import NotStorable, WrongType
+from wfdash.schemas.validate import Problem, problems_of
+from wfdash.values.errors import NotStorable, WorkflowError, WrongType
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})
@@ -345,3 +348,151 @@ def return_type(function: Callable[..., Any], hints: Callable[[Any], dict[str, A
         return hints(function).get("return", Any)
     except (NameError, TypeError, AttributeError):
         return Any
+
+
+# -- names of types, and whether values of one type can belong to another
+
+NUMBERS = {(int, float), (int, complex), (float, complex), (bool, int), (bool, float)}
+
+
+def type_name(kind: Any) -> str:
+    """Return a short name: ``Claim``, ``list[Claim]``, ``A | B``; empty for untyped."""
+    if is_any(kind):
+        return ""
+    if kind is None or kind is type(None):
+        return "None"
+    if get_origin(kind) is Annotated:
+        return type_name(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join(type_name(member) for member in get_args(kind))
+    if get_origin(kind) is Literal:
+        return " | ".join(repr(value) for value in get_args(kind))
+    if get_args(kind):
+        inner = ", ".join(type_name(arg) or "Any" for arg in get_args(kind))
+        return f"{getattr(get_origin(kind), '__name__', str(get_origin(kind)))}[{inner}]"
+    return str(getattr(kind, "__name__", kind))
+
+
+def can_carry(gives: Any, takes: Any) -> bool:
+    """Return whether some value of ``gives`` can be a ``takes``; when in doubt, True."""
+    return any(_meets(given, taken) for given in members(gives) for taken in members(takes))
+
+
+def _meets(given: Any, taken: Any) -> bool:
+    if is_any(given) or is_any(taken):
+        return True
+    one, other = _bare_type(given), _bare_type(taken)
+    if not isinstance(one, type) or not isinstance(other, type) or is_protocol(one) or is_protocol(other):
+        return True
+    if not (issubclass(one, other) or issubclass(other, one) or (one, other) in NUMBERS):
+        return False
+    mine, theirs = get_args(given), get_args(taken)
+    if len(mine) == len(theirs) == 1 and one is other:
+        return can_carry(mine[0], theirs[0])
+    return True
+
+
+def _bare_type(kind: Any) -> Any:
+    if kind is None:
+        return type(None)
+    if get_origin(kind) is Annotated:
+        return _bare_type(get_args(kind)[0])
+    if get_origin(kind) is Literal:
+        return type(get_args(kind)[0])
+    if is_typeddict(get_origin(kind) or kind):
+        return dict
+    return get_origin(kind) or getattr(kind, "__supertype__", kind)
+
+
+def item_type(kind: Any) -> Any:
+    """Return the item type of a list type, ``Any`` if it has none."""
+    found = [get_args(m)[0] if get_args(m) else Any for m in members(kind) if _bare_type(m) is list]
+    return found[0] if len(found) == 1 else Any
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether values of this type may be lists."""
+    return is_any(kind) or any(_bare_type(member) is list for member in members(kind))
+
+
+# -- classes by name, found again in loaded code, wherever their file or package is: nothing is imported. A class of the
+# step's own module is called ``:Qualname``, every other ``module:Qualname``.
+
+
+def class_name(kind: type, home: Mapping[str, Any]) -> str:
+    """Return a class's name for code with these globals."""
+    return f"{'' if kind.__module__ == home.get('__name__') else kind.__module__}:{kind.__qualname__}"
+
+
+def find_class(name: str, home: Mapping[str, Any]) -> type | None:
+    """Return the class of this name for code with these globals, None if there is none.
+
+    If its module is not loaded or no longer has it, it is searched at home: it may have moved there, and classes of a
+    file used to be named by the folder of the file.
+    """
+    module, _, path = name.partition(":")
+    loaded = vars(sys.modules[module]) if module in sys.modules else {}
+    found = _found(loaded if module else home, path)
+    return found if found is not None or not module else _found(home, path)
+
+
+def _found(names: Mapping[str, Any], path: str) -> type | None:
+    first, *more = path.split(".")
+    found = names.get(first)
+    for part in more:
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
+
+
+# -- problems of JSON that is to become a value of a declared type: by its JSON Schema, then by the type
+
+ASSERTED = ("Value error, ", "Assertion failed, ")
+
+
+def schema_problems(codec: Codec, value: Json) -> list[Problem]:
+    """Return what the type's JSON Schema rejects in a value, empty if it is valid.
+
+    Stored values have the names of a model's fields, not the aliases that a form sends, and are checked by those.
+    """
+    if codec.plain:
+        return []
+    try:
+        found = problems_of(codec.schema(), value)
+        if found and _is_stored(codec, value):
+            return problems_of(codec.adapter.json_schema(by_alias=False), value)
+    except PydanticInvalidForJsonSchema:  # A type without a schema has no form either: only the type decides.
+        return []
+    return found
+
+
+def _is_stored(codec: Codec, value: Json) -> bool:
+    """Return whether a value is in its stored form: then it may have been stored before."""
+    try:
+        return same(codec.encode(codec.decode(value)), value)
+    except WorkflowError:
+        return False
+
+
+def type_problems(error: ValidationError, value: Json) -> list[Problem]:
+    """Return what the type itself rejects in a value, each problem at its field."""
+    return [
+        {"loc": list(_existing_path(found["loc"], value)), "msg": _sentence_of(found["msg"])}
+        for found in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def _existing_path(loc: tuple[int | str, ...], value: Any) -> Iterator[int | str]:
+    """Yield the parts of a place that the value has; pydantic names branches of unions in between."""
+    for number, part in enumerate(loc):
+        listed = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if listed or (isinstance(value, dict) and part in value):
+            value = value[part]
+        elif not isinstance(value, dict) or number < len(loc) - 1 or not str(part).isidentifier():
+            continue
+        yield part
+
+
+def _sentence_of(message: str) -> str:
+    for start in ASSERTED:
+        message = message.removeprefix(start)
+    return message[:1].upper() + message[1:]

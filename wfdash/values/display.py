@@ -129,3 +129,26 @@ def _dumped(value: Any, otherwise: Any) -> Any:
         return _ANY.dump_python(value, mode="json", fallback=opaque)
     except (PydanticSerializationError, ValueError, TypeError):
         return otherwise
+
+
+# -- what an event may carry of it
+
+SHORT_TEXT, FEW_PARTS, FEW_LEVELS = 500, 20, 4
+"""Characters of a text, parts of a list or an object, and levels of them."""
+
+
+def truncate(value: Json, depth: int = 0) -> Json:
+    """Return the value with long texts, long lists and deep nesting cut, each marked with an ellipsis."""
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= SHORT_TEXT else value[:SHORT_TEXT] + "…"
+    if kind is not dict and kind is not list:
+        return value
+    if depth == FEW_LEVELS:
+        return "…"
+    if kind is list:
+        short = [truncate(item, depth + 1) for item in value[:FEW_PARTS]]
+        return short if len(value) <= FEW_PARTS else [*short, f"… {len(value) - FEW_PARTS} more"]
+    return {key: truncate(value[key], depth + 1) for key in list(value)[:FEW_PARTS]} | (
+        {"…": ""} if len(value) > FEW_PARTS else {}
+    )

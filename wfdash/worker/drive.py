@@ -27,7 +27,7 @@ from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Star
 from wfdash.errors import WfdashError, WrongState
 from wfdash.telemetry import tracing
 from wfdash.timemachine import follow_ups
-from wfdash.values.exceptions import error_info, message_of
+from wfdash.values.errors import error_info, message_of
 from wfdash.worker.recorder import ClaimedRecorder
 from wfdash.worker.version_holds import carry_or_hold
 

@@ -23,7 +23,7 @@ from checkpoints.models import Event
 from checkpoints.records import Claim, Commit, ErrorInfo, Json, Phase, Standing
 from wfdash import pubsub
 from wfdash.worker.version_holds import in_thread
-from wfdash.workflow.runtime.step.blocking import BlockingStep, find_blocking_step
+from wfdash.workflow.runtime.blocking import BlockingStep, find_blocking_step
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from django.conf import settings
 
 from wfdash.telemetry import log_context
 from wfdash.telemetry.log_filter import MaskLinks
-from wfdash.workflow.runtime.step import step_logs
-from wfdash.workflow.runtime.step.step_ops import running_step
+from wfdash.workflow.runtime import step_logs
+from wfdash.workflow.runtime.step_ops import running_step
 
 
 def capture_step_logs() -> Callable[[], None]:

@@ -42,7 +42,7 @@ from wfdash.worker.serving import Serving
 from wfdash.worker.step_logs import capture_step_logs
 from wfdash.worker.takeovers import Takeovers
 from wfdash.worker.version_holds import in_thread, keep_claim
-from wfdash.workflow.runtime.step.threads import still_running
+from wfdash.workflow.runtime.invoke import still_running
 
 log = logging.getLogger(__name__)
 

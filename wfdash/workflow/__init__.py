@@ -19,9 +19,8 @@ from wfdash.questions.cards import Approval, Decision, Form, Question
 from wfdash.questions.choices import Choice, Option
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision
-from wfdash.workflow.authoring.edges import all_of, any_of, each, gather, n_of
-from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.runtime.step.context import Context
+from wfdash.workflow.authoring import Retry, all_of, any_of, each, gather, n_of
+from wfdash.workflow.runtime.context import Context
 from wfdash.workflow.workflow import Workflow
 
 __all__ = [

@@ -17,11 +17,20 @@ from wfdash.domain.labels import humanize
 from wfdash.domain.run_titles import problem_of as problem_of_title
 from wfdash.questions.durations import Duration
 from wfdash.questions.policy import Policy
-from wfdash.workflow.authoring.arguments import checked, limit_of, local_names, refuse_bare
-from wfdash.workflow.authoring.edges import After, Named, Switch
-from wfdash.workflow.authoring.migration_hooks import Hook, MigrationHook
-from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.authoring.steps import Function, Step
+from wfdash.workflow.authoring import (
+    After,
+    Function,
+    Hook,
+    MigrationHook,
+    Named,
+    Retry,
+    Step,
+    Switch,
+    checked,
+    limit_of,
+    local_names,
+    refuse_bare,
+)
 from wfdash.workflow.compiler.build import build
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.compiler.plan import Sub

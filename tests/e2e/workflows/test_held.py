@@ -16,7 +16,7 @@ from tests.e2e.server import Server, serving, shell, wait_until
 FIRST = """
 from __future__ import annotations
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 wf = Workflow("claims", title="Expense claims")
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 HEAD = """
 from __future__ import annotations
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 wf = Workflow("claims")
 

@@ -17,7 +17,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.questions.cards import Decision, prepare
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow import Approval, Context, Policy, ToolCall, Workflow
-from wfdash.workflow.reducer.unknown_calls import CallDetails, unknown_call
+from wfdash.workflow.reducer.questions import CallDetails, unknown_call
 
 __all__ = ["ask", "person", "run"]
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from tests.workflow.world import finished
 from wfdash.testing import RunFailed, run_step
-from wfdash.values.type_names import can_carry
+from wfdash.values.codec import can_carry
 from wfdash.workflow import Context, Workflow
 from wfdash.workflow.errors import InvalidWorkflow
 

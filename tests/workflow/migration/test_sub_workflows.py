@@ -10,7 +10,7 @@ from checkpoints.errors import Incompatible
 from tests.workflow.test_versions import archive, carried, chain, goes_on, parked
 from tests.workflow.world import ListRecorder
 from wfdash.workflow import Workflow
-from wfdash.workflow.authoring.migration_hooks import Migration
+from wfdash.workflow.authoring import Migration
 
 
 def around(child: Workflow, *, name: str = "parent", more: bool = False) -> Workflow:

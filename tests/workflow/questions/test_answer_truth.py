@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from tests.workflow.world import failed, finished, flow
 from wfdash.workflow import Approval, Choice, Context, Form, Question, ToolCall, Workflow
-from wfdash.workflow.step_flaws import truth_flaws
+from wfdash.workflow.flaws import truth_flaws
 
 Step = Callable[[Context], Awaitable[Any]]
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from wfdash.contract import ChecksAnswers, InvalidInput
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Approval, Context, Finished, Question, Waiting, Workflow
-from wfdash.workflow.answers.answer_types import MARK, check_answer, find_type, name_type
+from wfdash.workflow.answers import MARK, check_answer, find_type, name_type
 
 
 def must_be_even(number: int) -> int:

@@ -14,7 +14,7 @@ from checkpoints.records import Checkpoint
 from tests.workflow.world import ListRecorder, PowerCut, answered, finished
 from wfdash.contract import Failed, Waiting
 from wfdash.workflow import Context, Policy, Workflow, each, gather
-from wfdash.workflow.stored.call_intent import intent
+from wfdash.workflow.stored import intent
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

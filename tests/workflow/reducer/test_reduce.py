@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints.records import Answer, ErrorInfo, EventDraft, Reason, Request
 from wfdash.workflow import Workflow, all_of, each, gather
-from wfdash.workflow.reducer.moment_builder import new_moment
+from wfdash.workflow.reducer.moment import new_moment
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.ticks import (
     AnswersArrived,

@@ -21,8 +21,8 @@ from checkpoints.records import Claim, Commit
 from tests.conformance.worlds import AnyWorld
 from tests.workflow.world import failed, finished, handed_over
 from wfdash.workflow import Context, Failed, Waiting, Workflow
-from wfdash.workflow.runtime.step import threads
-from wfdash.workflow.runtime.step.threads import still_running
+from wfdash.workflow.runtime import invoke
+from wfdash.workflow.runtime.invoke import still_running
 
 
 class Bank:
@@ -149,7 +149,7 @@ async def test_a_sibling_in_a_task_group_that_fails_doubles_nothing(bank: Bank):
 
 
 async def test_a_coroutine_that_does_not_let_go_keeps_the_claim_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(threads, "LEAVE", 0.05)
+    monkeypatch.setattr(invoke, "LEAVE", 0.05)
     wf, run, storage = Workflow("stubborn"), new_run_id(), MemoryStorage()
     begun, may_end = asyncio.Event(), asyncio.Event()
 

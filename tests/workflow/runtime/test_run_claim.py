@@ -436,7 +436,7 @@ async def test_a_blocked_event_loop_keeps_its_run(tmp_path: Path, monkeypatch: p
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
         storage.renewer.every = 0.1
         monkeypatch.setattr(storage.renewer, "ttl", 1.5)
-        monkeypatch.setattr("wfdash.workflow.runtime.run_claim.TTL", 1.5)
+        monkeypatch.setattr("wfdash.workflow.runtime.recorders.TTL", 1.5)
         outcome = await wf.run(1, storage=storage, run_id=run)
         assert finished(outcome) == 1
 

@@ -11,8 +11,8 @@ import pytest
 
 from checkpoints.records import Checkpoint
 from tests.workflow.test_cut_anywhere import BLOCKS, Witness, make, play
-from wfdash.workflow.reducer.moment_builder import new_moment
-from wfdash.workflow.stored.position import (
+from wfdash.workflow.reducer.moment import new_moment
+from wfdash.workflow.stored import (
     Activation,
     GroupState,
     JoinState,

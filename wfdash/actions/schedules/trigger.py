@@ -29,7 +29,7 @@ from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.domain.cron import BadCron, DueTime, parse, turn
 from wfdash.errors import Invalid
 from wfdash.time_limit import TimeLimit
-from wfdash.values.exceptions import message_of
+from wfdash.values.errors import message_of
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from wfdash.queries.history.event_cache import EventCache
 from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
 from wfdash.queries.history.open_questions import QUESTION_EVENTS, OpenQuestions
 from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.workflow.migration.migration_ops import Renaming
+from wfdash.workflow.migration.migrating_run import Renaming
 
 STATE_AFTER = {
     EventKind.STEP_STARTED: "running",

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import types
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, product
+from typing import Annotated, Any
+
+from pydantic import BaseModel
 
 from wfdash.questions.policy import Policy
-from wfdash.values.codec import Codec, codec_for, either, is_any, members
-from wfdash.values.type_names import item_type, type_name
-from wfdash.workflow.authoring.edges import Gather, Join
-from wfdash.workflow.compiler.aliases import read_aliases
-from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node
-from wfdash.workflow.compiler.item_labels import check_labels, read_labels
-from wfdash.workflow.compiler.plan import Definition, GraphPlan, PlannedEdge, PlannedStep, draw_plan, incoming, outgoing
-from wfdash.workflow.compiler.state_rules import read_state
-from wfdash.workflow.compiler.validate import find_paths, find_problems
+from wfdash.values.codec import Codec, codec_for, either, is_any, item_type, members, type_name
+from wfdash.workflow.authoring import Gather, Join, Step, read_hints
+from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node, StateRule
+from wfdash.workflow.compiler.plan import (
+    ENTRY,
+    Definition,
+    GraphPlan,
+    PlannedEdge,
+    PlannedStep,
+    Sub,
+    draw_plan,
+    incoming,
+    outgoing,
+)
+from wfdash.workflow.compiler.validate import check_labels, find_paths, find_problems, read_labels
 from wfdash.workflow.errors import InvalidWorkflow
 
 UNCHANGED: Mapping[str, str] = types.MappingProxyType({})
@@ -244,3 +255,125 @@ def _begins(node: Node) -> bool | list[bool]:
 
 def _join_shape(join: JoinRule | None) -> list[Any]:
     return [] if join is None else [join.kind, join.need or 0, join.single]
+
+
+# -- earlier names of steps (``was=``): the current node of each name of an older graph
+
+MOST_COMBINATIONS = 512
+"""Combinations of earlier names that are tried for the one that gives a version."""
+
+
+def read_aliases(definition: Definition, plan: GraphPlan, prefix: str = "") -> dict[str, tuple[str, ...]]:
+    """Return step or sub-workflow -> its earlier last name parts; problems go to the plan."""
+    if any(problem.endswith("contains itself") for problem in plan.problems):
+        return {}
+    items: list[tuple[str, Step | Sub]] = [*definition.steps.items(), *definition.subs.items()]
+    found = {prefix + name: item.was for name, item in items if item.was}
+    taken = Counter(name for name, _ in items)
+    taken.update(old for _, item in items for old in set(item.was))
+    for name, item in items:
+        for old in (old for old in item.was if taken[old] > 1):
+            plan.problems.append(f"step {prefix + name!r}: was={old!r} is a name that another step has or had")
+    for name, sub in definition.subs.items():
+        found |= read_aliases(sub.child, plan, f"{prefix}{name}/")
+    return found
+
+
+def earlier_names(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Return node -> all names it may have had before, sub-workflow prefixes included; nodes without any are left
+    out.
+    """
+    found = {name: tuple(old for old in _spellings(graph, name) if old != name) for name in graph.nodes}
+    return {name: olds for name, olds in found.items() if olds}
+
+
+def _spellings(graph: Graph, name: str) -> Iterator[str]:
+    parts = name.removesuffix(ENTRY).split("/")
+    paths = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+    choices = [(part, *graph.aliases.get(path, ())) for part, path in zip(parts, paths, strict=True)]
+    tail = ENTRY if name.endswith(ENTRY) else ""
+    return ("/".join(chosen) + tail for chosen in product(*choices))
+
+
+def combinations(graph: Graph) -> Iterator[dict[str, str]]:
+    """Yield node -> earlier name: everything by its earlier name first, ``MOST_COMBINATIONS`` at most."""
+    paths = list(graph.aliases)
+    choices = [(*graph.aliases[path], path.rsplit("/", 1)[-1]) for path in paths]
+    for chosen in islice(product(*choices), MOST_COMBINATIONS):
+        yield spell_nodes(graph, dict(zip(paths, chosen, strict=True)))
+
+
+def spelling_of(graph: Graph, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Return node -> earlier name, given which steps were renamed (name -> earlier name)."""
+    parts = {}
+    for path in graph.aliases:
+        for name, old in renamed.items():
+            if f"{name}/".startswith(f"{path}/"):
+                parts[path] = old.split("/")[path.count("/")]
+    return spell_nodes(graph, parts)
+
+
+def spell_nodes(graph: Graph, parts: Mapping[str, str]) -> dict[str, str]:
+    """Return node -> its name with other last parts for some steps and sub-workflows."""
+    return {name: _spell(name, parts) for name in graph.nodes}
+
+
+def _spell(name: str, parts: Mapping[str, str]) -> str:
+    path, tail = name.removesuffix(ENTRY), ENTRY if name.endswith(ENTRY) else ""
+    own = path.split("/")
+    spelt = [parts.get("/".join(own[: depth + 1]), part) for depth, part in enumerate(own)]
+    return "/".join(spelt) + tail
+
+
+# -- the declared state of a workflow and its sub-workflows as one flat set of keys
+
+Default = Callable[[], Any]
+
+
+def read_state(plan: GraphPlan) -> StateRule:
+    """Return the rules of every namespace; problems are added to the plan."""
+    codecs: dict[str, Codec] = {}
+    defaults: dict[str, Default] = {}
+    reducers: dict[str, Callable[[Any, Any], Any]] = {}
+    typed = set()
+    for prefix, level in plan.namespaces.items():
+        if level.state is not None:
+            typed.add(prefix)
+            for key, kind, default in _fields(plan, level.name, level.state):
+                codecs[prefix + key] = codec_for(kind)
+                if default is not None:
+                    defaults[prefix + key] = default
+        for key, reducer in level.reducers.items():
+            if level.state is not None and prefix + key not in codecs:
+                plan.problems.append(f"workflow {level.name!r}: reducer for {key!r}, which its state does not have")
+            reducers[prefix + key] = reducer
+    return StateRule(codecs=codecs, defaults=defaults, reducers=reducers, typed=frozenset(typed))
+
+
+def _fields(plan: GraphPlan, name: str, model: Any) -> Iterator[tuple[str, Any, Default | None]]:
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return _model_fields(model)
+    if dataclasses.is_dataclass(model):
+        return _dataclass_fields(model)
+    plan.problems.append(f"workflow {name!r}: state= must be a pydantic model or a dataclass, not {model!r}")
+    return iter(())
+
+
+def _model_fields(model: type[BaseModel]) -> Iterator[tuple[str, Any, Default | None]]:
+    for key, info in model.model_fields.items():
+        kind: Any = info.annotation
+        for extra in info.metadata:
+            kind = Annotated[kind, extra]
+        default = None if info.is_required() else (lambda info=info: info.get_default(call_default_factory=True))
+        yield key, kind, default
+
+
+def _dataclass_fields(model: Any) -> Iterator[tuple[str, Any, Default | None]]:
+    hints = read_hints(model, {})
+    for item in dataclasses.fields(model):
+        default: Default | None = None
+        if item.default_factory is not dataclasses.MISSING:
+            default = item.default_factory
+        elif item.default is not dataclasses.MISSING:
+            default = lambda item=item: item.default  # noqa: E731
+        yield item.name, hints[item.name], default

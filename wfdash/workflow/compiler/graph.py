@@ -10,8 +10,7 @@ from typing import Any
 from checkpoints.records import Json
 from wfdash.questions.policy import Policy
 from wfdash.values.codec import Codec
-from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.authoring.steps import Function
+from wfdash.workflow.authoring import Function, Retry
 from wfdash.workflow.compiler.plan import Definition
 
 

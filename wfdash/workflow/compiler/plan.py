@@ -8,9 +8,18 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from wfdash.questions.policy import Policy
-from wfdash.workflow.authoring.edges import After, Case, Each, Gather, Join, Source
-from wfdash.workflow.authoring.migration_hooks import MigrationHook
-from wfdash.workflow.authoring.steps import Signature, Step, read_signature
+from wfdash.workflow.authoring import (
+    After,
+    Case,
+    Each,
+    Gather,
+    Join,
+    MigrationHook,
+    Signature,
+    Source,
+    Step,
+    read_signature,
+)
 from wfdash.workflow.errors import InvalidWorkflow
 
 ENTRY = ">"

@@ -1,10 +1,10 @@
-"""Migration of a checkpoint from an older graph to the current one, or the reasons against it. Writes nothing."""
+"""Migration of a checkpoint from an older graph to the current one, or the reasons against it. Pure."""
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -14,17 +14,15 @@ from checkpoints.records import Checkpoint, EventDraft, Json
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.values.codec import check_plain
-from wfdash.workflow.authoring.migration_hooks import Migration, MigrationHook, find_path
-from wfdash.workflow.compiler.aliases import combinations, earlier_names, spelling_of
-from wfdash.workflow.compiler.build import signature
-from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.errors import NotStorable
-from wfdash.workflow.migration.migration_check import MigrationCheck
-from wfdash.workflow.migration.migration_ops import MigratingRun, apply_change, rename
-from wfdash.workflow.migration.sub_workflows import changed_below, hooks_below
-from wfdash.workflow.reducer.joins import settle
-from wfdash.workflow.reducer.moment_builder import MomentBuilder, scopes_in
+from wfdash.workflow.authoring import Migration, MigrationHook, find_path
+from wfdash.workflow.compiler.build import combinations, earlier_names, signature, spelling_of
+from wfdash.workflow.compiler.graph import Graph, Level
+from wfdash.workflow.errors import InvalidCall, NotStorable
+from wfdash.workflow.migration.migrating_run import MigratingRun, MigrationCheck, apply_change, rename, state_problems
+from wfdash.workflow.reducer.moment import MomentBuilder, scopes_in
+from wfdash.workflow.reducer.reduce import settle
 from wfdash.workflow.reducer.ticks import Moment
+from wfdash.workflow.stored import Marks, position_in
 
 
 def carry(
@@ -202,3 +200,58 @@ def _no_way(graph: Graph, checkpoint: Checkpoint, difference: GraphDiff | None, 
         was=checkpoint.version,
         now=graph.version,
     )
+
+
+# -- sub-workflows that have changed since a run started, and the migration hooks to their current versions
+
+
+def hooks_below(levels: Mapping[str, Level], marks: Marks) -> dict[str, tuple[MigrationHook, ...]]:
+    """Return sub-workflow -> its hooks to run. Empty unless they account for everything that has changed."""
+    found: dict[str, tuple[MigrationHook, ...]] = {}
+    return found if levels and _lead(levels, marks, "", found) else {}
+
+
+def _lead(levels: Mapping[str, Level], marks: Marks, name: str, found: dict[str, tuple[MigrationHook, ...]]) -> bool:
+    if name not in marks:
+        return False
+    level, (version, own) = levels[name], marks[name]
+    if version == level.version:
+        return True
+    path = find_path(level.definition.hooks, version, level.version) if name else ()
+    if path:
+        found[name] = path
+        return True
+    inner = [below for below in levels if below and below.rpartition("/")[0] == name]
+    return own == level.own and all(_lead(levels, marks, below, found) for below in inner)
+
+
+def changed_below(levels: Mapping[str, Level], marks: Marks) -> Iterator[str]:
+    """Yield which sub-workflows have changed, with the version that a hook of theirs would name."""
+    for name, level in levels.items():
+        if name and name in marks and marks[name][0] != level.version:
+            yield f"sub-workflow {name!r} was version {marks[name][0]}, is {level.version} now"
+
+
+# -- a run that follows a completed one: it begins with that run's state, at the steps that take its message
+
+
+def state_after(graph: Graph, follows: Checkpoint | None) -> dict[str, Json]:
+    """Return the state that a run begins with: its defaults, and over them what a completed run has left.
+
+    ``InvalidCall`` if no step takes a follow-up or that run has not ended; ``Incompatible`` if its state is not valid
+    in this graph.
+    """
+    rule = graph.state
+    if follows is None:
+        return rule.fresh()
+    if not graph.follow_ups:
+        raise InvalidCall(f"workflow {graph.name!r} has no step with follow_up=True: start a new run instead")
+    position = position_in(follows.body)
+    if position is None or position["live"] or follows.requests:
+        raise InvalidCall("follows= must be the last checkpoint of a completed run: let that run end first")
+    kept = follows.body["state"]
+    state = {**rule.fresh(but=kept), **kept}
+    if problems := list(state_problems(rule, state)):
+        text = f"the state of run {follows.run} cannot be continued by the current workflow: {'; '.join(problems)}"
+        raise Incompatible(text, run=follows.run, checkpoint=follows.id)
+    return state

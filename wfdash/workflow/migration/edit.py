@@ -13,13 +13,12 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Edited, Edits, InvalidInput
 from wfdash.schemas.messages import Problem
-from wfdash.values.codec import Codec, codec_for, either, same
-from wfdash.values.validate_json import schema_problems, type_problems
+from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.errors import WorkflowError
 from wfdash.workflow.reducer.look_ahead import codec_of, is_first, refuse_other_graph
 from wfdash.workflow.reducer.routing import PLAIN, pack, pack_for_first, plain
-from wfdash.workflow.stored.position import Activation, Packed, Position, unsure_calls
+from wfdash.workflow.stored import Activation, Packed, Position, unsure_calls
 
 
 class UnfitValue(Exception):

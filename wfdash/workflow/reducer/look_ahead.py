@@ -1,22 +1,23 @@
-"""What a run does next from a checkpoint, decided by the engine's own reducer. Pure: nothing runs."""
+"""What a run does next from a checkpoint, by the engine's own reducer; and what is in progress there. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json, Request
-from wfdash.contract import ActivationInfo, CallInfo, LookAhead
+from wfdash.contract import ActivationInfo, CallInfo, InFlight, LookAhead
 from wfdash.values.codec import Codec, codec_for, either, is_any
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.compiler.plan import ENTRY
-from wfdash.workflow.reducer.moment_builder import item_of, moment_of
+from wfdash.workflow.reducer.moment import item_of, moment_of
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
 from wfdash.workflow.reducer.ticks import Command, Moment, ResolveEntry, RunResumed, RunStep, TimePassed
-from wfdash.workflow.stored.position import Activation, JournalEntry, Packed
+from wfdash.workflow.stored import Activation, JournalEntry, Packed, Position
 
 TAKEN = ("answer", "result", "raised", "done")
 
@@ -153,3 +154,31 @@ def _calls(journal: list[JournalEntry]) -> Iterator[CallInfo]:
             done = any(name in entry for name in TAKEN)
             state = "done" if done else "unknown" if once and "unknown" in entry else "again"
             yield CallInfo(name=entry["name"], state=state, once=once)
+
+
+# -- the steps and calls in progress at a checkpoint
+
+RESTING = {"queued", "parked", "retry_at"}
+
+
+SETTLED = {"result", "raised", "stopped"}
+
+
+def in_flight(graph: Graph, position: Position) -> InFlight:
+    """Return the steps whose functions ran when this was saved, and the ``once`` calls of unknown outcome."""
+    live = position.get("live", {}).values()
+    running = [one for one in live if not RESTING & one.keys() and not _is_hidden(graph, one["step"])]
+    calls = [entry["name"] for one in live for entry in one["journal"] if _is_unsure(entry)]
+    return InFlight(steps=_once_each(one["step"] for one in running), calls=_once_each(calls))
+
+
+def _is_hidden(graph: Graph, step: str) -> bool:
+    return step in graph.nodes and graph.nodes[step].hidden
+
+
+def _is_unsure(entry: JournalEntry) -> bool:
+    return bool(entry.get("once")) and not SETTLED & entry.keys()
+
+
+def _once_each(names: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.records import Answer, Effect, Reason, Request
+from checkpoints.records import Answer, Effect, Json, Reason, Request
+from wfdash.questions.card import action, only_with, when_action
 from wfdash.questions.policy import Policy, is_lapse
+from wfdash.questions.tools import distinguishing
 from wfdash.schemas.secrets import masked
+from wfdash.values.display import truncate
 from wfdash.values.fingerprints import asked_again
-from wfdash.values.truncate import truncate
-from wfdash.workflow.reducer.moment_builder import MomentBuilder, item_of
+from wfdash.workflow.reducer.moment import MomentBuilder, item_of
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.reducer.ticks import (
     AnswersArrived,
@@ -21,9 +24,7 @@ from wfdash.workflow.reducer.ticks import (
     MakeCall,
     ResolveEntry,
 )
-from wfdash.workflow.reducer.unknown_calls import CallDetails, unknown_call
-from wfdash.workflow.stored.call_intent import secrets_of
-from wfdash.workflow.stored.position import JournalEntry, Packed
+from wfdash.workflow.stored import JournalEntry, Packed, secrets_of
 
 
 def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
@@ -178,3 +179,98 @@ VERDICTS: dict[str, Callable[[MomentBuilder, str, int, Answer], None]] = {
     "again": _repeat_call,
     "stop": _stop,
 }
+
+
+# -- the question to people whether a recorded call of unknown outcome has happened
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallDetails:
+    """Identifies a call. ``effect``: the key the other side may know it by (``ctx.effect_key``); ``item``: of a map,
+    from 0. ``message``: the step's message; ``arguments``: those of the call, None if not recorded.
+    """
+
+    effect: str
+    item: int | None = None
+    message: Json = None
+    arguments: Json = None
+
+    @property
+    def distinguishing(self) -> str:
+        """Return what distinguishes the calls of a map in a headline: a space and plain arguments in brackets."""
+        parts = distinguishing(self.arguments) if isinstance(self.arguments, dict) else ""
+        return f" ({parts})" if parts else ""
+
+    def evidence(self) -> list[Json]:
+        """Return what a card shows of it."""
+        pieces = {"Call arguments": self.arguments, "Step input": self.message}
+        return [
+            {"kind": "json", "title": title, "value": value} for title, value in pieces.items() if value is not None
+        ]
+
+
+def _outcome(result: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    """Return the schema of the answer, and what has to be said of a call that happened. ``result``: of its result."""
+    defs = result.pop("$defs", None)
+    schema: dict[str, Json] = {
+        "type": "object",
+        "title": "Outcome",
+        "properties": {
+            "action": {"title": "Action", "enum": ["happened", "again", "stop"], "type": "string"},
+            "result": {"title": "Result", **result},
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+        "allOf": [],
+    }
+    needed = ["result"] if result and result.get("type") != "null" else []
+    if needed:
+        schema["allOf"] = [when_action("happened", {"required": needed})]
+    schema["allOf"].append(only_with("happened", "result"))
+    if defs:
+        schema["$defs"] = defs
+    return schema, needed
+
+
+def unknown_call(
+    key: RequestKey,
+    step: str,
+    entry: JournalEntry,
+    which: CallDetails,
+    policy: Policy,
+    running: tuple[str, ...] = (),
+) -> Request:
+    """Return the question to people whether a call of unknown outcome happened.
+
+    It is addressed to those whom the workflow's own policy names. ``running``: functions of the run that still run.
+    """
+    name, (schema, needed) = entry["name"], _outcome(dict(entry.get("schema") or {}))
+    why = entry.get("failed")
+    body = f"The step was interrupted while calling **{name}**. Check the external system first."
+    if running:
+        body += (
+            f" **When this was asked, functions of the run still ran: {', '.join(running)}.** Wait until they ended."
+        )
+    card: dict[str, Json] = {
+        "subject": f"Did {name!r} succeed{which.distinguishing}?",
+        "body": body,
+        "risk": "high",
+        "consequence": {
+            "happened": "Not repeated; continues with the result you enter.",
+            "again": "The call is repeated.",
+            "stop": "The run fails here and can be retried.",
+        },
+        "evidence": [*which.evidence(), *([{"kind": "text", "title": "The call raised", "value": why}] if why else [])],
+        "context": {"step": step, "call": name}
+        | ({} if which.item is None else {"item": which.item + 1})
+        | ({"begun": entry["at"]} if "at" in entry else {})
+        | {"effect key": which.effect},
+        "actions": [
+            action("happened", "primary", ["result"], needed, "It succeeded"),
+            action("again", "danger", [], [], "It did not: run again"),
+            action("stop", "quiet", [], [], "Stop"),
+        ],
+    }
+    return Request(
+        key=key, step=step, kind="effect", card=card, answer_schema=schema, by=policy.by, not_by=policy.not_by
+    )

@@ -12,12 +12,11 @@ from typing import Any
 
 from checkpoints.records import Json
 from wfdash.domain.run_titles import summary_of, title_of
-from wfdash.values.codec import Codec, codec_for, is_any, members
-from wfdash.values.type_names import item_type, type_name
+from wfdash.values.codec import Codec, codec_for, is_any, item_type, members, type_name
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.errors import WrongType
 from wfdash.workflow.reducer.ticks import Route
-from wfdash.workflow.stored.position import Packed
+from wfdash.workflow.stored import Packed
 
 PLAIN = codec_for(Any)
 

@@ -15,7 +15,7 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request
 from checkpoints.records.base import value_object
 from wfdash.workflow.compiler.graph import Edge
-from wfdash.workflow.stored.position import CallIntent, JournalEntry, Packed, Position, RecordedError
+from wfdash.workflow.stored import CallIntent, JournalEntry, Packed, Position, RecordedError
 
 
 @value_object()

@@ -21,21 +21,19 @@ from wfdash.questions.card import Given
 from wfdash.questions.durations import Duration, span_of
 from wfdash.schemas.validate import answer_problems
 from wfdash.values.codec import FLAT, is_large
-from wfdash.workflow.answers.answer_types import check_answer
-from wfdash.workflow.authoring.migration_hooks import MigrationHook
+from wfdash.workflow.answers import check_answer
+from wfdash.workflow.authoring import MigrationHook
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.migration.carry import carry
-from wfdash.workflow.migration.follow_up import state_after
+from wfdash.workflow.migration.carry import carry, state_after
 from wfdash.workflow.reducer.inputs import accept_input, pack_input
-from wfdash.workflow.reducer.moment_builder import moment_of, new_moment
+from wfdash.workflow.reducer.moment import moment_of, new_moment
 from wfdash.workflow.reducer.ticks import AnswersArrived, Route, RunResumed, RunStarted, TimePassed
 from wfdash.workflow.runtime.drive import Drive
-from wfdash.workflow.runtime.recorders import StorageLike, UnreadEvents, recorders_for
-from wfdash.workflow.runtime.run_claim import ClaimingRecorder
-from wfdash.workflow.runtime.step.step_run import CONVERT_SECONDS
-from wfdash.workflow.runtime.step.threads import still_running
-from wfdash.workflow.stored.position import position_in
+from wfdash.workflow.runtime.invoke import still_running
+from wfdash.workflow.runtime.recorders import ClaimingRecorder, StorageLike, UnreadEvents, recorders_for
+from wfdash.workflow.runtime.step_run import CONVERT_SECONDS
+from wfdash.workflow.stored import position_in
 
 Prepare: TypeAlias = Callable[[UnreadEvents | None], Awaitable[Drive]]
 """Makes the drive, which shows its events to a reader where there is one. Nothing has run by then."""

@@ -38,22 +38,17 @@ from checkpoints.storage import Draining, Recorder
 from wfdash.contract import EVENT_DELAY, Failed, Finished, Outcome, Waiting
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.reducer import ticks
-from wfdash.workflow.reducer.in_flight import parked_standing
-from wfdash.workflow.reducer.joins import gather_outputs
-from wfdash.workflow.reducer.moment_builder import item_of
-from wfdash.workflow.reducer.reduce import reduce
+from wfdash.workflow.reducer.moment import item_of
+from wfdash.workflow.reducer.reduce import gather_outputs, reduce
 from wfdash.workflow.reducer.routing import plain
-from wfdash.workflow.reducer.state_writes import state_seen
-from wfdash.workflow.runtime.recorders import confirming
-from wfdash.workflow.runtime.run_claim import ClaimingRecorder
-from wfdash.workflow.runtime.step.step_run import StepRun
-from wfdash.workflow.runtime.step.threads import cancel_and_wait
-from wfdash.workflow.stored.position import Position
+from wfdash.workflow.reducer.state import state_seen
+from wfdash.workflow.runtime.invoke import cancel_and_wait
+from wfdash.workflow.runtime.recorders import ClaimingRecorder, confirming
+from wfdash.workflow.runtime.step_run import StepRun
+from wfdash.workflow.stored import Position
 
 CALL_GRACE = 10.0
 """Seconds that ``once`` calls in flight may take to return when another step has failed the run."""
-
-
 NUMBERS = re.compile(r"-(\d+)\.(\d+)")
 """The numbers of activation and operation in a request's key: ``review-7.0``."""
 
@@ -414,6 +409,17 @@ def _started(request: Request) -> tuple[int, int]:
     """Return the numbers in a request's key, which order requests as their steps started: a map's as its items."""
     found = NUMBERS.findall(request.key)
     return (int(found[-1][0]), int(found[-1][1])) if found else (0, 0)
+
+
+def parked_standing(position: Position, until: datetime | None, *, asked: bool) -> Standing:
+    """Return the standing of a run that can do nothing before ``until``, or before people who were ``asked`` answer."""
+    if asked:
+        return Standing(phase=Phase.WAITING, wake_at=until)
+    waits = [activation for activation in position["live"].values() if "retry_at" in activation]
+    if not waits:
+        return Standing(phase=Phase.SLEEPING, wake_at=until)
+    first = min(waits, key=lambda activation: str(activation["retry_at"]))
+    return Standing(phase=Phase.RETRYING, wake_at=until, attempt=first["attempt"], attempts=first["attempts"])
 
 
 class Timers(list[datetime]):

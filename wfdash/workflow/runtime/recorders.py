@@ -1,30 +1,36 @@
-"""Recorders over anything a caller may give as ``storage=``."""
+"""Recorders over anything a caller may give as ``storage=``, and the claim that one of them holds."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias
 
+from checkpoints.claims import taking
+from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
+from checkpoints.errors import CheckpointsError, ClaimLost
 from checkpoints.events import EventKind
-from checkpoints.ids import RequestKey, RunId
-from checkpoints.recorder import utc_now
-from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json
-from checkpoints.storage import Confirming, Journal, Recorder, claims_of, missing_names
+from checkpoints.ids import CheckpointId, RequestKey, RunId
+from checkpoints.recorder import BoundRecorder, utc_now
+from checkpoints.records import Answer, Checkpoint, Claim, Commit, EventDraft, Json
+from checkpoints.storage import Claims, Confirming, Journal, Recorder, claims_of, missing_names
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.runtime.run_claim import ClaimingRecorder
+from wfdash.workflow.runtime.invoke import still_running, when_ended
 
 log = logging.getLogger(__name__)
-
 MOST_PIECES = 256
 """Pieces of streamed text that may be unread before they are joined."""
 MOST_TEXT = 1_000_000
 """Characters of streamed text that may be unread."""
+LEFT_SECONDS = 0.1
+"""Between two looks whether functions that were left behind have ended, where no thread renews their claim."""
 
 
 class SavesCheckpoints(Protocol):
@@ -36,6 +42,48 @@ class SavesCheckpoints(Protocol):
 
 StorageLike: TypeAlias = Recorder | Journal | SavesCheckpoints | None
 """What ``storage=`` takes. None: the application keeps ``outcome.checkpoint``."""
+
+
+def recorders_for(
+    storage: StorageLike, run: RunId, unread: UnreadEvents | None
+) -> tuple[Recorder, ClaimingRecorder | None]:
+    """Return where a run is recorded, which shows its events where there is a reader, and what holds the run."""
+    recorder = recorder_for(storage, run)
+    claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
+    return (recorder if unread is None else EventTap(recorder, unread)), claiming
+
+
+def recorder_for(storage: StorageLike, run: RunId) -> Recorder:
+    """Return a recorder of one run over a Recorder, Journal, CheckpointStorage, CheckpointManager, or None.
+
+    Over a journal whose storage offers claims, the run is held while it is driven. What a storage lacks for that is
+    said in the log. ``InvalidCall`` for what is none of them, ``Unsupported`` for half of ``Claims``.
+    """
+    if isinstance(storage, type):
+        raise InvalidCall(f"storage= is the class {storage.__name__}: give an object of it")
+    if storage is None:
+        return OwnRecorder()
+    if isinstance(storage, Recorder):
+        return storage
+    kind = type(storage).__name__
+    if isinstance(storage, Journal):
+        claims = claims_of(storage)
+        if claims is None:
+            tell_once(f"{kind} has no claims: nothing keeps a second process from executing the same run")
+        return ClaimingRecorder(storage, claims, run)
+    if hasattr(storage, "commit"):
+        lacks = ", ".join(missing_names(storage, Journal))
+        raise InvalidCall(f"storage= {kind} has commit(), but no {lacks}: offer all of Journal")
+    if hasattr(storage, "save"):
+        tell_once(f"{kind} is no Journal: of a run it keeps checkpoints, but no events, answers and recorded calls")
+        return SavingRecorder(storage)
+    raise InvalidCall(f"storage= needs a save() or commit() method, {kind} has neither")
+
+
+@lru_cache(64)
+def tell_once(lacks: str) -> None:
+    """Log what runs in a storage do without."""
+    log.warning("%s", lacks)
 
 
 class OwnRecorder:
@@ -65,6 +113,53 @@ class SavingRecorder(OwnRecorder):
         """Save the checkpoint, if there is one."""
         if commit.checkpoint is not None:
             await self._storage.save(commit.checkpoint)
+
+
+class EventTap:
+    """A recorder that also shows every committed event, with the checkpoint that is current then.
+
+    No step and no call begins while something is unread; what runs already is recorded without waiting for a reader.
+    """
+
+    def __init__(self, inner: Recorder, unread: UnreadEvents) -> None:
+        self._inner = inner
+        self._confirm = confirming(inner)
+        self._unread = unread
+        self._checkpoint: Checkpoint | None = None
+
+    async def commit(self, commit: Commit) -> None:
+        """Commit first, then show."""
+        await self._inner.commit(commit)
+        self._checkpoint = commit.checkpoint or self._checkpoint
+        for event in commit.events:
+            self._unread.put(event, self._checkpoint)
+
+    async def confirm(self) -> None:
+        """Return once all is read, and as the inner recorder does."""
+        await self._unread.emptied()
+        await self._confirm()
+
+    async def answers(self) -> Mapping[RequestKey, Answer]:
+        """Those of the inner recorder."""
+        return await self._inner.answers()
+
+    def stream(self, step: str, text: str) -> None:
+        """Show streamed text as an event that is not stored."""
+        self._inner.stream(step, text)
+        self._unread.put_text(step, text, self._checkpoint)
+
+    def now(self) -> datetime:
+        """The inner recorder's clock."""
+        return self._inner.now()
+
+
+def confirming(recorder: Recorder) -> Callable[[], Awaitable[None]]:
+    """Return the recorder's ``confirm``, or one that is always sure. Ask once: isinstance() costs more than a step."""
+    return recorder.confirm if isinstance(recorder, Confirming) else always_sure
+
+
+async def always_sure() -> None:
+    """Return at once: this recorder's runs have no other driver."""
 
 
 class UnreadEvents:
@@ -143,90 +238,146 @@ class UnreadText:
     cut: bool
 
 
-class EventTap:
-    """A recorder that also shows every committed event, with the checkpoint that is current then.
+class ClaimingRecorder(BoundRecorder):
+    """Records one run in a journal, under a claim where the storage offers that. Belongs to one event loop."""
 
-    No step and no call begins while something is unread; what runs already is recorded without waiting for a reader.
-    """
-
-    def __init__(self, inner: Recorder, unread: UnreadEvents) -> None:
-        self._inner = inner
-        self._confirm = confirming(inner)
-        self._unread = unread
-        self._checkpoint: Checkpoint | None = None
+    def __init__(self, journal: Journal, claims: Claims | None, run: RunId) -> None:
+        super().__init__(journal, run)
+        self.journal = journal
+        self._claims = claims
+        renewer = getattr(claims, "renewer", None)
+        self._renewer = renewer if isinstance(renewer, ClaimRenewer) else None
+        self._worker = taking.new_holder()
+        self._head: CheckpointId | None = None
+        self._renewal = contextlib.AsyncExitStack()
 
     async def commit(self, commit: Commit) -> None:
-        """Commit first, then show."""
-        await self._inner.commit(commit)
-        self._checkpoint = commit.checkpoint or self._checkpoint
-        for event in commit.events:
-            self._unread.put(event, self._checkpoint)
+        """Make it durable. The first commit of a new run takes it; the one that lets go gives it back."""
+        if self._claims is not None and self.claim is None:
+            await self._hold(taking.begin(self._claims, self.journal, commit, self._worker))
+        elif self.claim is not None and self._renewer is not None:
+            with self._renewer.committing(self.claim, ends=commit.standing is not None):
+                await super().commit(commit)
+        else:
+            await super().commit(commit)
+        if commit.checkpoint is not None:
+            self._head = commit.checkpoint.id
+        if self.claim is not None and commit.standing is not None:
+            self.claim = None
+            await self._renewal.aclose()
+            if still_running(self.run):
+                await self._take_again()
+
+    async def take(self, head: CheckpointId) -> None:
+        """Claim a run that continues from its newest checkpoint ``head``. ``Conflict``: who has it, or what changed.
+
+        The claim of a process of this machine that is gone is not waited for.
+        """
+        self._head = head
+        if self._claims is not None:
+            await self._hold(taking.take(self._claims, self.run, head, self._worker))
+
+    def end_soon(self) -> None:
+        """Note that the drive is being stopped. From any thread."""
+        if self.claim is not None:
+            taking.end_soon(self._worker)
 
     async def confirm(self) -> None:
-        """Return once all is read, and as the inner recorder does."""
-        await self._unread.emptied()
-        await self._confirm()
+        """See ``Confirming``: after this process was stopped or slept, that takes a renewal."""
+        claim, renewer = self.claim, self._renewer
+        if claim is not None and renewer is not None and not renewer.is_held(claim):
+            await renewer.confirm(claim)
 
-    async def answers(self) -> Mapping[RequestKey, Answer]:
-        """Those of the inner recorder."""
-        return await self._inner.answers()
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep what was taken, and what the body takes, while the body runs. ``ClaimLost`` if it is lost."""
+        try:
+            async with self._renewal:
+                yield
+        finally:
+            await self._give_back()
 
-    def stream(self, step: str, text: str) -> None:
-        """Show streamed text as an event that is not stored."""
-        self._inner.stream(step, text)
-        self._unread.put_text(step, text, self._checkpoint)
+    async def _hold(self, claimed: Awaitable[Claim]) -> None:
+        if self._claims is None:
+            raise AssertionError("only a storage with claims gives one")
+        self.claim = await claimed
+        holding = self._renewer.holding if self._renewer is not None else partial(renewed_here, self._claims)
+        # From a thread where the storage has one: a blocked loop keeps the claim then.
+        await self._renewal.enter_async_context(holding(self.claim))
 
-    def now(self) -> datetime:
-        """The inner recorder's clock."""
-        return self._inner.now()
+    async def _take_again(self) -> None:
+        """Keep others off a run that has ended, or waits, while functions of it still run."""
+        if self._claims is not None and self._head is not None:
+            try:
+                self.claim = await taking.take(self._claims, self.run, self._head, self._worker, stopped=True)
+            except CheckpointsError as error:
+                log.info("Run %s has ended, but this still runs: %s (%s)", self.run, still_running(self.run), error)
 
+    async def _give_back(self) -> None:
+        """Release the claim; where functions of the run still run, once they have ended."""
+        claim, self.claim = self.claim, None
+        try:
+            if claim is None or self._claims is None:
+                return
+            if still_running(self.run):
+                self._keep(self._claims, claim)
+            else:
+                await taking.give_back(self._claims, claim)
+        finally:
+            taking.ended(self._worker)
 
-def confirming(recorder: Recorder) -> Callable[[], Awaitable[None]]:
-    """Return the recorder's ``confirm``, or one that is always sure. Ask once: isinstance() costs more than a step."""
-    return recorder.confirm if isinstance(recorder, Confirming) else always_sure
-
-
-async def always_sure() -> None:
-    """Return at once: this recorder's runs have no other driver."""
-
-
-def recorders_for(
-    storage: StorageLike, run: RunId, unread: UnreadEvents | None
-) -> tuple[Recorder, ClaimingRecorder | None]:
-    """Return where a run is recorded, which shows its events where there is a reader, and what holds the run."""
-    recorder = recorder_for(storage, run)
-    claiming = recorder if isinstance(recorder, ClaimingRecorder) else None
-    return (recorder if unread is None else EventTap(recorder, unread)), claiming
-
-
-def recorder_for(storage: StorageLike, run: RunId) -> Recorder:
-    """Return a recorder of one run over a Recorder, Journal, CheckpointStorage, CheckpointManager, or None.
-
-    Over a journal whose storage offers claims, the run is held while it is driven. What a storage lacks for that is
-    said in the log. ``InvalidCall`` for what is none of them, ``Unsupported`` for half of ``Claims``.
-    """
-    if isinstance(storage, type):
-        raise InvalidCall(f"storage= is the class {storage.__name__}: give an object of it")
-    if storage is None:
-        return OwnRecorder()
-    if isinstance(storage, Recorder):
-        return storage
-    kind = type(storage).__name__
-    if isinstance(storage, Journal):
-        claims = claims_of(storage)
-        if claims is None:
-            tell_once(f"{kind} has no claims: nothing keeps a second process from executing the same run")
-        return ClaimingRecorder(storage, claims, run)
-    if hasattr(storage, "commit"):
-        lacks = ", ".join(missing_names(storage, Journal))
-        raise InvalidCall(f"storage= {kind} has commit(), but no {lacks}: offer all of Journal")
-    if hasattr(storage, "save"):
-        tell_once(f"{kind} is no Journal: of a run it keeps checkpoints, but no events, answers and recorded calls")
-        return SavingRecorder(storage)
-    raise InvalidCall(f"storage= needs a save() or commit() method, {kind} has neither")
+    def _keep(self, claims: Claims, claim: Claim) -> None:
+        running = partial(still_running, self.run)
+        log.info("Run %s is left here, but this still runs: %s", self.run, ", ".join(running()))
+        taking.leave(claim, running)
+        if self._renewer is not None:
+            self._renewer.keep(claim, running, partial(taking.left, claim))
+            when_ended(self.run, self._renewer.renew_now)
+        else:
+            task = asyncio.create_task(keep_here(claims, claim))
+            _keeping.add(task)
+            task.add_done_callback(_keeping.discard)
 
 
-@lru_cache(64)
-def tell_once(lacks: str) -> None:
-    """Log what runs in a storage do without."""
-    log.warning("%s", lacks)
+_keeping: set[asyncio.Task[None]] = set()
+
+
+async def keep_here(claims: Claims, claim: Claim) -> None:
+    """Renew a claim from this event loop until nothing of its run runs any more, then release it."""
+    try:
+        async with renewed_here(claims, claim):
+            while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)
+                await asyncio.sleep(LEFT_SECONDS)
+        await taking.give_back(claims, claim)
+    except ClaimLost:
+        log.info("Run %s was taken over", claim.run)
+    taking.left(claim)
+
+
+@asynccontextmanager
+async def renewed_here(claims: Claims, claim: Claim) -> AsyncIterator[None]:
+    """Renew a claim from this event loop; once it is lost the body is cancelled and ``ClaimLost`` raised."""
+    body = asyncio.current_task()
+    lost: list[ClaimLost] = []
+
+    async def renew() -> None:
+        while not lost:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await claims.renew(claim, ttl=TTL)
+            except ClaimLost as error:
+                lost.append(error)
+                if body is not None:
+                    body.cancel()
+            except Exception:
+                log.exception("Could not renew the claim of run %s; retrying", claim.run)
+
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if lost and body is not None and body.uncancel() == 0:
+            raise lost[0] from None
+        raise
+    finally:
+        task.cancel()

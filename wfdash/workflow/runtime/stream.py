@@ -10,8 +10,7 @@ from checkpoints.records import Checkpoint, EventDraft
 from wfdash.contract import Outcome
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.call import Prepare
-from wfdash.workflow.runtime.recorders import UnreadEvents
-from wfdash.workflow.runtime.run_claim import ClaimingRecorder
+from wfdash.workflow.runtime.recorders import ClaimingRecorder, UnreadEvents
 
 
 class RunStream(AsyncIterable[EventDraft]):

@@ -22,8 +22,7 @@ from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, convers
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
 from wfdash.questions.conversation import conversation
-from wfdash.values.exceptions import error_info
-from wfdash.values.failures import report_failure
+from wfdash.values.errors import error_info, report_failure
 
 MOST_MESSAGES = 30
 """Messages that a card shows, from the end; the run's page has all."""

@@ -15,7 +15,7 @@ from wfdash.engines.agent_framework.stored.display import display
 from wfdash.engines.agent_framework.stored.framework_checkpoint import is_update
 from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition
 from wfdash.engines.running_steps import RunningSteps
-from wfdash.values.truncate import truncate
+from wfdash.values.display import truncate
 
 UNSEEN = frozenset({"started", "status", "superstep_started", "superstep_completed", "failed", "executor_bypassed"})
 LEVELS = {"warning": "WARNING", "error": "ERROR"}

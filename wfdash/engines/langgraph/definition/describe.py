@@ -23,7 +23,7 @@ from wfdash.engines.langgraph.definition.schemas import hints_of, input_of, is_r
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.engines.serving import NotServable
 from wfdash.schemas.secrets import secret_names
-from wfdash.values.type_names import type_name
+from wfdash.values.codec import type_name
 
 UNNAMED = "LangGraph"
 """The name of every graph that its author gave none."""

@@ -22,7 +22,7 @@ from wfdash.domain.labels import humanize
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.schemas.validate import problems_of
-from wfdash.values.validate_json import type_problems
+from wfdash.values.codec import type_problems
 
 Schema: TypeAlias = dict[str, Json]
 MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)

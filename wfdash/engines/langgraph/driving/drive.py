@@ -26,9 +26,7 @@ from wfdash.engines.langgraph.private import STRICT_RESUME, has_chat_models, is_
 from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
-from wfdash.values.errors import WorkflowError
-from wfdash.values.exceptions import error_info
-from wfdash.values.failures import report_failure
+from wfdash.values.errors import WorkflowError, error_info, report_failure
 
 MODES = ["tasks", "custom"]
 

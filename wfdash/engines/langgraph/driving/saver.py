@@ -34,7 +34,7 @@ from wfdash.engines.langgraph.private import (
 )
 from wfdash.engines.langgraph.stored.thread import Space, Thread
 from wfdash.engines.langgraph.stored.values import decode, encode
-from wfdash.values.exceptions import message_of
+from wfdash.values.errors import message_of
 
 HELD = 0.02
 """Seconds that what a task has written waits for the checkpoint that takes it in."""

@@ -21,8 +21,8 @@ from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.show import text_of
 from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
 from wfdash.engines.running_steps import RunningSteps
-from wfdash.values.exceptions import message_of
-from wfdash.values.truncate import truncate
+from wfdash.values.display import truncate
+from wfdash.values.errors import message_of
 
 PULLED = "~__pregel_pull, "
 """How the path of a task begins that its edges start; its name follows. That of others does not say the name."""

@@ -1,15 +1,31 @@
 """The stored format of a position: where a run is. Every checkpoint has one in its body, beside the state.
 
 Plain JSON objects, typed only for readers and the type checker. The keys are the stored format: none is renamed, and
-later ones are ``NotRequired``, because a position may have been written by an older version.
+later ones are ``NotRequired``, because a position may have been written by an older version. At the end: exceptions and
+calls in their stored form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NotRequired, TypeAlias, TypedDict, cast, final
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import Any, NotRequired, TypeAlias, TypedDict, cast, final, get_type_hints
+
+from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
 from checkpoints.ids import RequestKey
+from checkpoints.records import Json
+from wfdash.schemas.secrets import masked, secret_names
+from wfdash.values.codec import check_plain, class_name, codec_for, copy_plain, find_class
+from wfdash.values.display import OPAQUE, to_display, truncate
+from wfdash.values.errors import message_of
+from wfdash.workflow.answers import named_schemas
+from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.errors import CallFailed, NotStorable
 
 Packed: TypeAlias = list[Any]
 """``[code, json]``: how to decode it (see ``routing``) and what."""
@@ -60,7 +76,7 @@ class JournalEntry(TypedDict):
     """ask | call | sleep | label"""
     name: str
     t: NotRequired[str]
-    """The task of the step that issued it: see ``task_names``."""
+    """The task of the step that issued it: see ``Replay``."""
     o: NotRequired[int]
     """Other operations of that task were open at the time."""
     again: NotRequired[int]
@@ -216,3 +232,134 @@ def position_in(body: Mapping[str, Any]) -> Position | None:
 
 def _all_have(names: set[str], records: Iterable[Any]) -> bool:
     return all(isinstance(one, dict) and one.keys() >= names for one in records)
+
+
+# -- an exception raised by a call, as JSON and back, so that a step that handled it repeats its path
+
+ENGINE = Path(__file__).parent
+
+
+def is_engine_code(code: CodeType) -> bool:
+    """Return whether this is the engine's own code and not a step's, wherever the step's file is."""
+    return ENGINE in Path(code.co_filename).parents
+
+
+def encode_exception(error: Exception, home: Mapping[str, Any]) -> RecordedError | None:
+    """Return class, arguments and attributes; None if it could not be reproduced.
+
+    ``home``: the globals of the step that made the call.
+    """
+    kind = type(error)
+    found: RecordedError = {"type": class_name(kind, home), "args": list(error.args), "facts": dict(vars(error))}
+    try:
+        check_plain(found, "error")
+        again = decode_exception(found, home)
+        same = type(again) is kind and again.args == error.args and message_of(again) == message_of(error)
+    except (NotStorable, CallFailed, RecursionError):
+        return None
+    return copy_plain(found) if same else None
+
+
+def decode_exception(found: RecordedError, home: Mapping[str, Any]) -> Exception:
+    """Return the exception, created without calling its ``__init__``; ``CallFailed`` if its class no longer exists."""
+    kind = find_class(found["type"], home)
+    if kind is None or not issubclass(kind, Exception):
+        raise CallFailed(f"a call raised {found['type']}, which no longer exists", **found)
+    try:
+        error: Exception = kind.__new__(kind, *found["args"])
+    except Exception as problem:
+        raise CallFailed(f"a call raised {found['type']}, which cannot be made again: {problem}") from problem
+    error.args = tuple(copy_plain(found["args"]))
+    vars(error).update(copy_plain(found["facts"]))
+    return error
+
+
+def causes_of(error: BaseException | None) -> list[BaseException]:
+    """Return the exception, its causes, and the members of groups."""
+    found: list[BaseException] = []
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or current in found:
+            continue
+        found.append(current)
+        pending.append(current.__cause__)
+        pending += current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+    return found
+
+
+# -- the intent of a ``once`` call, recorded before it is made: people who decide whether it happened must see it.
+# Secrets are masked before anything is stored, and values without a JSON form only keep their type.
+
+MOST_ARGUMENTS = 2_000
+"""Parts of a call's arguments that are recorded."""
+
+
+def intent(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], at: datetime) -> CallIntent:
+    """Return the record of a call: ``args``, name -> value cut to what a card shows, and ``at``, as ISO text."""
+    given = _bound_arguments(function, args, kwargs)
+    names = _secrets_of(function).union(*(_secrets_in(type(value)) for value in given.values()))
+    shown = masked(_without_reprs(to_display(given, most=MOST_ARGUMENTS)), names)
+    return {"args": truncate(shown), "at": at.isoformat()}
+
+
+def secrets_of(graph: Graph) -> frozenset[str]:
+    """Return the names of the fields that a type of a message, of the state or of a question calls secrets."""
+    codecs = [codec for node in graph.nodes.values() for codec in (*(node.accepts or ()), *(node.produces or ()))]
+    schemas = [codec.schema() for codec in (*codecs, *graph.state.codecs.values())]
+    # The type a step asks for is not in its signature.
+    named = [schema for node in graph.nodes.values() for schema in named_schemas(node.function)]
+    return frozenset[str]().union(*map(secret_names, (*schemas, *named)))
+
+
+def _bound_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        more = {one.name for one in bound.signature.parameters.values() if one.kind is one.VAR_KEYWORD}
+        named = {name: value for name, value in bound.arguments.items() if name not in more}
+        return named | {name: value for part in more for name, value in bound.arguments.get(part, {}).items()}
+    except (TypeError, ValueError):
+        return {**{str(number): value for number, value in enumerate(args, 1)}, **kwargs}
+
+
+@lru_cache(maxsize=512)
+def _of_type(kind: Any) -> frozenset[str]:
+    try:
+        return secret_names({"properties": {"": TypeAdapter(kind).json_schema()}})
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
+        return frozenset()
+
+
+def _secrets_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the secrets by name among a function's parameters, and in their types."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return frozenset()
+    found = [names | ({name} if "" in names else set()) for name, names in _by_parameter(hints)]
+    return frozenset[str]().union(*found) - {""}
+
+
+def _by_parameter(hints: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
+    known = []
+    for name, kind in hints.items():
+        try:
+            known.append((name, _of_type(kind)))
+        except TypeError:  # A type that is not hashable.
+            continue
+    return known
+
+
+def _secrets_in(kind: type) -> frozenset[str]:
+    return secret_names(codec_for(kind).schema()) if issubclass(kind, BaseModel) else frozenset()
+
+
+def _without_reprs(value: Json) -> Json:
+    """Return the value with opaque parts named by their type: an object's repr may contain a secret."""
+    if isinstance(value, list):
+        return [_without_reprs(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if OPAQUE in value:
+        return f"({value[OPAQUE]})"
+    return {name: _without_reprs(part) for name, part in value.items()}

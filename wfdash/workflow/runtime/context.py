@@ -23,20 +23,17 @@ from wfdash.questions.tools import ToolCall, ToolDecision
 from wfdash.questions.transcript import Message, pack_transcript, unpack_transcript
 from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.values.display import to_display
-from wfdash.values.exceptions import message_of
+from wfdash.values.errors import message_of
 from wfdash.values.fingerprints import MOST_AGAIN, identify, parts_to_keep
-from wfdash.workflow.answers.answer_types import marked
-from wfdash.workflow.authoring.retry import Retry
-from wfdash.workflow.authoring.steps import StepContext
+from wfdash.workflow.answers import marked
+from wfdash.workflow.authoring import Retry, StepContext
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
-from wfdash.workflow.reducer.state_view import StateView
+from wfdash.workflow.reducer.state import StateView
 from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, TranscriptGrown
-from wfdash.workflow.runtime.step.invoke import RecordedCall, chosen, name_of, retrying
-from wfdash.workflow.runtime.step.invoke import invoke as invoke_function
-from wfdash.workflow.runtime.step.step_ops import PendingQuestion, StepOps
-from wfdash.workflow.stored.call_intent import intent
-from wfdash.workflow.stored.exception_codec import decode_exception, encode_exception
-from wfdash.workflow.stored.position import CallIntent, JournalEntry
+from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
+from wfdash.workflow.runtime.invoke import invoke as invoke_function
+from wfdash.workflow.runtime.step_ops import PendingQuestion, StepOps
+from wfdash.workflow.stored import CallIntent, JournalEntry, decode_exception, encode_exception, intent
 
 T = TypeVar("T")
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]

@@ -12,7 +12,7 @@ from checkpoints.records import Checkpoint, Json, Reason
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.reducer.routing import label_of
 from wfdash.workflow.reducer.ticks import Command, Moment, RunStep, SaveCheckpoint
-from wfdash.workflow.stored.position import (
+from wfdash.workflow.stored import (
     Activation,
     Asker,
     GroupState,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from checkpoints.events import EventKind
-from wfdash.workflow.runtime.step.step_ops import MOST_LOGGED, StepOps, running_step
+from wfdash.workflow.runtime.step_ops import MOST_LOGGED, StepOps, running_step
 
 LONGEST = 8_000
 """Characters of a record."""

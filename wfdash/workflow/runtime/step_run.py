@@ -9,19 +9,17 @@ from typing import Any, TypeVar
 
 from checkpoints.records import ErrorInfo, Json
 from wfdash.values.codec import FLAT, is_large
-from wfdash.values.exceptions import error_info
-from wfdash.values.failures import report_failure
-from wfdash.values.truncate import truncate
+from wfdash.values.display import truncate
+from wfdash.values.errors import error_info, report_failure
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
 from wfdash.workflow.reducer.routing import plain, route, unpack
-from wfdash.workflow.reducer.state_view import StateView
+from wfdash.workflow.reducer.state import StateView
 from wfdash.workflow.reducer.ticks import Route, StepEnded, StepFailed, Tick
-from wfdash.workflow.runtime.step.context import Context
-from wfdash.workflow.runtime.step.step_ops import Host, StepOps, running_step
-from wfdash.workflow.runtime.step.threads import cancel_and_wait, in_thread
-from wfdash.workflow.stored.exception_codec import causes_of, is_engine_code
-from wfdash.workflow.stored.position import Activation, Packed
+from wfdash.workflow.runtime.context import Context
+from wfdash.workflow.runtime.invoke import cancel_and_wait, in_thread
+from wfdash.workflow.runtime.step_ops import Host, StepOps, running_step
+from wfdash.workflow.stored import Activation, Packed, causes_of, is_engine_code
 
 T = TypeVar("T")
 CONVERT_SECONDS = 60.0

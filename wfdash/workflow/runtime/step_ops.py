@@ -19,10 +19,10 @@ from wfdash.questions.card import Asking
 from wfdash.values.fingerprints import Identity, asked_again
 from wfdash.workflow.compiler.graph import Node
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.reducer.moment_builder import item_of
+from wfdash.workflow.reducer.moment import item_of
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
-from wfdash.workflow.runtime.step.replay import CLOSED, Replay
-from wfdash.workflow.stored.position import Activation, JournalEntry
+from wfdash.workflow.runtime.replay import CLOSED, Replay
+from wfdash.workflow.stored import Activation, JournalEntry
 
 T = TypeVar("T")
 SETTLE = 0.05

@@ -18,7 +18,7 @@ from wfdash.contract import Failed, Finished
 from wfdash.values import codec
 from wfdash.values.codec import is_large
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.runtime.step import step_run
+from wfdash.workflow.runtime import step_run
 
 WIDE = {f"k{number}": {"name": f"value {number}"} for number in range(12_000)}
 CONVERTERS = ("check_plain", "copy_plain")

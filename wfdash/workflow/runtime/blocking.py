@@ -12,8 +12,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from wfdash.workflow.runtime.step.step_ops import StepOps, running_step
-from wfdash.workflow.stored.exception_codec import is_engine_code
+from wfdash.workflow.runtime.step_ops import StepOps, running_step
+from wfdash.workflow.stored import is_engine_code
 
 DEEPEST = 40
 """Calls of a stack that are reported."""

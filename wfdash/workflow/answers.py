@@ -8,6 +8,7 @@ anything, and validates by the type itself. A type without a name is checked by 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import json
@@ -15,17 +16,18 @@ import logging
 import operator
 import types
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import ModuleType
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
 
 from checkpoints.records import Json, Request
 from wfdash.schemas.validate import Problem
-from wfdash.values.class_names import class_name, find_class
-from wfdash.values.codec import codec_for
-from wfdash.values.validate_json import type_problems
-from wfdash.workflow.authoring.steps import Function
+from wfdash.values.codec import class_name, codec_for, find_class, type_problems
+from wfdash.workflow.authoring import Function
 from wfdash.workflow.compiler.graph import Graph
 
 log = logging.getLogger(__name__)
@@ -154,3 +156,36 @@ def _problems(kind: Any, schema: Mapping[str, Json], value: Json, loc: list[Any]
         words = f"The answer check failed with an error; tell the workflow's author: {type(error).__name__}: {error}"
         return [{"loc": loc, "msg": words}]
     return []
+
+
+# -- the types that a step's code can name, besides those of its signature
+
+
+class Quiet(GenerateJsonSchema):
+    """A schema generator without warnings about defaults that have no JSON: these types need not be stored."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+
+def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
+    """Yield the schema of every model and dataclass that a function's code can name, by its module's names too."""
+    names = names_of(function)
+    attributes = getattr(getattr(function, "__code__", None), "co_names", ())
+    modules = [value for value in names.values() if isinstance(value, ModuleType)]
+    through = [getattr(module, name, None) for module in modules for name in attributes]
+    for kind in {id(one): one for one in (*names.values(), *through)}.values():
+        if _is_model(kind):
+            try:
+                yield _schema_of(kind)
+            except (PydanticSchemaGenerationError, PydanticUserError, TypeError, ValueError):
+                continue
+
+
+@lru_cache(maxsize=512)
+def _schema_of(kind: type) -> dict[str, Json]:
+    """Return a type's schema: made once, however many steps of a module can name the type."""
+    return codec_for(kind).adapter.json_schema(schema_generator=Quiet)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind))

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from wfdash.values.fingerprints import MOST_AGAIN
 from wfdash.workflow.errors import ReplayMismatch
-from wfdash.workflow.stored.position import JournalEntry
+from wfdash.workflow.stored import JournalEntry
 
 Operation: TypeAlias = tuple[str, str]
 """Kind and name of an operation."""

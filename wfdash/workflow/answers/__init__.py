@@ -1,1 +1,0 @@
-"""The types of answers, and how they are found again by name."""

@@ -1,1 +1,0 @@
-"""Declarations of authors: steps, edges, policies, retries, migration hooks."""

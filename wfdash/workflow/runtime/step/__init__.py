@@ -1,1 +1,0 @@
-"""One running step: its context, its recorded operations, their replay."""

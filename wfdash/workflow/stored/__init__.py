@@ -1,1 +1,0 @@
-"""What a checkpoint of a native workflow holds: positions, journals, errors."""
