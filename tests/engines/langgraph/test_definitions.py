@@ -155,6 +155,23 @@ def test_a_graph_whose_context_is_not_given_says_so():
     assert described(graph(Old, context_schema=Defaults)).doc == ""
 
 
+def asks_for_amount(state: Any) -> dict[str, Any]:
+    return {"topic": interrupt("?", response_schema=Data)}
+
+
+def asks_agent_inbox(state: Any) -> dict[str, Any]:
+    return {"topic": interrupt([{"action_request": {"action": "mail", "args": {}}, "config": {}}])}
+
+
+def test_a_graph_says_which_of_its_questions_may_be_answered_with_anything():
+    builder = StateGraph(Old)
+    for node in (asks, asks_for_amount, asks_agent_inbox, nothing):
+        builder.add_node(node).add_edge(START, node.__name__)
+    flow = builder.compile(name="flow")
+    assert described(flow, doc="Does it.").doc.startswith("Does it.\n\n**People may answer `asks` with anything**")
+    assert described(flow, doc="Does it.", answers={"asks": str}).doc == "Does it."
+
+
 def test_only_graphs_are_accepted():
     engine = LangGraphEngine()
     builder = StateGraph(Old)

@@ -32,6 +32,10 @@ NO_CONTEXT = (
     "**`runtime.context` is None in every node.** The graph expects a {name}: give its values by "
     "`serve(graph, context=...)`, the same for all runs."
 )
+ANY_ANSWER = (
+    "**People may answer {steps} with anything**, because the code does not say what an answer is: give its type by "
+    "`interrupt(..., response_schema=...)` or `serve(graph, answers=...)`."
+)
 Drawn: TypeAlias = dict[str, list[tuple[str, str, str, bool]]]
 """The path of a graph -> its edges: source, target, label, and whether the graph decides."""
 _described: WeakKeyDictionary[Ready, Description] = WeakKeyDictionary()
@@ -58,7 +62,7 @@ def _describe(ready: Ready) -> Description:
     return Description(
         workflow=WorkflowId(name),
         title=served.title or humanize(name),
-        doc="\n\n".join(one for one in (served.doc or _doc_of(graph), _lacks(ready)) if one),
+        doc="\n\n".join(one for one in (served.doc or _doc_of(graph), _lacks(ready), _asks_openly(ready)) if one),
         engine="langgraph",
         version=_version(ready, edges),
         input_schema=input_of(ready).schema(),
@@ -88,6 +92,27 @@ def _lacks(ready: Ready) -> str:
     return NO_CONTEXT.format(name=kind.__name__) if wanted else ""
 
 
+def _asks_openly(ready: Ready) -> str:
+    """Return which steps ask questions without a known type of answer, as far as their code says; empty for none."""
+    steps = [path for path in ready.steps if path not in ready.served.answers and _is_untyped(ready.steps[path])]
+    return ANY_ANSWER.format(steps=", ".join(f"`{path}`" for path in steps)) if steps else ""
+
+
+def _is_untyped(node: Any) -> bool:
+    function = function_of(node)
+    code = getattr(function, "__code__", None)
+    if function is None or not isinstance(code, CodeType) or not asks(function) or _is_middleware(code):
+        return False
+    # The names of a call's keywords are one constant.
+    said = {name for one in code.co_consts for name in (one if isinstance(one, tuple) else (one,))}
+    return not said & {"response_schema", "action_request", "action_requests"}
+
+
+def _is_middleware(code: CodeType) -> bool:
+    """Return whether this is LangChain's middleware for approvals, whose answers are known."""
+    return code.co_filename.endswith("human_in_the_loop.py")
+
+
 def _step(ready: Ready, path: str) -> StepInfo:
     node, function = ready.steps[path], function_of(ready.steps[path])
     parent, _, name = path.rpartition("/")
@@ -115,7 +140,7 @@ def asks(function: Callable[..., Any]) -> bool:
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if not isinstance(code, CodeType):
         return False
-    if code.co_filename.endswith("human_in_the_loop.py"):
+    if _is_middleware(code):
         return "decision" in " ".join((*code.co_names, *code.co_varnames))
     known = {name for name in code.co_names if names.get(name) is langgraph_types.interrupt}
     return bool(known) or ("interrupt" in code.co_names and langgraph_types in map(names.get, code.co_names))
