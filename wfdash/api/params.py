@@ -1,4 +1,4 @@
-"""Parameters that several operations take, and the refusal of those that one does not know."""
+"""Parameters that several operations take, the refusal of unknown ones, and answers without the fields of pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
 from django.http import HttpRequest
+from ninja import Status
 from pydantic import BaseModel, Field
 
 from wfdash.errors import Invalid
 from wfdash.long_poll import LONGEST
+from wfdash.records.base import ApiRecord
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Wait = Annotated[int, Field(ge=0, le=LONGEST)]
@@ -51,3 +53,34 @@ def parameters_of(view: Callable[..., Any]) -> list[str]:
 
 def _fields_of(name: str, kind: Any) -> list[str]:
     return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else [name]
+
+
+def without_fields_of_pages(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the view whose answer has the declared fields only.
+
+    A query may return a subclass of its record, with more fields for pages, and the framework would send them all.
+    """
+
+    @wraps(view)
+    def declared(request: HttpRequest, *args: Any, **values: Any) -> Any:
+        answer = view(request, *args, **values)
+        if isinstance(answer, Status):
+            return Status(answer.status_code, _declared(answer.value))
+        return _declared(answer)
+
+    return declared
+
+
+def _declared(answer: Any) -> Any:
+    is_of_a_page = isinstance(answer, ApiRecord) and not type(answer).__module__.startswith("wfdash.records.")
+    return _Attributes(answer) if is_of_a_page else answer
+
+
+class _Attributes:
+    """What an object has, but not as a record: the framework takes the fields that the operation declares."""
+
+    def __init__(self, record: ApiRecord) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._record, name)

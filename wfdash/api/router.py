@@ -18,7 +18,7 @@ from wfdash.api.checkpoints import listing as checkpoints
 from wfdash.api.checkpoints import time_machine
 from wfdash.api.document import completed
 from wfdash.api.etags import sent_once
-from wfdash.api.params import refuse_unknown_parameters
+from wfdash.api.params import refuse_unknown_parameters, without_fields_of_pages
 from wfdash.api.people import access, accounts, groups
 from wfdash.api.problems import add_error_handlers
 from wfdash.api.requests import answers, collaboration, many
@@ -56,6 +56,7 @@ class Api(NinjaAPI):
 api = Api(title="wfdash", version="1", auth=AUTH, docs_url=None, urls_namespace="wfdash:api", parser=StrictParser())
 add_error_handlers(api)
 api.add_decorator(refuse_unknown_parameters)
+api.add_decorator(without_fields_of_pages)
 api.add_decorator(sent_once, mode="view")
 for tag, routers in ROUTERS.items():
     for router in routers:

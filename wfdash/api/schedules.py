@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -27,8 +26,7 @@ router = Router()
 @router.get("/schedules", response=SchedulePage)
 def list_schedules(request: HttpRequest, q: str = "", workflow: str = "", after: str = "", limit: Limit = 500) -> Any:
     """Return schedules, the next to fire first; ``q`` is the filter language of the page."""
-    found = read_schedules(viewer_of(request), workflow, q, cursor=after, limit=limit)
-    return {"items": [_schedule_out(row) for row in found.items], "next": found.next}
+    return read_schedules(viewer_of(request), workflow, q, cursor=after, limit=limit)
 
 
 @router.post("/schedules", response={201: ScheduleDetail})
@@ -52,7 +50,7 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
 @router.get("/schedules/{schedule_id}", response=ScheduleDetail)
 def get_schedule(request: HttpRequest, response: HttpResponse, schedule_id: str) -> Any:
     """Return one schedule. Its ``ETag`` is what ``If-Match`` takes for a change."""
-    found = _schedule_out(read_schedule(viewer_of(request), schedule_id))
+    found = read_schedule(viewer_of(request), schedule_id)
     with_etag(response, _edited(found))
     return found
 
@@ -63,7 +61,7 @@ def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: s
     viewer, plan = viewer_of(request), SchedulePlan(**given.model_dump())
 
     def present() -> dict[str, Any]:
-        return _edited(_schedule_out(read_schedule(viewer, schedule_id)))
+        return _edited(read_schedule(viewer, schedule_id))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present, required=True):
         changed = manage.change_schedule(viewer, schedule_id, plan, key=key_of(request))
@@ -78,7 +76,7 @@ def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
     viewer = viewer_of(request)
 
     def present() -> dict[str, Any]:
-        return _edited(_schedule_out(read_schedule(viewer, schedule_id)))
+        return _edited(read_schedule(viewer, schedule_id))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
         manage.delete_schedule(viewer, schedule_id, key=key_of(request))
@@ -104,15 +102,10 @@ def run_schedule(request: HttpRequest, schedule_id: str) -> Any:
     return Status(201, {"id": run.pk, "n": run.n})
 
 
-def _edited(found: Mapping[str, Any]) -> dict[str, Any]:
+def _edited(found: ScheduleRow) -> dict[str, Any]:
     """Return what a change replaces."""
-    return {name: found[name] for name in ChangeSchedule.model_fields}
+    return {name: getattr(found, name) for name in ChangeSchedule.model_fields}
 
 
-def _found(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
-    return _schedule_out(read_schedule(viewer_of(request), schedule.pk))
-
-
-def _schedule_out(row: ScheduleRow) -> dict[str, Any]:
-    last = row.last_run.id if row.last_run else None
-    return {**vars(row), "state": row.state, "upcoming": list(row.upcoming), "last_run": last}
+def _found(request: HttpRequest, schedule: Schedule) -> ScheduleRow:
+    return read_schedule(viewer_of(request), schedule.pk)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from wfdash.records.statistics import DurationSummary
+
 GROWTH = 1.1
 LEAST = 1e-4
 """Seconds; anything shorter counts as this."""
@@ -107,22 +109,14 @@ def up_to(counts: Mapping[int, int], bounds: Sequence[float]) -> list[int]:
     return [sum(count for bucket, count in counts.items() if value_of(bucket) <= bound) for bound in bounds]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """A summary of durations, in seconds. ``p50``: half of them took no longer."""
-
-    count: int = 0
-    p50: float | None = None
-    p95: float | None = None
-    mean: float | None = None
-
-
-def spread_of(counts: Mapping[int, int], total: float) -> Spread:
+def spread_of(counts: Mapping[int, int], total: float) -> DurationSummary:
     """Return the summary of a histogram whose durations sum up to ``total``."""
     count = sum(counts.values())
     if not count:
-        return Spread()
-    return Spread(count=count, p50=quantile(counts, 0.5), p95=quantile(counts, 0.95), mean=total / count)
+        return DurationSummary()
+    return DurationSummary.trusted(
+        count=count, p50=quantile(counts, 0.5), p95=quantile(counts, 0.95), mean=total / count
+    )
 
 
 @dataclass
@@ -146,7 +140,7 @@ class Total:
         self.seconds += other.seconds
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> DurationSummary:
         """Return the summary of its durations."""
         return spread_of(self.buckets, self.seconds)
 

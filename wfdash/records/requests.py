@@ -21,7 +21,7 @@ class RequestSummary(ApiRecord):
     kind: str
     subject: str
     risk: str
-    by: list[str]
+    by: tuple[str, ...]
     due: datetime | None
     created: datetime
     answered: datetime | None
@@ -48,7 +48,7 @@ class GivenAnswer(ApiRecord):
     """It takes effect at this time; until then it can be undone."""
 
 
-class RequestDetail(ApiRecord):
+class RequestFacts(ApiRecord):
     """A request with its card and the schema that answers must match."""
 
     id: str
@@ -59,8 +59,8 @@ class RequestDetail(ApiRecord):
     kind: str
     card: dict[str, Any]
     answer_schema: dict[str, Any]
-    by: list[str]
-    not_by: list[str]
+    by: tuple[str, ...]
+    not_by: tuple[str, ...]
     due: datetime | None
     created: datetime
     state: str
@@ -68,10 +68,6 @@ class RequestDetail(ApiRecord):
     assignee: str
     asked: datetime | None
     refusal: str
-    need: int
-    votes: int
-    unanswerable: str
-    """Why no one can decide it, as text; empty where someone can."""
     suggestion: dict[str, Any] | None
     key: str = ""
     """Its name within the run, by which the code asked."""
@@ -80,6 +76,15 @@ class RequestDetail(ApiRecord):
     """Who started the run."""
     answer: GivenAnswer | None = None
     """Null while it is open."""
+
+
+class RequestDetail(RequestFacts):
+    """A request with its card, the schema that answers must match, and its votes."""
+
+    need: int
+    votes: int
+    unanswerable: str
+    """Why no one can decide it, as text; empty where someone can."""
 
 
 class GiveAnswer(Body):

@@ -34,9 +34,9 @@ class RunSummary(ApiRecord):
     created_by: str
     seq: int
     n: int
-    waiting_for: list[str]
+    waiting_for: tuple[str, ...]
     """The subjects of ``requests``."""
-    requests: list[WaitingFor] = []
+    requests: tuple[WaitingFor, ...] = ()
     """Its open requests, oldest first."""
     rests: bool = False
     """Whether it has ended, or cannot continue before a person or its own program acts: what ``wait`` waits for."""
@@ -45,7 +45,7 @@ class RunSummary(ApiRecord):
     here.
     """
     progress: dict[str, Any]
-    tags: list[str] = []
+    tags: tuple[str, ...] = ()
     failure: str = ""
     altered: str = ""
     pending: Literal["", "unserved", "version", "limit"] = ""
@@ -222,5 +222,5 @@ class KeptSignal(ApiRecord):
 class SignalList(ApiRecord):
     """Signal waits and stored signals, oldest first."""
 
-    waits: list[AwaitedSignal]
-    kept: list[KeptSignal]
+    waits: tuple[AwaitedSignal, ...]
+    kept: tuple[KeptSignal, ...]

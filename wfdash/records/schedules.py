@@ -43,7 +43,7 @@ class ScheduleSummary(ApiRecord):
     last_at: datetime | None
     passed_at: datetime | None
     last_run: str | None = None
-    upcoming: list[datetime]
+    upcoming: tuple[datetime, ...]
 
 
 class SchedulePage(Page[ScheduleSummary]):

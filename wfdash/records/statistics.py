@@ -11,10 +11,10 @@ from wfdash.records.runs import RunSummary
 class DurationSummary(ApiRecord):
     """A summary of durations, in seconds. ``p50``: half of them took no longer; null: none was measured."""
 
-    count: int
-    p50: float | None
-    p95: float | None
-    mean: float | None
+    count: int = 0
+    p50: float | None = None
+    p95: float | None = None
+    mean: float | None = None
 
 
 class TimeSlot(ApiRecord):
@@ -41,20 +41,29 @@ class GateRecord(ApiRecord):
 
     workflow: str
     step: str
-    counts: dict[str, list[int]]
+    counts: dict[str, tuple[int, ...]]
     """Outcome (``reversed``: a restore went back before it) -> decisions by slot."""
     spread: DurationSummary
     """How long people took."""
-    times: list[DurationSummary]
+    times: tuple[DurationSummary, ...]
     """The same by slot."""
+
+    def total(self, name: str) -> int:
+        """Return how many decisions had this outcome."""
+        return sum(self.counts[name])
+
+    @property
+    def decided(self) -> int:
+        """Return how many decisions there were."""
+        return sum(self.total(name) for name in self.counts if name != "reversed")
 
 
 class DecisionStatistics(ApiRecord):
     """How requests were decided: by gate, by who was asked (user and group names), and by slot."""
 
-    gates: list[GateRecord]
+    gates: tuple[GateRecord, ...]
     asked: dict[str, DurationSummary]
-    times: list[DurationSummary]
+    times: tuple[DurationSummary, ...]
     more: bool
     """There were more decisions than the latest that were counted."""
 
@@ -79,7 +88,7 @@ class WaitingRequestRecord(ApiRecord):
     step: str
     created: datetime
     due: datetime | None
-    by: list[str]
+    by: tuple[str, ...]
     stuck: str
 
 
@@ -96,30 +105,30 @@ class StatisticsRecord(ApiRecord):
 
     workflow: str
     """The workflow that was asked for, empty for all."""
-    workflows: list[str]
+    workflows: tuple[str, ...]
     """Those that one may ask for."""
-    slots: list[TimeSlot]
+    slots: tuple[TimeSlot, ...]
     hourly: bool
     """Slots are hours, not days."""
     states: dict[str, int]
     """Status -> runs that have it now."""
-    flow: dict[str, list[int]]
+    flow: dict[str, tuple[int, ...]]
     """``started``, ``completed``, ``failed`` and ``cancelled`` runs by slot."""
-    courses: dict[str, list[DurationSummary]]
+    courses: dict[str, tuple[DurationSummary, ...]]
     """Durations of each ``run``, ``step`` and ``decision`` by slot."""
-    runs: list[TimingRecord]
+    runs: tuple[TimingRecord, ...]
     """The workflows whose runs took longest."""
-    steps: list[TimingRecord]
+    steps: tuple[TimingRecord, ...]
     """The slowest steps by the 95th percentile."""
     decisions: DecisionStatistics
     queue: DurationSummary
     """How long runs waited for a worker."""
-    failures: list[ErrorGroupRecord]
-    oldest: list[WaitingRequestRecord]
+    failures: tuple[ErrorGroupRecord, ...]
+    oldest: tuple[WaitingRequestRecord, ...]
     """The open requests that have waited longest."""
     waiting: int
     """How many requests are open."""
-    late: list[LateScheduleRecord]
+    late: tuple[LateScheduleRecord, ...]
 
 
 class SilentRun(ApiRecord):
@@ -154,15 +163,15 @@ class OperationsRecord(ApiRecord):
 
     failed: int
     """Runs that failed in the time range and are failed still, counted up to 5,000."""
-    groups: list[ErrorGroupRecord]
-    held: list[RunSummary]
+    groups: tuple[ErrorGroupRecord, ...]
+    held: tuple[RunSummary, ...]
     """Runs that do not fit the workflow's present graph."""
     held_count: int
-    stuck: list[SilentRun]
-    overdue: list[WaitingRequestRecord]
+    stuck: tuple[SilentRun, ...]
+    overdue: tuple[WaitingRequestRecord, ...]
     overdue_count: int
-    unanswerable: list[WaitingRequestRecord]
+    unanswerable: tuple[WaitingRequestRecord, ...]
     unanswerable_count: int
-    workers: list[WorkerRecord]
+    workers: tuple[WorkerRecord, ...]
     backlog: BacklogRecord
-    late: list[LateScheduleRecord]
+    late: tuple[LateScheduleRecord, ...]

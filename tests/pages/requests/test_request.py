@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -115,7 +114,7 @@ def test_the_second_answer_hears_who_was_first(question, as_):
 
 def test_what_was_typed_comes_back_as_text_without_its_secrets(question):
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True, "format": "password"}}}
-    found = replace(read_request(people.viewer("ana"), question.pk), answer_schema=schema)
+    found = read_request(people.viewer("ana"), question.pk).model_copy(update={"answer_schema": schema})
     spot = {"file": "cart.py", "line": 3, "side": "new", "text": "Why?"}
     value = {"action": "edit", "pin": "1234", "unit_price": 80, "note": "", "line_comments": [spot]}
     assert typed_texts(found, value) == [("Unit price", "80"), ("Line comments", "cart.py:3: Why?")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ def header(run):
 
 
 def told(header: RunView, status: str, *more: Any, **facts: Any) -> str:
-    return plain(status_sentence(replace(header, status=Status(status), **facts), *more), NOW)
+    return plain(status_sentence(header.model_copy(update={"status": Status(status), **facts}), *more), NOW)
 
 
 def intervention(kind: str, at: datetime = people.THEN, **data: Any) -> Intervention:

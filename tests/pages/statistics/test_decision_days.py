@@ -16,11 +16,12 @@ from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.models.operations import DecisionRollup
 from tests.people import ask, make_run
 from wfdash.actions.statistics import decision_rollups
-from wfdash.domain.histograms import GROWTH, LEAST, Spread
+from wfdash.domain.histograms import GROWTH, LEAST
 from wfdash.queries.statistics import decision_days, gates
 from wfdash.queries.statistics.durations import Scope
-from wfdash.queries.statistics.gates import Decisions, decisions_in
+from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.slots import slots_of
+from wfdash.records.statistics import DecisionStatistics, DurationSummary
 from wfdash.worker.jobs import metrics
 
 NOW = datetime(2026, 11, 20, 15, 20, tzinfo=UTC)
@@ -37,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def month(everybody: dict[str, User]) -> list[HumanRequest]:
-    """Decisions of every sort, at any time of twelve days and at their edges."""
+    """DecisionStatistics of every sort, at any time of twelve days and at their edges."""
     chance = random.Random(5)
     Group.objects.get_or_create(name="finance")
     runs = {workflow: make_run(workflow=workflow) for workflow in WORKFLOWS}
@@ -78,18 +79,18 @@ def make_all() -> int:
     return days
 
 
-def look(scope: Scope = EVERY, days: int = 7, zone: Any = UTC) -> Decisions:
+def look(scope: Scope = EVERY, days: int = 7, zone: Any = UTC) -> DecisionStatistics:
     return decisions_in(scope, slots_of(NOW, days, zone))
 
 
-def numbers(found: Decisions) -> Any:
+def numbers(found: DecisionStatistics) -> Any:
     """Return all that is counted."""
     counts = {(gate.workflow, gate.step): (gate.counts, [one.count for one in gate.times]) for gate in found.gates}
     asked = {label: spread.count for label, spread in found.asked.items()}
     return list(counts), counts, asked, [one.count for one in found.times], found.more
 
 
-def close(one: Spread, other: Spread) -> bool:
+def close(one: DurationSummary, other: DurationSummary) -> bool:
     """Return whether two summaries differ by less than a bucket of a histogram is wide."""
     pairs = ((one.p50, other.p50), (one.p95, other.p95), (one.mean, other.mean))
     # No bucket is below the least duration.
@@ -98,8 +99,8 @@ def close(one: Spread, other: Spread) -> bool:
 
 
 @pytest.fixture
-def read_singly(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Decisions]:
-    def read(*args: Any) -> Decisions:
+def read_singly(monkeypatch: pytest.MonkeyPatch) -> Callable[..., DecisionStatistics]:
+    def read(*args: Any) -> DecisionStatistics:
         with monkeypatch.context() as plain:
             plain.setattr(gates, "agreeing_days", lambda *_: {})
             return look(*args)

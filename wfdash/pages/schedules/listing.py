@@ -58,7 +58,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
         "key": new_key(),
     }
     try:
-        found = read_schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN)
+        found = read_schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN, times=False)
     except Invalid as error:
         return render(request, "schedules/page.html", context | {"flaws": flaws_of(error)})
     return render(request, "schedules/page.html", context | pages_context(place, found) | {"rows": found.items})

@@ -17,8 +17,9 @@ from wfdash.pages.site.destinations import actions_named, pages_named
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries.account.saved_views import ViewRow
-from wfdash.queries.palette.everything import Everything, RunHit, WorkflowHit, search_everything
+from wfdash.queries.palette.everything import Everything, search_everything
 from wfdash.queries.requests.inbox import RequestRow
+from wfdash.records.search import FoundRun, FoundWorkflow
 
 FRAGMENTS = {"options": "components/search/options.html"}
 MOST_NAMED = 6
@@ -95,7 +96,7 @@ def _actions(viewer: Viewer, found: Everything) -> tuple[Hit, ...]:
     return (*_named(actions_named(viewer, found.intent.names)), *starts)[:MOST_NAMED]
 
 
-def _workflow(one: WorkflowHit) -> Hit:
+def _workflow(one: FoundWorkflow) -> Hit:
     href = reverse("wfdash:workflow", args=[one.name])
     return Hit(label=one.title, icon="rectangle-group", href=href, detail=one.name if one.name != one.title else "")
 
@@ -105,7 +106,7 @@ def _view(one: ViewRow) -> Hit:
     return Hit(label=one.name, icon="bookmark", href=reverse("wfdash:view", args=[one.id]), detail=f"saved view{owner}")
 
 
-def _run(row: RunHit) -> Hit:
+def _run(row: FoundRun) -> Hit:
     href, detail = reverse("wfdash:run", args=[row.id]), f"{row.workflow} · {row.id[-8:]}"
     return Hit(label=row.title, icon="queue-list", href=href, detail=detail, status=row.status)
 

@@ -26,8 +26,9 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.queries.search.times import range_text
 from wfdash.queries.statistics.day_figures import REVERSED
 from wfdash.queries.statistics.figures import STARTED, Statistics
-from wfdash.queries.statistics.gates import TREND, Gate
+from wfdash.queries.statistics.gates import TREND
 from wfdash.queries.statistics.raw_decisions import DEADLINE
+from wfdash.records.statistics import GateRecord
 
 TICKS = 4
 OUTCOMES = (
@@ -149,7 +150,7 @@ def _line_chart(found: Statistics, axis: SlotAxis, measure: Measure, title: str,
     return line_chart(f"{measure.value}-time", title, lines, axis.names, tone=tone, ticks=axis.ticks, links=links)
 
 
-def decisions_that(kind: str, gate: Gate, address: ListLinks | None = None) -> Link:
+def decisions_that(kind: str, gate: GateRecord, address: ListLinks | None = None) -> Link:
     """Return where a count of a question's decisions leads: to those that were decided so in a time."""
     what = {"": "", REVERSED: f"is:{REVERSED}"}.get(kind, f"outcome:{kind}")
     step, decisions = term("step", gate.step), address or ListLinks("decisions")
@@ -165,13 +166,13 @@ def gate_charts(found: Statistics, titles: dict[str, str], axis: SlotAxis) -> tu
     )
 
 
-def approved(gate: Gate) -> str:
+def approved(gate: GateRecord) -> str:
     """Return how many of a question's decisions approved, edited or not: ``82 % approved``; empty where none did."""
     agreed = gate.total("approved") + gate.total("edited")
     return f"{agreed / gate.decided:.0%} approved".replace("%", " %") if agreed else ""
 
 
-def gate_summary(gates: Sequence[Gate], days: int) -> list[tuple[str, str, str, str]]:
+def gate_summary(gates: Sequence[GateRecord], days: int) -> list[tuple[str, str, str, str]]:
     """Return of each question its name, where its decisions are, how many were approved, and the median time."""
     return [
         (
@@ -184,7 +185,7 @@ def gate_summary(gates: Sequence[Gate], days: int) -> list[tuple[str, str, str, 
     ]
 
 
-def _gate_chart(gate: Gate, place: int, axis: SlotAxis, address: ListLinks) -> BarChart:
+def _gate_chart(gate: GateRecord, place: int, axis: SlotAxis, address: ListLinks) -> BarChart:
     def links(kind: str) -> SlotLinks:
         return SlotLinks(decisions_that(kind, gate, address), axis.ranges)
 

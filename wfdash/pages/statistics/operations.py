@@ -22,8 +22,8 @@ from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.times import number
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup
-from wfdash.queries.statistics.figures import WaitingRequest
 from wfdash.queries.statistics.operations import Operations, read_operations
+from wfdash.records.statistics import WaitingRequestRecord
 
 RANGES = ((1, "24 hours"), (7, "7 days"))
 FRAGMENTS = {"now": "statistics/attention.html"}
@@ -114,7 +114,7 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
     )
 
 
-def why_stuck(one: WaitingRequest) -> str:
+def why_stuck(one: WaitingRequestRecord) -> str:
     """Return why no one can answer a request, in a few words."""
     return {
         "nobody": f"No one in {', '.join(one.by)}" if one.by else "No one has a role for it",

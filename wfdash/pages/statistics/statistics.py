@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.records import Phase, Status
 from wfdash import catalog
-from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER, Spread
+from wfdash.domain.histograms import ANYONE, GROUP, NAMED, REQUESTER
 from wfdash.pages.requests.decisions import DECIDED
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.filter_links import decisions_address, error_term, runs_address, term
@@ -27,8 +27,9 @@ from wfdash.pages.statistics.charts import (
 from wfdash.pages.ui.charts import Cell, duration_or_dash, share
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.times import number
-from wfdash.queries.statistics.figures import Statistics, Timing, WaitingRequest, read_statistics
-from wfdash.queries.statistics.gates import TREND, Gate
+from wfdash.queries.statistics.figures import Statistics, read_statistics
+from wfdash.queries.statistics.gates import TREND
+from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, WaitingRequestRecord
 from wfdash.rendering import render
 
 RANGES = ((1, "24 hours"), (7, "7 days"), (30, "30 days"))
@@ -128,25 +129,27 @@ def state_rows(found: Statistics) -> tuple[StateRow, ...]:
 
 def run_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return the durations of completed runs, by workflow."""
+    spreads = [one.spread for one in found.runs]
 
-    def row(one: Timing) -> TimedRow:
+    def row(one: TimingRecord) -> TimedRow:
         href = runs_that(Phase.COMPLETED.value, one.workflow)(when)
         cells = (("Runs", Cell(text=number(one.count), href=href)),)
-        return _timed(one.spread, found.runs, titles.get(one.workflow, one.workflow), "", href, cells)
+        return _timed(one.spread, spreads, titles.get(one.workflow, one.workflow), "", href, cells)
 
     return tuple(map(row, found.runs))
 
 
 def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return the slowest steps. They lead to the runs of that time which reached them: an execution has no list."""
+    spreads = [one.spread for one in found.steps]
 
-    def row(one: Timing) -> TimedRow:
+    def row(one: TimingRecord) -> TimedRow:
         href = runs_address(term("step", one.step), f"active:{when}", workflow=one.workflow)
         counts = (("Count", one.count), ("Retried", one.retried), ("Failed", one.failed))
         cells = tuple((name, Cell(text=number(count))) for name, count in counts)
         return _timed(
             one.spread,
-            found.steps,
+            spreads,
             step_label(one.step, one.workflow),
             titles.get(one.workflow, one.workflow),
             href,
@@ -159,12 +162,13 @@ def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[
 def gate_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return how each question was decided, each number with its list, and how long people took."""
     gates = found.decisions.gates
+    spreads = [gate.spread for gate in gates]
 
-    def row(gate: Gate) -> TimedRow:
+    def row(gate: GateRecord) -> TimedRow:
         workflow = titles.get(gate.workflow, gate.workflow)
         cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in TREND)
         return _timed(
-            gate.spread, gates, step_label(gate.step, gate.workflow), workflow, decisions_that("", gate)(when), cells
+            gate.spread, spreads, step_label(gate.step, gate.workflow), workflow, decisions_that("", gate)(when), cells
         )
 
     return tuple(map(row, gates))
@@ -173,9 +177,9 @@ def gate_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[
 def asked_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     """Return the time to decision by who was asked: groups, never single people."""
     ordered = sorted(found.decisions.asked.items(), key=lambda one: (-one[1].count, one[0]))
-    spreads = [Timing(count=spread.count, spread=spread) for _, spread in ordered]
+    spreads = [spread for _, spread in ordered]
 
-    def row(label: str, spread: Spread) -> TimedRow:
+    def row(label: str, spread: DurationSummary) -> TimedRow:
         name, value = AUDIENCES.get(label, (label.removeprefix(GROUP), label.removeprefix(GROUP)))
         href = decisions_address(term("asked", value), BY_PEOPLE, f"answered:{when}", workflow=found.workflow)
         return _timed(spread, spreads, name, "", href, (("Decisions", Cell(text=number(spread.count), href=href)),))
@@ -183,21 +187,21 @@ def asked_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     return tuple(row(label, spread) for label, spread in ordered)
 
 
-def _decided(gate: Gate, kind: str, when: str) -> Cell:
+def _decided(gate: GateRecord, kind: str, when: str) -> Cell:
     count = gate.total(kind)
     return Cell(text=number(count), href=decisions_that(kind, gate)(when) if count else "")
 
 
 def _timed(
-    spread: Spread,
-    among: Sequence[Timing] | Sequence[Gate],
+    spread: DurationSummary,
+    among: Iterable[DurationSummary],
     name: str,
     workflow: str,
     href: str,
     cells: tuple[tuple[str, Cell], ...],
 ) -> TimedRow:
     """Return a row whose bars share one scale with the others."""
-    most = max((one.spread.p95 or 0.0 for one in among), default=0.0)
+    most = max((one.p95 or 0.0 for one in among), default=0.0)
     return TimedRow(
         name=name,
         workflow=workflow,
@@ -226,7 +230,9 @@ def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tupl
     )
 
 
-def named_requests(rows: Iterable[WaitingRequest], titles: Mapping[str, str]) -> list[tuple[WaitingRequest, str, str]]:
+def named_requests(
+    rows: Iterable[WaitingRequestRecord], titles: Mapping[str, str]
+) -> list[tuple[WaitingRequestRecord, str, str]]:
     """Return requests, each with its subject (else its step) and the title of its workflow."""
     return [
         (one, one.subject or step_label(one.step, one.workflow), titles.get(one.workflow, one.workflow)) for one in rows

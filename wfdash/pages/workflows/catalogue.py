@@ -135,7 +135,7 @@ def _page(
         "gates": gate_summary(gates_of(viewer, row.name), SUMMARY_DAYS),
         "total": _count_text(total, more=total > COUNTED),
         "states": _states(row, count_finished(viewer, row.name), many=total > COUNTED),
-        "schedules": read_schedules(viewer, row.name).items,
+        "schedules": read_schedules(viewer, row.name, times=False).items,
         "versions": read_versions(viewer, row.name),
         "old_runs": read_old_runs(viewer, row.name),
         "recent": [(run, status_sentence(run)) for run in read_runs(viewer, f'workflow:"{row.name}"', limit=5).items],

@@ -13,8 +13,8 @@ from checkpoints.records import Request
 from wfdash.contract import Edits
 from wfdash.domain.invisible import visible
 from wfdash.queries.history.lineage import EventRange, range_filter
-from wfdash.queries.requests.request import AnswerView
 from wfdash.queries.unreadable import data_of
+from wfdash.records.requests import GivenAnswer
 from wfdash.timemachine import restore_point
 
 
@@ -23,7 +23,7 @@ class ReopenedRequest:
     """A request that will be opened again. ``suggestion``: its last answer, if any; ``given``: the edits answer it."""
 
     request: Request
-    suggestion: AnswerView | None
+    suggestion: GivenAnswer | None
     given: bool = False
 
     @property
@@ -64,9 +64,9 @@ def reopened(run_id: str, requests: tuple[Request, ...], edits: Edits | None) ->
     )
 
 
-def _view(answer: Answer) -> AnswerView:
+def _view(answer: Answer) -> GivenAnswer:
     by = answer.by.get_username() if answer.by else "a deadline"
-    return AnswerView(by=by, at=answer.at, verdict=answer.verdict, value=restore_point.value_shown(answer))
+    return GivenAnswer.trusted(by=by, at=answer.at, verdict=answer.verdict, value=restore_point.value_shown(answer))
 
 
 def closed(run_id: str, kept: Collection[str]) -> tuple[ClosedRequest, ...]:

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from checkpoints.models import Checkpoint, Claim, HumanRequest, Run
 from checkpoints.models.user_model import USERNAME, User, has_name
-from checkpoints.records import Phase, Status, status_of
+from checkpoints.records import Phase, status_of
 from wfdash import catalog
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import EVERY, Viewer
@@ -30,6 +30,7 @@ from wfdash.queries.run_names import title_in
 from wfdash.queries.runs.filtering.qualifiers import search_for
 from wfdash.queries.runs.filtering.search import find
 from wfdash.queries.search.language import Flaw
+from wfdash.records.search import FoundCheckpoint, FoundRun, FoundWorkflow
 
 MOST = 6
 """Runs and requests that are shown, and workflows."""
@@ -39,33 +40,10 @@ REACH = 1_000
 """Runs, and open requests, that are scanned: the newest."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointHit:
+class CheckpointHit(FoundCheckpoint):
     """A checkpoint that an id leads to."""
 
-    id: str
-    run: str
     workflow: str
-    n: int
-    step: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunHit:
-    """A run with what is shown of it."""
-
-    id: str
-    workflow: str
-    title: str
-    status: Status
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkflowHit:
-    """A workflow found by its name or title."""
-
-    name: str
-    title: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +51,14 @@ class Everything:
     """What a text leads to. ``intent``: how it was understood; its filters are None where they cannot be applied."""
 
     intent: Intent
-    ids_of_runs: tuple[RunHit, ...] = ()
+    ids_of_runs: tuple[FoundRun, ...] = ()
     ids_of_requests: tuple[RequestRow, ...] = ()
     checkpoints: tuple[CheckpointHit, ...] = ()
-    workflows: tuple[WorkflowHit, ...] = ()
-    startable: tuple[WorkflowHit, ...] = ()
+    workflows: tuple[FoundWorkflow, ...] = ()
+    startable: tuple[FoundWorkflow, ...] = ()
     views: tuple[ViewRow, ...] = ()
     requests: tuple[RequestRow, ...] = ()
-    runs: tuple[RunHit, ...] = ()
+    runs: tuple[FoundRun, ...] = ()
     people: tuple[str, ...] = ()
 
     @property
@@ -138,7 +116,7 @@ def _run_ids(viewer: Viewer, intent: Intent) -> tuple[Intent, list[str]]:
     return intent, list(find(search, None, MOST, reach=REACH).ids)
 
 
-def _runs(viewer: Viewer, ids: list[str]) -> tuple[RunHit, ...]:
+def _runs(viewer: Viewer, ids: list[str]) -> tuple[FoundRun, ...]:
     """Return these runs in their order (two queries); those they may not see are left out."""
     if not ids:
         return ()
@@ -148,10 +126,10 @@ def _runs(viewer: Viewer, ids: list[str]) -> tuple[RunHit, ...]:
     return tuple(_run_hit(viewer, found[one], claims.get(one)) for one in dict.fromkeys(ids) if one in found)
 
 
-def _run_hit(viewer: Viewer, row: dict[str, Any], live: bool | None) -> RunHit:
+def _run_hit(viewer: Viewer, row: dict[str, Any], live: bool | None) -> FoundRun:
     status = status_of(Phase(row["phase"]), claimed=live is not None, claim_live=bool(live), acted_by=row["acted_by"])
     title = title_in(row, viewer.may("inspect", row["workflow"]))
-    return RunHit(id=row["id"], workflow=row["workflow"], title=title, status=status)
+    return FoundRun.trusted(id=row["id"], workflow=row["workflow"], title=title, status=status)
 
 
 def _claims(ids: list[str]) -> dict[str, bool]:
@@ -170,7 +148,8 @@ def _checkpoints(viewer: Viewer, ids: list[str]) -> tuple[CheckpointHit, ...]:
     columns = ("id", "run_id", "run__workflow", "n", "step")
     rows = Checkpoint.objects.filter(viewer.scope("inspect"), pk__in=ids).order_by("-pk").values_list(*columns)
     return tuple(
-        CheckpointHit(id=id_, run=run, workflow=workflow, n=n, step=step or "") for id_, run, workflow, n, step in rows
+        CheckpointHit.trusted(id=id_, run=run, workflow=workflow, n=n, step=step or "")
+        for id_, run, workflow, n, step in rows
     )
 
 
@@ -185,10 +164,10 @@ def _open_requests(viewer: Viewer, intent: Intent) -> tuple[RequestRow, ...]:
     return request_rows(viewer, list(rows.order_by("-created", "-id").values_list("id", flat=True)[:MOST]))
 
 
-def _workflows(viewer: Viewer, right: str, words: tuple[str, ...], called: str = "") -> tuple[WorkflowHit, ...]:
+def _workflows(viewer: Viewer, right: str, words: tuple[str, ...], called: str = "") -> tuple[FoundWorkflow, ...]:
     """Return the loaded workflows with these words in title or name for which the person has the right, by title."""
     found = (
-        WorkflowHit(name=entry.name, title=entry.description.title or entry.name)
+        FoundWorkflow.trusted(name=entry.name, title=entry.description.title or entry.name)
         for entry in catalog.entries()
         if words and viewer.may(right, entry.name)
     )

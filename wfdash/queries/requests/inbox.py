@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
@@ -31,6 +30,7 @@ from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
+from wfdash.records.requests import RequestSummary
 
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
@@ -51,25 +51,9 @@ Gate = tuple[str, str, str]
 """Workflow, step and kind: what asks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestRow:
-    """A request in a list: metadata and the card's headline, never values."""
+class RequestRow(RequestSummary):
+    """A request in a list, as pages show it: metadata and the card's headline, never values."""
 
-    id: str
-    run: str
-    run_title: str
-    workflow: str
-    step: str
-    kind: str
-    subject: str
-    risk: str
-    by: tuple[str, ...]
-    due: datetime | None
-    created: datetime
-    answered: datetime | None = None
-    answered_by: str = ""
-    verdict: str = ""
-    closed_as: str = ""
     settles: datetime | None = None
     """Decided; takes effect at this time."""
     asked: datetime | None = None
@@ -259,7 +243,10 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
             read.add(request_id)
         else:
             here.setdefault(request_id, []).append(name)
-    return tuple(replace(row, unread=row.id not in read, here=tuple(sorted(here.get(row.id, ())))) for row in rows)
+    return tuple(
+        row.model_copy(update={"unread": row.id not in read, "here": tuple(sorted(here.get(row.id, ())))})
+        for row in rows
+    )
 
 
 def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
@@ -273,4 +260,4 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row["answered_by"] = row.pop(f"answer__by__{USERNAME}") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
-    return RequestRow(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})
+    return RequestRow.trusted(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})

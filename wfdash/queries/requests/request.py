@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
+from pydantic import ConfigDict, Field
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Reply
@@ -23,23 +24,10 @@ from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
 from wfdash.questions.policy import Policy, sentence
 from wfdash.questions.transcript import masked_card
+from wfdash.records.requests import GivenAnswer, RequestFacts
 from wfdash.schemas.secrets import masked, without
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.restore_point import secrets_in
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerView:
-    """The reply that decided. ``settles``: until then it can be undone; None once it has taken effect."""
-
-    by: str
-    at: datetime
-    verdict: str
-    value: Json
-    settles: datetime | None = None
-    stands: str = ""
-    reason: str = ""
-    acting_for: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,45 +45,24 @@ class Rules:
     override: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestView:
+class RequestView(RequestFacts):
     """A request as its page shows it to one person: the card, the schema, and its outcome.
 
     ``state``: open | settling | answered | taken | withdrawn | superseded | cancelled. ``refusal`` is the text why this
     person may not answer; empty when they may. ``right``: why they may. ``seen``: the card's fingerprint.
     """
 
-    id: str
-    key: str
-    run: str
-    run_title: str
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
     run_phase: str
-    workflow: str
     version: str
-    step: str
-    kind: str
-    card: dict[str, Json]
-    answer_schema: dict[str, Json]
-    by: tuple[str, ...]
-    not_by: tuple[str, ...]
-    due: datetime | None
-    created: datetime
-    requester: str
     origin: Origin
-    state: str
-    answer: AnswerView | None = None
-    suggestion: dict[str, Json] | None = None
     replaced_by: str | None = None
     before: dict[str, Json] | None = None
     """The card that this one replaced, because something of it changed."""
-    refusal: str = ""
-    subject: str = field(default="")
-    seen: str = ""
     right: str = ""
     acting_for: str = ""
-    rules: Rules = field(default_factory=Rules)
-    asked: datetime | None = None
-    assignee: str = ""
+    rules: Rules = Rules()
     shown: bool = True
     """Whether this person sees the card and its comments, not only the subject."""
     may_override: bool = False
@@ -104,8 +71,8 @@ class RequestView:
     may_inform: bool = False
     """Whether this person may reply to questions, and add to the card."""
     operates: bool = False
-    viewer: Viewer = field(repr=False, compare=False)
-    row: HumanRequest = field(repr=False, compare=False)
+    viewer: Viewer = Field(repr=False)
+    row: HumanRequest = Field(repr=False)
 
     @property
     def run_label(self) -> str:
@@ -183,7 +150,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     operates = viewer.may("operate", row.workflow)
     rules = _rules(row)
     speaks = operates and row.kind != SIGNAL and rules.override and not viewer.excluded(row.not_by, origin)
-    return RequestView(
+    return RequestView.trusted(
         id=row.id,
         key=row.key,
         run=row.run_id,
@@ -245,7 +212,7 @@ def _request_state(row: HumanRequest) -> str:
     return row.closed_as if row.closed_as and row.closed_as != "taken" else "answered"
 
 
-def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
+def _answer(row: HumanRequest, shown: bool) -> GivenAnswer | None:
     """Return the answer, or the reply that is about to take effect."""
     found: Any = getattr(row, "answer", None)
     if found is None and row.settles is None:
@@ -255,7 +222,7 @@ def _answer(row: HumanRequest, shown: bool) -> AnswerView | None:
     found = found or reply
     if found is None:
         return None
-    return AnswerView(
+    return GivenAnswer.trusted(
         by=found.by.get_username() if found.by else "a deadline",
         at=found.at,
         verdict=found.verdict,

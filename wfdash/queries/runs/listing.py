@@ -21,7 +21,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
-from wfdash.queries.run_names import own_title_of, summary_of
+from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.filtering.expressions import Order
 from wfdash.queries.runs.filtering.qualifiers import search_for
 from wfdash.queries.runs.filtering.search import FAR_REACH, REACH, Cursor, find
@@ -29,7 +29,7 @@ from wfdash.queries.runs.open_requests import AwaitedReply, open_requests_of
 from wfdash.queries.runs.pending import pending_of
 from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
 from wfdash.queries.runs.retention import removal_of
-from wfdash.queries.runs.rows import RunRow, RunView
+from wfdash.queries.runs.rows import RunRow, RunView, rests
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
@@ -102,7 +102,7 @@ def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
     pending = pending_of(found.values())
     return tuple(
-        RunRow(
+        RunRow.trusted(
             **_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress),
             tags=tags[one],
             pending=pending.get(one, ""),
@@ -172,7 +172,7 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
     if found is None:
         raise NotFound("Run not found, or you do not have access")
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
-    return RunView(
+    return RunView.trusted(
         **_common(found, open_requests_of([found.id])[found.id], inspect, _progress(viewer, [found])),
         tags=_tags([found.id])[found.id],
         pending=pending_of([found]).get(found.id, ""),
@@ -220,13 +220,20 @@ def _failures() -> dict[str, Any]:
 
 
 def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
+    status = status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
+    driver = "workers" if run.for_workers else "program"
+    own_title, summary = own_title_of(run), summary_of(run) if inspect else ""
     return {
         "id": run.id,
         "workflow": run.workflow,
         "workflow_title": run.title or run.workflow,
-        "own_title": own_title_of(run),
-        "summary": summary_of(run) if inspect else "",
-        "status": status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by),
+        "title": worded(run.title or run.workflow, own_title, summary),
+        "own_title": own_title,
+        "summary": summary,
+        "status": status,
+        "driver": driver,
+        "rests": rests(status, driver, asked),
+        "waiting_for": tuple(one.subject for one in asked),
         "created": run.created,
         "updated": run.updated,
         "finished": run.finished,
@@ -239,7 +246,6 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "signal": asked[0].signal if asked else "",
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
-        "for_workers": run.for_workers,
         "version": run.version,
         "altered": run.altered,
         "forked": run.forked_from is not None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import current_encryptor
@@ -12,19 +11,13 @@ from checkpoints.records import SIGNAL
 from wfdash.domain.invisible import visible
 from wfdash.queries.unreadable import subject_in
 from wfdash.questions.signals import name_in
+from wfdash.records.runs import WaitingFor
 
 
-class AwaitedReply(NamedTuple):
-    """An open request, as a run's row shows it. ``key``: its name within the run."""
+class AwaitedReply(WaitingFor):
+    """An open request, as a run's row shows it. ``by``: whom it is addressed to."""
 
-    id: str
-    key: str
-    step: str
-    kind: str
-    subject: str
     by: tuple[str, ...]
-    signal: str
-    """The name of the signal it waits for; empty for a request that people answer."""
 
 
 def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedReply]]:
@@ -37,7 +30,7 @@ def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedRep
     for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
         for hidden_card in card:
             subject = subject_in(hidden_card, id_, step)
-        one = AwaitedReply(
+        one = AwaitedReply.trusted(
             id=id_,
             key=key,
             step=step,

@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Run, Signal
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.questions.signals import name_in
+from wfdash.records.runs import AwaitedSignal, KeptSignal, SignalList
 from wfdash.schemas.secrets import masked, without
 from wfdash.timemachine.restore_point import secrets_in
 
 MOST = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignalWait:
+class SignalWait(AwaitedSignal):
     """A step that waits for a signal. ``before``: what it received the last time, before the run was restored."""
 
-    request: str
-    name: str
-    step: str
-    since: datetime
-    due: datetime | None
-    answer_schema: dict[str, Json]
     before: Json = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PendingSignal:
-    """A signal that no step has received yet. ``value`` is None for those who may not inspect it."""
-
-    id: str
-    name: str
-    by: str
-    at: datetime
-    value: Json = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSignals:
-    """Signal waits and pending signals, oldest first."""
+class RunSignals(SignalList):
+    """Signal waits and stored signals, oldest first, as pages show them."""
 
     waits: tuple[SignalWait, ...]
-    kept: tuple[PendingSignal, ...]
 
 
 def read_signals(viewer: Viewer, run_id: str) -> RunSignals:
@@ -56,7 +34,7 @@ def read_signals(viewer: Viewer, run_id: str) -> RunSignals:
     kept = Signal.objects.filter(run_id=run_id, taken__isnull=True).select_related("by").order_by("at", "id")
     inspect = viewer.may("inspect", run.workflow)
     waits, names = [_wait(row) for row in open_[:MOST]], secrets_of(run.workflow)
-    return RunSignals(waits=tuple(waits), kept=tuple(_pending(row, names, inspect) for row in kept[:MOST]))
+    return RunSignals.trusted(waits=tuple(waits), kept=tuple(_pending(row, names, inspect) for row in kept[:MOST]))
 
 
 def signal_wait(viewer: Viewer, run_id: str, request_id: str) -> SignalWait | None:
@@ -76,7 +54,7 @@ def _find(viewer: Viewer, run_id: str) -> Run:
 
 
 def _wait(row: HumanRequest) -> SignalWait:
-    return SignalWait(
+    return SignalWait.trusted(
         request=row.pk,
         name=name_in(row.key),
         step=row.step,
@@ -87,8 +65,8 @@ def _wait(row: HumanRequest) -> SignalWait:
     )
 
 
-def _pending(row: Signal, names: frozenset[str], inspect: bool) -> PendingSignal:
+def _pending(row: Signal, names: frozenset[str], inspect: bool) -> KeptSignal:
     by = row.by.get_username() if row.by else ""
-    return PendingSignal(
+    return KeptSignal.trusted(
         id=row.pk, name=row.name, by=by, at=row.at, value=masked(row.value, names) if inspect else None
     )

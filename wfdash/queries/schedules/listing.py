@@ -22,6 +22,7 @@ from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.schedules.qualifiers import filter_schedules
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.records.base import Page
+from wfdash.records.schedules import ScheduleDetail
 
 ORDER = KeysetOrder(columns=("never", "place", "workflow", "name", "id"))
 """The next to fire first, those that will not fire last, by when they were made."""
@@ -41,55 +42,25 @@ class ScheduledRun:
     """What it is called among runs of its workflow, for this viewer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScheduleRow:
-    """A schedule. ``message``: its input without secrets, None for those who may not inspect inputs."""
+class ScheduleRow(ScheduleDetail):
+    """A schedule as pages show it. ``title``: of its workflow; ``ran``: the run that it started last."""
 
-    id: str
-    workflow: str
     title: str
-    """Of its workflow."""
-    name: str
-    cron: str
-    words: str
-    """The expression as a sentence; the expression itself if it is no longer valid."""
-    zone: str
-    missed: str
-    overlap: str
-    owner: str
     paused: bool
-    problem: str
-    next_at: datetime | None
-    last_at: datetime | None
-    passed_at: datetime | None
-    """A due time at which it did not start a run: the previous one was open, or there was an error."""
     created: datetime
-    message: Json = None
-    last_run: ScheduledRun | None = None
+    ran: ScheduledRun | None = None
     loaded: bool = True
     """Whether its workflow is loaded; if not, no run can be started."""
     may_start: bool = False
     may_operate: bool = False
 
-    @property
-    def state(self) -> str:
-        """Return on, paused, or stopped: automatically, for the reason in ``problem``."""
-        return "paused" if self.paused else "on" if self.next_at else "stopped"
-
-    @property
-    def upcoming(self) -> tuple[datetime, ...]:
-        """Return the next five times, if nothing changes."""
-        try:
-            cron = parse(self.cron, self.zone)
-        except BadCron:
-            return ()
-        return tuple(cron.after(timezone.now(), 5))
-
 
 def read_schedules(
-    viewer: Viewer, workflow: str = "", text: str = "", *, cursor: str = "", limit: int = 500
+    viewer: Viewer, workflow: str = "", text: str = "", *, cursor: str = "", limit: int = 500, times: bool = True
 ) -> Page[ScheduleRow]:
     """Return one page of schedules, the next to fire first (two queries).
+
+    ``times``: with the next five of each, which take most of the time.
 
     ``text`` filters; ``Invalid`` names each part of it that cannot be understood.
     """
@@ -104,7 +75,7 @@ def read_schedules(
     found = found[:limit]
     last = _runs_in(viewer, Run.objects.filter(pk__in=[row.last_run for row in found if row.last_run]))
     return Page.trusted(
-        items=tuple(_schedule_row(viewer, row, last.get(row.last_run or "")) for row in found), next=more
+        items=tuple(_schedule_row(viewer, row, last.get(row.last_run or ""), times=times) for row in found), next=more
     )
 
 
@@ -138,28 +109,37 @@ def next_times(viewer: Viewer) -> dict[str, datetime]:
     return dict(rows.values_list("workflow").annotate(Min("next_at")).order_by())
 
 
-def _schedule_row(viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json = None) -> ScheduleRow:
+def _schedule_row(
+    viewer: Viewer, row: Schedule, last: ScheduledRun | None, message: Json = None, times: bool = True
+) -> ScheduleRow:
     entry = catalog.find(row.workflow)
     same = ("id", "workflow", "name", "cron", "zone", "missed", "overlap", "paused", "problem", "created")
     moments = ("next_at", "last_at", "passed_at")
-    return ScheduleRow(
+    words, upcoming = _cron_of(row, times)
+    return ScheduleRow.trusted(
         **{name: getattr(row, name) for name in (*same, *moments)},
         title=(entry.description.title if entry else "") or row.workflow,
-        words=_cron_sentence(row),
+        words=words,
+        upcoming=upcoming,
+        # Stopped: automatically, for the reason in its ``problem``.
+        state="paused" if row.paused else "on" if row.next_at else "stopped",
         owner=row.owner.get_username(),
         message=message,
-        last_run=last,
+        last_run=last.id if last else None,
+        ran=last,
         loaded=entry is not None,
         may_start=viewer.may("start", row.workflow),
         may_operate=viewer.may("operate", row.workflow),
     )
 
 
-def _cron_sentence(row: Schedule) -> str:
+def _cron_of(row: Schedule, times: bool) -> tuple[str, tuple[datetime, ...]]:
+    """Return the expression as a sentence, itself if it is no longer valid, and the next five times."""
     try:
-        return parse(row.cron, row.zone).words
+        cron = parse(row.cron, row.zone)
     except BadCron:
-        return row.cron
+        return row.cron, ()
+    return cron.words, tuple(cron.after(timezone.now(), 5)) if times else ()
 
 
 def _runs_in(viewer: Viewer, rows: QuerySet[Run]) -> dict[str, ScheduledRun]:

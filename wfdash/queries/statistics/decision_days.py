@@ -21,7 +21,8 @@ from checkpoints.models.operations import DecisionRollup
 from wfdash.queries.requests.decision_filter import ANSWERED, reversed_later
 from wfdash.queries.statistics.day_figures import TOGETHER, Unpacked, days_by_workflow, packed, unpacked
 from wfdash.queries.statistics.raw_decisions import plain_decisions
-from wfdash.queries.statistics.slots import DAY, Slot, moment
+from wfdash.queries.statistics.slots import DAY, moment
+from wfdash.records.statistics import TimeSlot
 
 DAYS = 31
 """How many days are kept: the longest range of the statistics, and what an hour's offset adds to it."""
@@ -57,7 +58,7 @@ class DayToMake:
     data: dict[str, str]
 
 
-def agreeing_days(slots: Sequence[Slot], groups: str) -> dict[datetime, Unpacked]:
+def agreeing_days(slots: Sequence[TimeSlot], groups: str) -> dict[datetime, Unpacked]:
     """Return the days of these slots that agree with the requests: their beginning -> all workflows (one query).
 
     None where slots do not end at whole hours of UTC: a day is added up by those.
@@ -78,7 +79,7 @@ def days_of(wanted: Q, days: Iterable[datetime]) -> Iterator[tuple[str, Unpacked
         yield workflow, unpacked(data)
 
 
-def without(days: Iterable[datetime], slots: Sequence[Slot]) -> list[Span]:
+def without(days: Iterable[datetime], slots: Sequence[TimeSlot]) -> list[Span]:
     """Return the times of the slots that lie in none of these days, the latest first."""
     spans, until = list[Span](), slots[-1].until
     for since in sorted(days, reverse=True):
@@ -108,7 +109,7 @@ def next_day_to_make(now: datetime) -> DayToMake | None:
     made = dict(
         DecisionRollup.objects.filter(workflow=TOGETHER, since__gte=days[-1].since).values_list("since", "reversed")
     )
-    agreeing = agreeing_days([Slot(since=days[-1].since, until=days[0].until)], hashed)
+    agreeing = agreeing_days([TimeSlot.trusted(since=days[-1].since, until=days[0].until)], hashed)
     for day in days:
         if day.since not in agreeing:
             return _made(day, groups)

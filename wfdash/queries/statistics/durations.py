@@ -25,14 +25,14 @@ from wfdash.domain.histograms import (
     ROLLED_UP,
     Measure,
     RolledUp,
-    Spread,
     Total,
     hour_at,
     hour_number,
     rollups_since,
     unpack,
 )
-from wfdash.queries.statistics.slots import HOUR, Slot, slot_finder
+from wfdash.queries.statistics.slots import HOUR, slot_finder
+from wfdash.records.statistics import DurationSummary, TimeSlot
 
 COURSES = (Measure.RUN, Measure.STEP)
 HOURS_KEPT = timedelta(days=3)
@@ -49,7 +49,7 @@ class Durations:
     """What was measured in a time range: in all, by measure; and by slot, of runs and steps."""
 
     totals: Totals
-    courses: dict[Measure, tuple[Spread, ...]]
+    courses: dict[Measure, tuple[DurationSummary, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class _Sums:
     parts: defaultdict[tuple[Part, str], Total] = field(default_factory=lambda: defaultdict(Total))
 
 
-def durations_in(scope: Scope, slots: Sequence[Slot], now: datetime) -> Durations:
+def durations_in(scope: Scope, slots: Sequence[TimeSlot], now: datetime) -> Durations:
     """Return what was measured in these slots (one query; three without roll-ups).
 
     Hours that are merged into one day count where the middle of that day lies.
@@ -117,7 +117,7 @@ def _merged(now: datetime) -> int:
     return hour_number(now - HOURS_KEPT) // DAY_SPAN * DAY_SPAN
 
 
-def _hours(slots: Sequence[Slot], now: datetime) -> _Hours:
+def _hours(slots: Sequence[TimeSlot], now: datetime) -> _Hours:
     """Return the hours, or merged days, whose middle lies in the slots."""
     merged = _merged(now)
     since, until = slots[0].since.astimezone(UTC), slots[-1].until.astimezone(UTC)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
@@ -14,8 +13,8 @@ from checkpoints.records import Phase
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import ERROR
 from wfdash.queries.runs.listing import failures_of, run_rows
-from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics.slots import moment
+from wfdash.records.statistics import ErrorGroupRecord
 
 MOST_FAILED = 5_000
 """Failed runs that are grouped, the latest ones."""
@@ -29,17 +28,9 @@ GROUPED = (
 """A class with a module is stored twice, with and without it: the latter counts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ErrorGroup:
+class ErrorGroup(ErrorGroupRecord):
     """Failed runs of one workflow with the same class of error. ``error``: as in filters, empty where unknown."""
 
-    workflow: str
-    error: str
-    count: int
-    since: datetime
-    last: datetime
-    example: RunRow | None = None
-    """The latest of them, where examples are asked for."""
     failure: tuple[str, str] = ("", "")
     """The latest error's class and message, as far as the viewer may read them."""
 
@@ -78,7 +69,7 @@ def error_groups(
     failures = failures_of(viewer, latest_ids)
     runs = {row.id: row for row in run_rows(viewer, latest_ids)} if examples else {}
     return tuple(
-        ErrorGroup(
+        ErrorGroup.trusted(
             workflow=workflow,
             error=error or "",
             count=count,

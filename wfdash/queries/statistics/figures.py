@@ -7,26 +7,32 @@ however many runs there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from functools import partial
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Schedule
-from checkpoints.records import Phase, Status
+from checkpoints.records import Phase
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.domain.histograms import Measure, Spread, Total
+from wfdash.domain.histograms import Measure, Total
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotFound
 from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_in
 from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup, error_groups, failed_runs
-from wfdash.queries.statistics.gates import Decisions, decisions_in
+from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.gauges import count_statuses
 from wfdash.queries.statistics.run_counts import count_by_workflow, count_ended, count_started
-from wfdash.queries.statistics.slots import Slot, slots_of
+from wfdash.queries.statistics.slots import slots_of
+from wfdash.records.statistics import (
+    DurationSummary,
+    LateScheduleRecord,
+    StatisticsRecord,
+    TimingRecord,
+    WaitingRequestRecord,
+)
 
 OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 STARTED = "started"
@@ -36,65 +42,10 @@ OLDEST = 8
 LATE = timedelta(seconds=60)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """A duration's distribution. ``count``: how many runs, or executions of a step."""
-
-    workflow: str = ""
-    step: str = ""
-    label: str = ""
-    count: int
-    spread: Spread
-    failed: int = 0
-    retried: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class WaitingRequest:
-    """A request that waits for people."""
-
-    id: str
-    subject: str
-    workflow: str
-    step: str
-    created: datetime
-    due: datetime | None
-    by: tuple[str, ...] = ()
-    stuck: str = ""
-    """Why no one can decide it, as a code; empty where someone can."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LateSchedule:
-    """A schedule that should have started a run by now."""
-
-    name: str
-    workflow: str
-    next_at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Statistics:
+class Statistics(StatisticsRecord):
     """Statistics of a time range, and current counts. Slots are hours or days in the reader's zone, oldest first."""
 
-    workflow: str
-    workflows: tuple[str, ...]
-    slots: tuple[Slot, ...]
-    hourly: bool
-    states: dict[Status, int]
-    flow: dict[str, tuple[int, ...]]
-    """``started``, ``completed``, ``failed`` and ``cancelled`` runs by slot."""
-    courses: dict[Measure, tuple[Spread, ...]]
-    runs: tuple[Timing, ...]
-    """Those that completed."""
-    steps: tuple[Timing, ...]
-    """The slowest by the 95th percentile."""
-    decisions: Decisions
-    queue: Spread
     failures: tuple[ErrorGroup, ...]
-    oldest: tuple[WaitingRequest, ...]
-    waiting: int
-    late: tuple[LateSchedule, ...]
 
     @property
     def empty(self) -> bool:
@@ -127,7 +78,7 @@ def read_statistics(
     completed = partial(count_by_workflow, viewer, workflow, Phase.COMPLETED, slots)
     asked = HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     decisions = decisions_in(scope, slots)
-    return Statistics(
+    return Statistics.trusted(
         workflow=workflow,
         workflows=_workflows(viewer, (key[0] for rows in totals.values() for key in rows)),
         slots=slots,
@@ -153,7 +104,9 @@ def _sum(totals: Iterable[Total]) -> Total:
     return whole
 
 
-def _runs(measured: dict[Step, Total], completed: int, count: Callable[..., dict[str, int]]) -> tuple[Timing, ...]:
+def _runs(
+    measured: dict[Step, Total], completed: int, count: Callable[..., dict[str, int]]
+) -> tuple[TimingRecord, ...]:
     """Return the completed runs by workflow, the slowest first.
 
     ``completed``: how many there are. ``count`` counts them by workflow, of all or ``only`` of some.
@@ -165,16 +118,23 @@ def _runs(measured: dict[Step, Total], completed: int, count: Callable[..., dict
         # Others are shown, too: of runs that were measured long ago, or nowhere.
         counts = count()
     rows = [
-        Timing(workflow=workflow, count=number, spread=spreads.get(workflow, Spread()))
+        TimingRecord.trusted(
+            workflow=workflow,
+            step="",
+            count=number,
+            spread=spreads.get(workflow, DurationSummary()),
+            failed=0,
+            retried=0,
+        )
         for workflow, number in counts.items()
     ]
     return tuple(sorted(rows, key=_by_size)[:MOST])
 
 
-def _steps(totals: Totals) -> tuple[Timing, ...]:
+def _steps(totals: Totals) -> tuple[TimingRecord, ...]:
     """Return the slowest steps."""
     rows = [
-        Timing(
+        TimingRecord.trusted(
             workflow=key[0],
             step=key[1],
             count=total.count,
@@ -187,24 +147,25 @@ def _steps(totals: Totals) -> tuple[Timing, ...]:
     return tuple(sorted(rows, key=_by_size)[:MOST])
 
 
-def _by_size(row: Timing) -> tuple[float, str, str]:
+def _by_size(row: TimingRecord) -> tuple[float, str, str]:
     return -(row.spread.p95 or 0.0), row.workflow, row.step
 
 
-def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequest, ...]:
+def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequestRecord, ...]:
     """Return the oldest of these requests, at most ``OLDEST``."""
     names = ("id", "workflow", "step", "created", "due", "stuck", "subject", "by")
     found = rows.order_by("created", "id").values(*names)[:OLDEST]
     return tuple(
-        WaitingRequest(**row | {"subject": visible(row["subject"] or ""), "by": tuple(row["by"])}) for row in found
+        WaitingRequestRecord.trusted(**row | {"subject": visible(row["subject"] or ""), "by": tuple(row["by"])})
+        for row in found
     )
 
 
-def late_schedules(mine: Q) -> tuple[LateSchedule, ...]:
+def late_schedules(mine: Q) -> tuple[LateScheduleRecord, ...]:
     """Return the schedules that should have started a run by now, at most ``MOST``."""
     rows = Schedule.objects.filter(mine, next_at__lt=timezone.now() - LATE).order_by("next_at")
     return tuple(
-        LateSchedule(name=name, workflow=workflow, next_at=at)
+        LateScheduleRecord.trusted(name=name, workflow=workflow, next_at=at)
         for name, workflow, at in rows.values_list("name", "workflow", "next_at")[:MOST]
         if at is not None
     )

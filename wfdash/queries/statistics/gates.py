@@ -17,14 +17,14 @@ from django.db.models import Q
 from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
-from wfdash.domain.histograms import Spread, Total, bucket_of, hour_at
+from wfdash.domain.histograms import Total, bucket_of, hour_at
 from wfdash.errors import NotFound
-from wfdash.queries.requests.decision_filter import OUTCOMES
 from wfdash.queries.statistics.day_figures import REVERSED, TOGETHER, WAYS, DecidedRequest, Unpacked, join
 from wfdash.queries.statistics.decision_days import agreeing_days, days_of, group_names, hash_of, without
 from wfdash.queries.statistics.durations import Scope
 from wfdash.queries.statistics.raw_decisions import plain_decisions
-from wfdash.queries.statistics.slots import Slot, slot_finder
+from wfdash.queries.statistics.slots import slot_finder
+from wfdash.records.statistics import DecisionStatistics, DurationSummary, GateRecord, TimeSlot
 
 MOST_DECISIONS = 20_000
 """The latest decisions that are read one by one; older ones are left out, and that is said."""
@@ -33,38 +33,6 @@ SUMMARY_DAYS = 30
 TREND = WAYS
 Key = tuple[str, str]
 """Workflow and step."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """The decisions of one gate. ``counts``: of each of ``TREND`` by slot; ``times``: what people took, by slot."""
-
-    workflow: str
-    step: str
-    counts: dict[str, tuple[int, ...]]
-    spread: Spread
-    times: tuple[Spread, ...]
-
-    def total(self, name: str) -> int:
-        """Return how many decisions were of this kind."""
-        return sum(self.counts[name])
-
-    @property
-    def decided(self) -> int:
-        """Return how many decisions there were."""
-        return sum(self.total(name) for name in OUTCOMES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decisions:
-    """The decisions of a time range. ``more``: there were more than were read."""
-
-    gates: tuple[Gate, ...] = ()
-    asked: dict[str, Spread] = field(default_factory=dict)
-    """Who was asked (see ``asked_of``) -> what people took."""
-    times: tuple[Spread, ...] = ()
-    """By slot, over all gates."""
-    more: bool = False
 
 
 @dataclass
@@ -80,7 +48,7 @@ class _Times:
         self.total.join(other.total)
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> DurationSummary:
         """Return their summary: exact unless some were added up already."""
         if not self.total.count:
             return spread_of_seconds(self.seconds)
@@ -115,16 +83,16 @@ class _GateSums:
             join(self.times[place].total, took)
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> DurationSummary:
         """Return the summary over all slots."""
         whole = _Times()
         for times in self.times.values():
             whole.merge(times)
         return whole.spread
 
-    def by_slot(self, slots: int) -> tuple[Spread, ...]:
+    def by_slot(self, slots: int) -> tuple[DurationSummary, ...]:
         """Return the summary of each slot."""
-        return tuple(self.times[place].spread if place in self.times else Spread() for place in range(slots))
+        return tuple(self.times[place].spread if place in self.times else DurationSummary() for place in range(slots))
 
 
 @dataclass
@@ -156,7 +124,7 @@ class _Found:
         return [gate for gate, _ in sorted(self.counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_GATES]]
 
 
-def decisions_in(scope: Scope, slots: Sequence[Slot]) -> Decisions:
+def decisions_in(scope: Scope, slots: Sequence[TimeSlot]) -> DecisionStatistics:
     """Return the decisions in these slots: three queries, and one for each stretch of time that is read one by one."""
     groups, find, found = group_names(), slot_finder(slots), _Found()
     days = agreeing_days(slots, hash_of(groups))
@@ -172,7 +140,7 @@ def decisions_in(scope: Scope, slots: Sequence[Slot]) -> Decisions:
             for step in day.steps:
                 if (workflow, step) in wanted:
                     found.gates[workflow, step].join_day(day, step, find)
-    return Decisions(
+    return DecisionStatistics.trusted(
         gates=tuple(_gate(gate, found.gates[gate], len(slots)) for gate in largest),
         asked={label: times.spread for label, times in found.asked.items()},
         times=found.together.by_slot(len(slots)),
@@ -181,7 +149,7 @@ def decisions_in(scope: Scope, slots: Sequence[Slot]) -> Decisions:
 
 
 def _add_single(
-    found: _Found, scope: Scope, slots: Sequence[Slot], days: Mapping[datetime, Unpacked], groups: frozenset[str]
+    found: _Found, scope: Scope, slots: Sequence[TimeSlot], days: Mapping[datetime, Unpacked], groups: frozenset[str]
 ) -> bool:
     """Add the latest decisions of the times that no day has. Returns whether there were more than are read."""
     find, left = slot_finder(slots), MOST_DECISIONS
@@ -215,26 +183,26 @@ def _join_workflows(
             found.counts[workflow, step] += day.count(step)
 
 
-def gates_of(viewer: Viewer, workflow: str, days: int = SUMMARY_DAYS) -> tuple[Gate, ...]:
+def gates_of(viewer: Viewer, workflow: str, days: int = SUMMARY_DAYS) -> tuple[GateRecord, ...]:
     """Return how the questions of a workflow were decided in the last days, in one slot."""
     if not viewer.may("see", workflow):
         raise NotFound("Workflow not found, or you do not have access")
     now = timezone.now()
-    whole = Slot(since=now - timedelta(days=days), until=now + timedelta(minutes=1))
+    whole = TimeSlot.trusted(since=now - timedelta(days=days), until=now + timedelta(minutes=1))
     return decisions_in(Scope(mine=Q(workflow=workflow)), [whole]).gates
 
 
-def spread_of_seconds(values: Iterable[float]) -> Spread:
+def spread_of_seconds(values: Iterable[float]) -> DurationSummary:
     """Return the summary of durations: each quantile is one of them."""
     known = sorted(values)
     if not known:
-        return Spread()
+        return DurationSummary()
     at = {part: known[max(math.ceil(part * len(known)) - 1, 0)] for part in (0.5, 0.95)}
-    return Spread(count=len(known), p50=at[0.5], p95=at[0.95], mean=sum(known) / len(known))
+    return DurationSummary(count=len(known), p50=at[0.5], p95=at[0.95], mean=sum(known) / len(known))
 
 
-def _gate(gate: Key, sums: _GateSums, slots: int) -> Gate:
-    return Gate(
+def _gate(gate: Key, sums: _GateSums, slots: int) -> GateRecord:
+    return GateRecord.trusted(
         workflow=gate[0],
         step=gate[1],
         counts={name: tuple(sums.ways[name, place] for place in range(slots)) for name in TREND},

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,15 +18,21 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.domain.histograms import Measure, Spread, Total, quantile
+from wfdash.domain.histograms import Measure, Total, quantile
 from wfdash.queries.requests.qualifiers import UNANSWERABLE
 from wfdash.queries.runs.listing import run_rows
 from wfdash.queries.runs.rows import RunRow
 from wfdash.queries.statistics import failures
 from wfdash.queries.statistics.durations import Scope, totals_since
 from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
-from wfdash.queries.statistics.figures import LateSchedule, WaitingRequest, late_schedules, oldest_requests
+from wfdash.queries.statistics.figures import late_schedules, oldest_requests
 from wfdash.queries.statistics.gauges import unserved_of
+from wfdash.records.statistics import (
+    BacklogRecord,
+    OperationsRecord,
+    SilentRun,
+    WorkerRecord,
+)
 
 MOST_RUNS = 8
 """Runs shown of those that are held or stuck."""
@@ -43,32 +48,10 @@ PICKED_UP = timedelta(seconds=60)
 RECENT = timedelta(hours=24)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StuckRun:
-    """A run whose step has been silent far longer than its workflow's steps usually take (``usual``: p95, seconds)."""
-
-    run: RunRow
-    quiet_since: datetime
-    usual: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerLoad:
-    """A worker with runs: how many, and the latest commit of the one that has been silent for the longest time."""
-
-    name: str
-    runs: int
-    quiet_since: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backlog:
+class Backlog(BacklogRecord):
     """Runs that no worker has taken: how many, the oldest since when, and the delay of those that were taken today."""
 
-    count: int
-    since: datetime | None
-    delay: Spread
-    unserved: Mapping[str, int] = field(default_factory=dict)
+    unserved: Mapping[str, int] = {}
     """Workflow -> how many of them no running worker serves; known once runs have waited for too long."""
 
     @property
@@ -77,23 +60,12 @@ class Backlog:
         return self.since is not None and timezone.now() - self.since > PICKED_UP
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operations:
+class Operations(OperationsRecord):
     """Everything that needs attention in the workflows that a person operates."""
 
-    failed: int
-    """Runs that failed in the time range and are failed still; ``MOST_FAILED`` means that many or more."""
     groups: tuple[ErrorGroup, ...]
     held: tuple[RunRow, ...]
-    held_count: int
-    stuck: tuple[StuckRun, ...]
-    overdue: tuple[WaitingRequest, ...]
-    overdue_count: int
-    unanswerable: tuple[WaitingRequest, ...]
-    unanswerable_count: int
-    workers: tuple[WorkerLoad, ...]
     backlog: Backlog
-    late: tuple[LateSchedule, ...]
 
     @property
     def clear(self) -> bool:
@@ -112,7 +84,7 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     held, asked = _held(mine), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     overdue, unanswerable = asked.filter(due__lt=now), asked.filter(UNANSWERABLE)
     running = _running(mine)
-    return Operations(
+    return Operations.trusted(
         failed=failed[: failures.MOST_FAILED].count(),
         groups=error_groups(viewer, failed),
         held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
@@ -159,7 +131,7 @@ def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:
     return list(rows[:MOST_CLAIMS])
 
 
-def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[StuckRun, ...]:
+def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[SilentRun, ...]:
     """Return the runs that were silent for ``TIMES_USUAL`` the usual duration of their workflow's steps."""
     candidates = {run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}
     if not candidates:
@@ -171,7 +143,7 @@ def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], no
         if now - heard.get(run, now) > max(LEAST_STUCK, TIMES_USUAL * timedelta(seconds=usual.get(workflow, 0.0)))
     ]
     rows = run_rows(viewer, late[:MOST_RUNS])
-    return tuple(StuckRun(run=row, quiet_since=heard[row.id], usual=usual.get(row.workflow)) for row in rows)
+    return tuple(SilentRun.trusted(run=row, quiet_since=heard[row.id], usual=usual.get(row.workflow)) for row in rows)
 
 
 def _heard(runs: Iterable[str]) -> dict[str, datetime]:
@@ -189,11 +161,13 @@ def _usual(workflows: Iterable[str], now: datetime) -> dict[str, float]:
     return slowest
 
 
-def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerLoad, ...]:
+def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerRecord, ...]:
     commits: defaultdict[str, list[datetime]] = defaultdict(list)
     for _, _, worker, updated in running:
         commits[worker].append(updated)
-    loads = [WorkerLoad(name=name, runs=len(times), quiet_since=min(times)) for name, times in commits.items()]
+    loads = [
+        WorkerRecord.trusted(name=name, runs=len(times), quiet_since=min(times)) for name, times in commits.items()
+    ]
     return tuple(sorted(loads, key=lambda load: (-load.runs, load.name)))
 
 
@@ -208,5 +182,7 @@ def _backlog(scope: Scope, now: datetime) -> Backlog:
     for one in totals_since(scope, now - RECENT, now)[Measure.QUEUE].values():
         total.join(one)
     since = min((oldest for _, _, oldest, _ in rows), default=None)
-    backlog = Backlog(count=sum(number for _, number, _, _ in rows), since=since, delay=total.spread)
-    return replace(backlog, unserved=unserved_of({row[0]: row[3] for row in rows})) if backlog.late else backlog
+    backlog = Backlog.trusted(count=sum(number for _, number, _, _ in rows), since=since, delay=total.spread)
+    if not backlog.late:
+        return backlog
+    return backlog.model_copy(update={"unserved": unserved_of({row[0]: row[3] for row in rows})})

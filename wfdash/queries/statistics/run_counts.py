@@ -11,7 +11,7 @@ from checkpoints.database.compiled import Statement
 from checkpoints.models import Run
 from checkpoints.records import ENDED, Phase
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.queries.statistics.slots import Slot
+from wfdash.records.statistics import TimeSlot
 
 TABLE = Run._meta.db_table
 EACH = (
@@ -41,14 +41,14 @@ def counted_with(others: Statement, phases: Iterable[str]) -> Statement:
     return Statement(sql=f"{sql} UNION ALL {others.sql}" if others.sql else sql, params=others.params)
 
 
-def count_started(viewer: Viewer, workflow: str, slots: Sequence[Slot]) -> tuple[int, ...]:
+def count_started(viewer: Viewer, workflow: str, slots: Sequence[TimeSlot]) -> tuple[int, ...]:
     """Return how many runs were created in each slot (one query)."""
     among, names = _among(_names(viewer, workflow))
     counts = dict(_rows(STARTED.format(slots=_values(slots), among=among), [*_edges(slots), *names]))
     return tuple(counts.get(place, 0) for place in range(len(slots)))
 
 
-def count_ended(viewer: Viewer, workflow: str, slots: Sequence[Slot]) -> dict[Phase, tuple[int, ...]]:
+def count_ended(viewer: Viewer, workflow: str, slots: Sequence[TimeSlot]) -> dict[Phase, tuple[int, ...]]:
     """Return how many runs ended in each slot, by how (one query). A run that was retried is no longer one of them."""
     among, names = _among(_names(viewer, workflow))
     phases = ", ".join(f"('{phase.value}')" for phase in sorted(ENDED))
@@ -58,7 +58,7 @@ def count_ended(viewer: Viewer, workflow: str, slots: Sequence[Slot]) -> dict[Ph
 
 
 def count_by_workflow(
-    viewer: Viewer, workflow: str, phase: Phase, slots: Sequence[Slot], only: Iterable[str] | None = None
+    viewer: Viewer, workflow: str, phase: Phase, slots: Sequence[TimeSlot], only: Iterable[str] | None = None
 ) -> dict[str, int]:
     """Return workflow -> how many of its runs ended so in these slots (one query). ``only``: of these workflows."""
     visible = _names(viewer, workflow)
@@ -74,11 +74,11 @@ def _rows(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def _values(slots: Sequence[Slot]) -> str:
+def _values(slots: Sequence[TimeSlot]) -> str:
     return ", ".join(f"({place}, %s, %s)" for place in range(len(slots)))
 
 
-def _edges(slots: Sequence[Slot]) -> list[Any]:
+def _edges(slots: Sequence[TimeSlot]) -> list[Any]:
     return [_stored(at) for slot in slots for at in (slot.since, slot.until)]
 
 

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from itertools import pairwise
+
+from wfdash.records.statistics import TimeSlot
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS_A_DAY = 24
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slot:
-    """From when (inclusive) until when (exclusive), in the reader's zone."""
-
-    since: datetime
-    until: datetime
-
-
-def slots_of(now: datetime, days: int, zone: tzinfo = UTC) -> tuple[Slot, ...]:
+def slots_of(now: datetime, days: int, zone: tzinfo = UTC) -> tuple[TimeSlot, ...]:
     """Return the last 24 hours, or the last days (more than 1), oldest first; the last one is not over yet.
 
     They join without a gap: where the clock is set, a day has 23 or 25 hours.
     """
     edges = _hours(now, zone) if days <= 1 else _midnights(now, days, zone)
-    return tuple(Slot(since=since, until=until) for since, until in pairwise(edges))
+    return tuple(TimeSlot.trusted(since=since, until=until) for since, until in pairwise(edges))
 
 
-def slot_finder(slots: Sequence[Slot]) -> Callable[[datetime], int | None]:
+def slot_finder(slots: Sequence[TimeSlot]) -> Callable[[datetime], int | None]:
     """Return what finds the place of the slot that a time lies in, None for none of them."""
     starts, end = [slot.since.timestamp() for slot in slots], slots[-1].until.timestamp()
 
