@@ -39,7 +39,7 @@ django.test.client django.urls django.views.decorators.cache
 twisted.internet.asyncioreactor twisted.internet.tcp twisted.protocols.tls twisted.web.http
 autobahn.websocket.protocol service_identity whitenoise.middleware
 argon2 cronsim cryptography.hazmat.primitives.ciphers.aead fast_sugiyama heroicons jsonschema markdown_it nh3 psycopg
-prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing segno uuid_utils
+prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing qrcode.image.svg uuid_utils
 checkpoints.manager checkpoints.sql.sqlite
 wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """

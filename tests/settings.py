@@ -18,7 +18,7 @@ if "WFDASH_TEST_DATABASE" in os.environ:
 
 from tests.keys import AUDIT_KEY
 from wfdash.settings import *  # noqa: F403
-from wfdash.settings import DATA_DIR, DATABASES, INSTALLED_APPS, MIDDLEWARE, PROVIDER_APPS, PROVIDER_MIDDLEWARE
+from wfdash.settings import DATA_DIR, DATABASES, INSTALLED_APPS, PROVIDER_APPS
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, because worker threads open connections of their own.
@@ -26,7 +26,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 
 # Their tables are there; a test that signs in at a provider sets it.
 INSTALLED_APPS += PROVIDER_APPS
-MIDDLEWARE.insert(MIDDLEWARE.index("django.contrib.messages.middleware.MessageMiddleware") + 1, PROVIDER_MIDDLEWARE)
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 WFDASH_AUDIT_KEY = AUDIT_KEY

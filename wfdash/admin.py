@@ -95,8 +95,9 @@ def _hide(*labels: str) -> None:
 
 
 _show(Grant, ServedGrantAdmin)
-if settings.WFDASH_OIDC:  # identities are connected on wfdash's own pages, where that is audited
-    _hide("account", "socialaccount")
+if settings.ROOT_URLCONF == "wfdash.pages.site.project_urls":
+    # Identities and passkeys are changed on wfdash's own pages, where that is audited; a project's own are its own.
+    _hide(*({"account", "mfa", "socialaccount"} & set(apps.app_configs)))
 if settings.WFDASH_SIGN_IN:  # a project's own people and groups are its own to show
     _show(User, PersonAdmin)
     _show(Group, GroupAdmin)

@@ -165,8 +165,7 @@ if "WFDASH_RETENTION" in os.environ:
 provider, problems = read_provider(os.environ)
 WFDASH_OIDC = provider
 WFDASH_OIDC_PROBLEMS = problems
-PROVIDER_APPS = ["allauth", "allauth.account", "allauth.socialaccount"]
-PROVIDER_MIDDLEWARE = "allauth.account.middleware.AccountMiddleware"
+PROVIDER_APPS = ["allauth.socialaccount"]
 
 INSTALLED_APPS = [
     "wfdash",
@@ -182,6 +181,9 @@ INSTALLED_APPS = [
     "django_htmx",
     "checkpoints",
     "checkpoints.langgraph",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
     *(PROVIDER_APPS if WFDASH_OIDC else ()),
     *django_apps(WFDASH_APPS),
 ]
@@ -196,7 +198,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "wfdash.signin.session_user.SignedInUser",
     "django.contrib.messages.middleware.MessageMiddleware",
-    *([PROVIDER_MIDDLEWARE] if WFDASH_OIDC else ()),
+    "allauth.account.middleware.AccountMiddleware",
     "wfdash.pages.account.second_factor.RequireSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "wfdash.pages.site.time_zone.LocalTime",
@@ -247,6 +249,8 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# Of allauth passkeys and the provider's conversation are used, and none of its pages or counters.
+MFA_ADAPTER = "wfdash.signin.passkeys.Adapter"
 WFDASH_SIGN_IN = True
 WFDASH_PASSWORDS = env_flag("WFDASH_PASSWORDS", True)
 WFDASH_LINKS = env_flag("WFDASH_LINKS", True)

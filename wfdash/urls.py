@@ -157,6 +157,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("schedules/<wfdash_id:schedule_id>/edit/", form.edit, name="schedule-edit"),
     path("sign-in/", signin.sign_in, name="sign-in"),
     path("sign-in/code/", second_factor.sign_in_code, name="sign-in-code"),
+    path("sign-in/passkey/", signin.sign_in_passkey, name="sign-in-passkey"),
     path("sign-in/provider/", provider.begin_at_provider, name="sign-in-provider"),
     path("sign-in/provider/callback/", provider.back_from_provider, name="sign-in-callback"),
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),

@@ -116,6 +116,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "schedule-edit": ("change_schedule",),
     "sign-in": CREDENTIAL,
     "sign-in-code": CREDENTIAL,
+    "sign-in-passkey": CREDENTIAL,
     "sign-in-link": CREDENTIAL,
     "sign-in-provider": CREDENTIAL,
     "sign-in-callback": CREDENTIAL,

@@ -25,8 +25,8 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1]
 HEAVY = (*frameworks.PACKAGES, "openai", "langsmith", "mcp")
 HEAVY += (
     "apprise",
-    "allauth",
     "celery",
+    "fido2",
     "httpx",
     "mkdocs",
     "opentelemetry",

@@ -55,10 +55,10 @@ def for_code(user_id: int) -> list[AttemptLimit]:
     return [AttemptLimit(key=key_of("code", str(user_id)), most=CODE)]
 
 
-def for_provider(address: str) -> list[AttemptLimit]:
-    """Return the limits on sign-ins that are begun at the provider and come to nothing."""
-    found = [AttemptLimit(key=key_of("provider"), most=ALL)]
-    return [*found, AttemptLimit(key=key_of("provider", address), most=ADDRESS)] if address else found
+def for_begun(kind: str, address: str) -> list[AttemptLimit]:
+    """Return the limits on sign-ins that are begun, at the provider or with a passkey, and come to nothing."""
+    found = [AttemptLimit(key=key_of(kind), most=ALL)]
+    return [*found, AttemptLimit(key=key_of(kind, address), most=ADDRESS)] if address else found
 
 
 def for_own_password(user_id: int) -> list[AttemptLimit]:

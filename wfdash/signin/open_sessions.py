@@ -42,6 +42,11 @@ def note_start(request: HttpRequest) -> None:
     request.session[MARK] = {"since": timezone.now().isoformat(), "browser": agent}
 
 
+def started(request: HttpRequest) -> datetime | None:
+    """Return when this session started, None if it does not say."""
+    return parse_datetime(request.session.get(MARK, {}).get("since", ""))
+
+
 def browser_name(agent: str) -> str:
     """Return browser and system of a ``User-Agent`` header, such as ``Firefox on Linux``."""
     browser = next((name for name in BROWSERS if re.search(rf"\b{name}/", agent)), "")

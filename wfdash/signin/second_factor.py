@@ -1,4 +1,4 @@
-"""The second factor: a code of an authenticator app (TOTP, RFC 6238), or a recovery code. Each works once."""
+"""The second factor: a code of an authenticator app (TOTP, RFC 6238), a recovery code or a passkey. Codes work once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import base64
 import hmac
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
+from typing import Any
 
 import pyotp
+from django.apps import apps
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.dispatch import Signal
 from django.utils import timezone
 
 from checkpoints.database.storage import write
+from checkpoints.limits import cleaned
 from checkpoints.models import RecoveryCode, SecondFactor
 from checkpoints.models.user_model import User
-from wfdash.errors import Invalid, WrongState
+from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.signin import attempt_limits
 
 MISTYPED = "Wrong code. Check your device's clock and enter the current code"
@@ -26,15 +32,42 @@ CODES = 10
 SESSION_MARK = "wfdash_second_factor"
 """Set in a session that was started, or continued, with a second factor."""
 WRONG = "Wrong or already used code. Wait for the next one or use a recovery code"
+NO_PASSKEY = "This passkey was not accepted. Try again, or enter a code"
+MOST_PASSKEYS = 20
+LONGEST_NAME = 80
 
 changed = Signal()
-"""Sent inside the transaction of a change, with ``user`` and ``act``: turn on, renew recovery codes, use recovery code.
-Django's own signals report deleted rows.
+"""Sent inside the transaction of a change, with ``user`` and ``act``: turn on, renew recovery codes, use recovery code,
+and with ``passkey``, its name: add passkey, rename passkey, remove passkey. Django's own signals report deleted rows of
+``SecondFactor``.
 """
 
 
+def takes_passkeys() -> bool:
+    """Return whether people can have passkeys: django-allauth keeps them, in an app that a project may lack."""
+    return apps.is_installed("allauth.mfa")
+
+
+def passkeys(**of: Any) -> Any:
+    """Return the passkeys of whom these look-ups say, oldest first."""
+    if not takes_passkeys():
+        return SecondFactor.objects.none()
+    return apps.get_model("mfa.Authenticator").objects.filter(type="webauthn", **of).order_by("pk")
+
+
+def has_second_factor() -> Any:
+    """Return the condition on people that they have a second factor."""
+    app = SecondFactor.objects.filter(user=OuterRef("pk"), confirmed__isnull=False)
+    return Exists(app) | Exists(passkeys(user=OuterRef("pk")))
+
+
 def is_on(user: User) -> bool:
-    """Return whether this person is asked for a code at sign-in (one query)."""
+    """Return whether this person is asked for a second factor at sign-in (one query)."""
+    return User.objects.filter(has_second_factor(), pk=user.pk).exists()
+
+
+def has_app(user: User) -> bool:
+    """Return whether this person has an authenticator app (one query)."""
     return SecondFactor.objects.filter(user=user, confirmed__isnull=False).exists()
 
 
@@ -43,15 +76,18 @@ def is_required() -> bool:
     return bool(settings.WFDASH_REQUIRE_SECOND_FACTOR)
 
 
-def begin(user: User) -> str:
+def begin(user: User, *, code: str = "", passkey: str = "") -> str:
     """Create a secret for an authenticator, without effect until ``confirm``, and return the id of the set-up.
 
     Only the session that started a set-up can continue it: otherwise someone else who knows the password could start
-    one, keep the secret, and have its owner confirm it. ``WrongState`` if a second factor is in use.
+    one, keep the secret, and have its owner confirm it. ``WrongState`` if an authenticator is in use; who has passkeys
+    proves it by one, or a recovery code.
     """
-    with write():
+    if passkeys(user=user).exists():
+        check(user, code, passkey)
+    with _changing(user):
         SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
-        if is_on(user):
+        if has_app(user):
             raise WrongState("The second factor is on. Turn it off before setting up another")
         row = SecondFactor.objects.create(user=user, secret=pyotp.random_base32(), created=timezone.now())
     return _hash(row.secret)
@@ -88,43 +124,125 @@ def confirm(user: User, code: str, setup: str) -> list[str]:
     return codes
 
 
-def check(user: User, code: str) -> None:
-    """Accept a code of the authenticator or a recovery code, once. ``Invalid`` at ``code``, ``TooManyTries``."""
+def check(user: User, code: str, passkey: str = "") -> None:
+    """Accept a code of the authenticator or a recovery code, once, or what a ``passkey`` of theirs signed.
+
+    ``Invalid`` at ``code``, ``TooManyTries``.
+    """
     counted = attempt_limits.for_code(user.pk)
     attempt_limits.charge(counted)
     with write():
-        if not (_use_step(user, code) or _use_recovery(user, code)):
-            raise Invalid([{"loc": ["code"], "msg": WRONG}])
+        if passkey:
+            used = _passkeys().used(passkey, user) is not None
+        else:
+            used = _use_step(user, code) or _use_recovery(user, code)
+        if not used:
+            raise Invalid([{"loc": ["code"], "msg": NO_PASSKEY if passkey else WRONG}])
     attempt_limits.forgive(counted)
 
 
-def renew_codes(user: User, code: str) -> list[str]:
+def add_passkey(user: User, name: str, answer: str) -> list[str]:
+    """Keep a passkey that the browser made. Returns recovery codes where there were none, shown only now.
+
+    The caller has made sure that it is the person who adds it. ``Invalid`` at ``passkey``, ``WrongState``.
+    """
+    with _changing(user):
+        if passkeys(user=user).count() >= MOST_PASSKEYS:
+            raise WrongState(f"You have {MOST_PASSKEYS} passkeys. Remove one first")
+        # Someone else may have begun to set up an authenticator while nothing was asked for.
+        SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
+        _passkeys().add(user, name, answer)
+        changed.send(SecondFactor, user=user, act="add passkey", passkey=name)
+        return [] if codes_left(user) else _new_codes(user)
+
+
+def rename_passkey(user: User, key: str, name: str) -> None:
+    """Give one of a person's passkeys another name. ``NotFound``; ``Invalid`` at ``name``."""
+    with _changing(user):
+        row = _passkey(user, key)
+        row.data["name"] = checked_name(name)
+        row.save(update_fields=["data"])
+        changed.send(SecondFactor, user=user, act="rename passkey", passkey=row.data["name"])
+
+
+def remove_passkey(user: User, key: str, code: str, passkey: str = "") -> None:
+    """Remove one of a person's passkeys. ``NotFound``; ``Invalid`` at ``code``; ``WrongState`` if everyone must have a
+    second factor and this is their last one.
+    """
+    _passkey(user, key)
+    check(user, code, passkey)
+    with _changing(user):
+        row = _passkey(user, key)
+        row.delete()
+        if not is_on(user):
+            if is_required():
+                raise WrongState("A second factor is required, and this is your only one. Add another one first")
+            RecoveryCode.objects.filter(user=user).delete()
+        changed.send(SecondFactor, user=user, act="remove passkey", passkey=row.data["name"])
+
+
+def checked_name(name: str) -> str:
+    """Return the name for a passkey. ``Invalid`` at ``name``."""
+    name = " ".join(cleaned(name).split())
+    if not name or len(name) > LONGEST_NAME:
+        raise Invalid([{"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"}])
+    return name
+
+
+def renew_codes(user: User, code: str, passkey: str = "") -> list[str]:
     """Return new recovery codes; the old ones end. ``Invalid`` at ``code``."""
-    check(user, code)
+    check(user, code, passkey)
     with write():
         changed.send(SecondFactor, user=user, act="renew recovery codes")
         return _new_codes(user)
 
 
-def turn_off(user: User, code: str) -> None:
-    """Turn it off for this person. ``Invalid`` at ``code``; ``WrongState`` where everyone must have one."""
+def turn_off(user: User, code: str, passkey: str = "") -> None:
+    """Turn it off for this person, passkeys included. ``Invalid`` at ``code``; ``WrongState`` where everyone must have
+    one.
+    """
     if is_required():
         raise WrongState("A second factor is required")
-    check(user, code)
+    check(user, code, passkey)
     reset(user)
 
 
 def reset(user: User) -> bool:
     """Remove it for a person who lost it. Returns whether there was one. The caller checks the permission."""
-    with write():
+    with _changing(user):
         RecoveryCode.objects.filter(user=user).delete()
         removed, _ = SecondFactor.objects.filter(user=user).delete()
+        for row in passkeys(user=user):
+            changed.send(SecondFactor, user=user, act="remove passkey", passkey=row.data["name"])
+            removed += row.delete()[0]
     return bool(removed)
 
 
 def codes_left(user: User) -> int:
     """Return how many recovery codes are unused."""
     return RecoveryCode.objects.filter(user=user, used__isnull=True).count()
+
+
+def _passkeys() -> Any:
+    # The models of allauth exist only where its app is installed.
+    from wfdash.signin import passkeys
+
+    return passkeys
+
+
+@contextmanager
+def _changing(user: User) -> Iterator[None]:
+    """Hold the person's row in a transaction: which factors there are does not change in the meantime."""
+    with write():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        yield
+
+
+def _passkey(user: User, key: str) -> Any:
+    row = passkeys(user=user, pk=int(key)).first() if key.isascii() and key.isdigit() and len(key) < 19 else None
+    if row is None:
+        raise NotFound("Passkey not found, or already removed")
+    return row
 
 
 def _use_step(user: User, code: str) -> bool:

@@ -87,6 +87,7 @@ ELSEWHERE = {
     "sign-in",
     "sign-in-link",
     "sign-in-code",
+    "sign-in-passkey",
     "sign-in-provider",
     "sign-in-callback",
     "second-factor",

@@ -24,11 +24,18 @@ NO_PASSWORDS = "No one signs in by password here. Use the sign-in provider, or a
 
 
 def set_password(
-    viewer: Viewer, new: str, *, repeated: str, current: str = "", code: str = "", session: str | None = None
+    viewer: Viewer,
+    new: str,
+    *,
+    repeated: str,
+    current: str = "",
+    code: str = "",
+    passkey: str = "",
+    session: str | None = None,
 ) -> User:
     """Give one's own account a password, or another one; return the user as stored.
 
-    ``current``: the password so far, if there is one; without one, ``code`` of the second factor if that is on: a
+    ``current``: the password so far, if there is one; without one, ``code`` or ``passkey`` if a second factor is on: a
     forgotten browser is not enough. All other sessions and unused sign-in links end; ``session`` is the key of the one
     that stays. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``; ``WrongState`` where passwords are off.
     """
@@ -39,7 +46,7 @@ def set_password(
     if new != repeated:
         raise Invalid([{"loc": ["repeated"], "msg": "The two passwords differ"}])
     _check_strength(new, user)
-    check_identity(user, current, code)
+    check_identity(user, current, code, passkey)
     with write(), acting(viewer, ""):
         user = User.objects.select_for_update(no_key=True).get(pk=user.pk)
         user.set_password(new)
@@ -76,11 +83,11 @@ def _check_strength(new: str, user: User) -> None:
         raise Invalid([{"loc": ["new"], "msg": " ".join(error.messages).rstrip(".")}]) from None
 
 
-def check_identity(user: User, current: str, code: str) -> None:
+def check_identity(user: User, current: str, code: str, passkey: str = "") -> None:
     """Check the password so far, or the second factor where there is no password. Wrong ones are counted."""
     if not user.has_usable_password():
         if second_factor.is_on(user):
-            second_factor.check(user, code)
+            second_factor.check(user, code, passkey)
         return
     counted = attempt_limits.for_own_password(user.pk)
     attempt_limits.check(counted)

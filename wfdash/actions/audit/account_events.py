@@ -103,8 +103,8 @@ def _signed_out(sender: Any, request: HttpRequest | None, user: User | None, **_
         _record("sign out", {"address": _address(request)}, actor=user.get_username())
 
 
-def _factor_changed(sender: Any, user: User, act: str, **_: Any) -> None:
-    _record(f"second factor: {act}", {"user": user.get_username()})
+def _factor_changed(sender: Any, user: User, act: str, passkey: str = "", **_: Any) -> None:
+    _record(f"second factor: {act}", {"user": user.get_username()} | ({"passkey": passkey} if passkey else {}))
 
 
 def _factor_removed(sender: Any, instance: SecondFactor, using: str, **_: Any) -> None:

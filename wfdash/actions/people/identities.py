@@ -71,14 +71,14 @@ def connect_identity(viewer: Viewer, provider: Provider, identity: ProviderIdent
         _follow_groups(user, provider, identity)
 
 
-def may_connect(viewer: Viewer, provider: Provider, *, current: str = "", code: str = "") -> None:
+def may_connect(viewer: Viewer, provider: Provider, *, current: str = "", code: str = "", passkey: str = "") -> None:
     """Check before a person is sent to the provider that it is they who connect their account, as for a new password.
 
     ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``, ``WrongState``.
     """
     refuse_token(viewer)
     _refuse_second(viewer.user, provider)
-    check_identity(User.objects.get(pk=viewer.user.pk), current, code)
+    check_identity(User.objects.get(pk=viewer.user.pk), current, code, passkey)
 
 
 def disconnect_own(viewer: Viewer, *, session: str | None) -> None:

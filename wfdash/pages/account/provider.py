@@ -104,7 +104,7 @@ def _connected(request: HttpRequest, provider: Provider, arrival: Arrival) -> Ht
 
 def _limits(request: HttpRequest) -> list[attempt_limits.AttemptLimit]:
     address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
-    return attempt_limits.for_provider(address)
+    return attempt_limits.for_begun("provider", address)
 
 
 def _failed(request: HttpRequest, provider: Provider, error: Exception) -> HttpResponse:

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-import segno
+import qrcode
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
+from qrcode.constants import ERROR_CORRECT_M
+from qrcode.image.svg import SvgPathFillImage
 
 from checkpoints.models.user_model import User
-from wfdash.errors import Invalid, TooManyTries, status_for
+from wfdash.access.viewer import Viewer
+from wfdash.actions.account.password import check_identity
+from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
 from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import second_factor as signin_second_factor
 from wfdash.signin.known_browsers import remember_browser
-from wfdash.signin.open_sessions import note_start
+from wfdash.signin.open_sessions import note_start, started
 
 PENDING = "wfdash_signing_in"
 SETUP = "wfdash_second_factor_setup"
 """The session key with the id of the set-up that this session started."""
+PASSKEY = "wfdash_passkey"
+"""The session key with the name of the passkey that this session may add, and until when."""
 SECONDS = 600
 """Time to enter a code after the password or the link."""
 
@@ -65,39 +73,45 @@ def enter(
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_code(request: HttpRequest) -> HttpResponse:
     """Ask for the code that completes a sign-in; where one is required and missing, set it up here."""
-    pending = request.session.get(PENDING, {})
-    user = _waiting(pending)
+    pending, user = request.session.get(PENDING, {}), waiting(request)
     if user is None:
         return redirect("wfdash:sign-in")
     if not signin_second_factor.is_on(user):
         return _set_up_first(request, user, pending)
+    shown = {"person": user, "has_passkeys": signin_second_factor.passkeys(user=user).exists()}
     if request.method != "POST":
-        return render(request, "account/signin/code.html", {"person": user})
+        return render(request, "account/signin/code.html", shown)
+    passkey = request.POST.get("passkey", "")
     try:
-        signin_second_factor.check(user, request.POST.get("code", "")[:100])
+        signin_second_factor.check(user, request.POST.get("code", "")[:100], passkey)
     except (Invalid, TooManyTries) as error:
-        return _refused(request, "account/signin/code.html", {"person": user}, error)
-    return _complete(request, user, pending)
+        return _refused(request, "account/signin/code.html", shown, error)
+    return _complete(request, user, pending, by="passkey" if passkey else "code")
 
 
 @page("GET", "POST")
-@sensitive_post_parameters("code")
+@sensitive_post_parameters("current", "code", "passkey")
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """Show whether this person has a second factor; a POST sets it up, renews its recovery codes or turns it off."""
-    user = viewer_of(request).user
-    shown = {"here": "second-factor"}
+    """Show whether this person has a second factor; a POST sets it up, adds, renames or removes a passkey, renews
+    recovery codes or turns all of it off.
+    """
+    viewer = viewer_of(request)
+    shown: dict[str, Any] = {"here": "second-factor"}
     if request.method != "POST":
-        return render(request, "account/settings/secondfactor.html", shown | _page_context(request, user))
-    code, act = request.POST.get("code", "")[:100], request.POST.get("act", "")
+        return render(request, "account/settings/secondfactor.html", shown | _page_context(request, viewer.user))
     try:
-        if act in ("confirm", "renew"):
-            codes = _confirm(request, user, code) if act == "confirm" else signin_second_factor.renew_codes(user, code)
-            request.session[signin_second_factor.SESSION_MARK] = True
-            return render(request, "account/settings/secondfactor.html", shown | {"codes": codes})
-        _change(request, user, act, code)
-    except (Invalid, TooManyTries) as error:
-        return _refused(request, "account/settings/secondfactor.html", shown | _page_context(request, user), error)
-    return redirect("wfdash:second-factor")
+        found = ACTS.get(request.POST.get("act", ""), _cancel)(request, viewer)
+    except (Invalid, TooManyTries, Busy) as error:
+        shown |= _page_context(request, viewer.user) | {"name": request.POST.get("name", "")}
+        return _refused(request, "account/settings/secondfactor.html", shown, error)
+    except (NotFound, WrongState) as error:
+        messages.error(request, f"{error}.")
+        found = {}
+    if found.get("codes"):
+        request.session[signin_second_factor.SESSION_MARK] = True
+    elif not found:
+        return redirect("wfdash:second-factor")
+    return render(request, "account/settings/secondfactor.html", shown | found)
 
 
 class RequireSecondFactor:
@@ -117,18 +131,93 @@ class RequireSecondFactor:
         return self.get_response(request)
 
 
-def _change(request: HttpRequest, user: User, act: str, code: str) -> None:
-    if act == "begin":
-        request.session[SETUP] = signin_second_factor.begin(user)
-    elif act == "cancel":
-        signin_second_factor.cancel(user)
-    elif act == "off":
-        signin_second_factor.turn_off(user, code)
-        messages.success(request, "Second factor turned off.")
+def _proof(request: HttpRequest) -> dict[str, str]:
+    """Return what a form has to prove that it is the person."""
+    return {"code": request.POST.get("code", "")[:100], "passkey": request.POST.get("passkey", "")}
 
 
-def _waiting(pending: dict[str, Any]) -> User | None:
+def _begin(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    request.session[SETUP] = signin_second_factor.begin(viewer.user, **_proof(request))
+    return {}
+
+
+def _cancel(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    signin_second_factor.cancel(viewer.user)
+    return {}
+
+
+def _turn_on(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    return {"codes": _confirm(request, viewer.user, _proof(request)["code"])}
+
+
+def _renew(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    return {"codes": signin_second_factor.renew_codes(viewer.user, **_proof(request))}
+
+
+def _turn_off(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    signin_second_factor.turn_off(viewer.user, **_proof(request))
+    messages.success(request, "Second factor turned off.")
+    return {}
+
+
+def _name_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    """Make sure that it is the person, then show the page on which the browser makes a passkey.
+
+    One replaces password and code: both are asked for, and of who has neither, that they signed in a moment ago.
+    """
+    from wfdash.signin import passkeys
+
+    name = signin_second_factor.checked_name(request.POST.get("name", ""))
+    user, on = User.objects.get(pk=viewer.user.pk), signin_second_factor.is_on(viewer.user)
+    if user.has_usable_password():
+        check_identity(user, request.POST.get("current", ""), "")
+    if on:
+        signin_second_factor.check(user, **_proof(request))
+    since = started(request)
+    if not (on or user.has_usable_password()) and (since is None or (timezone.now() - since).total_seconds() > SECONDS):
+        raise WrongState("Sign out and in again first: you have no password and no code to prove that it is you")
+    request.session[PASSKEY] = {"name": name, "on": on, "until": time.time() + SECONDS}
+    return {"making": passkeys.to_add(user), "name": name}
+
+
+def _add_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    may = request.session.pop(PASSKEY, {"until": 0})
+    if may["until"] < time.time() or may["on"] != signin_second_factor.is_on(viewer.user):
+        raise WrongState("This took too long. Add the passkey again")
+    codes = signin_second_factor.add_passkey(viewer.user, may["name"], _proof(request)["passkey"])
+    messages.success(request, f"Passkey {may['name']} added.")
+    request.session[signin_second_factor.SESSION_MARK] = True
+    return {"codes": codes} if codes else {}
+
+
+def _rename_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    signin_second_factor.rename_passkey(viewer.user, request.POST.get("key", ""), request.POST.get("name", ""))
+    return {}
+
+
+def _remove_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    signin_second_factor.remove_passkey(viewer.user, request.POST.get("key", ""), **_proof(request))
+    messages.success(request, "Passkey removed.")
+    return {}
+
+
+ACTS: Mapping[str, Callable[[HttpRequest, Viewer], dict[str, Any]]] = {
+    "begin": _begin,
+    "cancel": _cancel,
+    "confirm": _turn_on,
+    "renew": _renew,
+    "off": _turn_off,
+    "name-passkey": _name_passkey,
+    "add-passkey": _add_passkey,
+    "rename-passkey": _rename_passkey,
+    "remove-passkey": _remove_passkey,
+}
+"""What the page's buttons do; each returns what the page then shows, nothing to show it as it is."""
+
+
+def waiting(request: HttpRequest) -> User | None:
     """Return who gave their password or link a moment ago, unless it has changed since."""
+    pending = request.session.get(PENDING, {})
     if pending.get("until", 0) < time.time():
         return None
     user = User.objects.filter(pk=pending["user"], is_active=True).first()
@@ -145,15 +234,15 @@ def _set_up_first(request: HttpRequest, user: User, pending: dict[str, Any]) -> 
     except (Invalid, TooManyTries) as error:
         return _refused(request, "account/signin/setup.html", {"person": user} | _page_context(request, user), error)
     target = str(pending["target"])
-    response = _complete(request, user, pending)
+    response = _complete(request, user, pending, by="code")
     shown = render(request, "account/signin/codes.html", {"person": user, "codes": codes, "target": target})
     shown.cookies.update(response.cookies)
     return shown
 
 
-def _complete(request: HttpRequest, user: User, pending: dict[str, Any]) -> HttpResponse:
+def _complete(request: HttpRequest, user: User, pending: dict[str, Any], *, by: str) -> HttpResponse:
     ends = datetime.fromisoformat(pending["ends"]) if pending.get("ends") else None
-    response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and code", ends=ends)
+    response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and {by}", ends=ends)
     request.session[signin_second_factor.SESSION_MARK] = True
     return response
 
@@ -186,14 +275,21 @@ def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
     if not secret:
         return {
             "on": signin_second_factor.is_on(user),
+            "has_app": signin_second_factor.has_app(user),
+            "passkeys": list(signin_second_factor.passkeys(user=user)),
+            "takes_passkeys": signin_second_factor.takes_passkeys(),
+            "password": user.has_usable_password(),
             "left": signin_second_factor.codes_left(user),
             "required": signin_second_factor.is_required(),
         }
-    picture = segno.make(signin_second_factor.provisioning_uri(user, secret), error="m", micro=False)
-    groups = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
-    return {"picture": picture.svg_data_uri(scale=5, border=3, light="#fff"), "secret": groups}
+    code = qrcode.QRCode(error_correction=ERROR_CORRECT_M, border=3, image_factory=SvgPathFillImage)
+    code.add_data(signin_second_factor.provisioning_uri(user, secret))
+    picture = f"data:image/svg+xml;base64,{b64encode(code.make_image().to_string()).decode()}"
+    return {"picture": picture, "secret": " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))}
 
 
-def _refused(request: HttpRequest, template: str, shown: dict[str, Any], error: Invalid | TooManyTries) -> HttpResponse:
+def _refused(
+    request: HttpRequest, template: str, shown: dict[str, Any], error: Invalid | TooManyTries | Busy
+) -> HttpResponse:
     problem = str(error.errors[0]["msg"]) if isinstance(error, Invalid) else str(error).rstrip(".")
     return with_retry(render(request, template, shown | {"problem": problem}, status=status_for(error)), error.facts)

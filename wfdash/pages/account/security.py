@@ -30,7 +30,7 @@ from wfdash.signin.identities import provider_in_use
 
 
 @page("GET", "POST")
-@sensitive_post_parameters("current", "new", "repeated", "code")
+@sensitive_post_parameters("current", "new", "repeated", "code", "passkey")
 def account(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a password, and their sessions; a POST (``act``) changes one or ends some."""
     viewer, act = viewer_of(request), request.POST.get("act", "")
@@ -64,12 +64,12 @@ def _connect(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     provider = provider_in_use()
     if provider is None:
         raise NotFound("No sign-in provider is set")
-    may_connect(viewer, provider, current=request.POST.get("current", ""), code=request.POST.get("code", ""))
+    may_connect(viewer, provider, **{name: request.POST.get(name, "") for name in ("current", "code", "passkey")})
     return to_provider(request, provider, "", connects=str(viewer.user.pk))
 
 
 def _change_password(request: HttpRequest, viewer: Viewer) -> None:
-    given = {name: request.POST.get(name, "") for name in ("repeated", "current", "code")}
+    given = {name: request.POST.get(name, "") for name in ("repeated", "current", "code", "passkey")}
     user = set_password(viewer, request.POST.get("new", ""), **given, session=request.session.session_key)
     # Also gives the session another key, so that a stolen one is worth nothing.
     update_session_auth_hash(request, user)

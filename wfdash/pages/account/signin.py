@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate, logout
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -17,10 +17,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from checkpoints.models.user_model import is_staff
 from wfdash.actions.account.password import NO_PASSWORDS
 from wfdash.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
-from wfdash.pages.account.second_factor import enter
+from wfdash.pages.account.second_factor import SECONDS, enter, waiting
 from wfdash.problems import with_retry
 from wfdash.rendering import render
-from wfdash.signin import links
+from wfdash.signin import attempt_limits, links, second_factor
+from wfdash.signin.client_address import client_address
 
 
 @never_cache
@@ -41,6 +42,40 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if user is None:
         return _form(request, target, name, "Wrong user name or password.", status=422)
     return enter(request, user, target, how="password")
+
+
+@never_cache
+@sensitive_post_parameters("passkey")
+@require_POST
+def sign_in_passkey(request: HttpRequest) -> HttpResponse:
+    """Say what a passkey is to sign, for who is signed in, is signing in, or anyone; with ``passkey``, what it signed,
+    sign in by it alone, unless ``WFDASH_PASSWORDS`` is 0: no one passes by the provider then.
+    """
+    if not second_factor.takes_passkeys():
+        raise Http404
+    # The models of allauth exist only where its app is installed.
+    from wfdash.signin import passkeys
+
+    answer, target = request.POST.get("passkey", ""), wanted_page(request)
+    known = request.user if request.user.is_authenticated else waiting(request)
+    if known is not None and not answer:
+        return JsonResponse(passkeys.to_use(known))
+    if not settings.WFDASH_PASSWORDS:
+        raise Http404
+    address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
+    limits = attempt_limits.for_begun("passkey", address)
+    if not answer:
+        try:
+            attempt_limits.charge(limits)
+        except TooManyTries as error:
+            return with_retry(JsonResponse({"error": str(error)}, status=status_for(error)), error.facts)
+        request.session.set_expiry(SECONDS)
+        return JsonResponse(passkeys.to_use(None))
+    user = passkeys.used(answer)
+    if user is None:
+        return _form(request, target, "", "No one here has this passkey.", status=422)
+    attempt_limits.forgive(limits)
+    return enter(request, user, target, how="passkey", asks=False)
 
 
 @never_cache
@@ -82,5 +117,6 @@ def wanted_page(request: HttpRequest) -> str:
 
 
 def _form(request: HttpRequest, target: str, name: str = "", problem: str = "", status: int = 200) -> HttpResponse:
-    context = {"target": target, "username": name, "problem": problem}
+    takes = second_factor.takes_passkeys() and settings.WFDASH_PASSWORDS
+    context = {"target": target, "username": name, "problem": problem, "takes_passkeys": takes}
     return render(request, "account/signin/page.html", context, status=status)

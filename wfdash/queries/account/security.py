@@ -13,13 +13,15 @@ from wfdash.signin.open_sessions import OpenSession, sessions_of
 
 @dataclass(frozen=True, kw_only=True)
 class OwnAccount:
-    """A person's own account. ``code``: they have no password, and a second factor that a first one needs.
+    """A person's own account. ``code``: they have no password, and a second factor that a first one needs;
+    ``passkeys``: that may be a passkey.
 
     ``connected``: since when they can sign in at the provider; None where they cannot.
     """
 
     password: bool
     code: bool
+    passkeys: bool
     sessions: tuple[OpenSession, ...]
     connected: datetime | None = None
 
@@ -30,9 +32,10 @@ class OwnAccount:
 
 
 def own_account(viewer: Viewer, key: str | None) -> OwnAccount:
-    """Return a person's own account (three queries). ``key``: of the session that asks."""
+    """Return a person's own account (four queries). ``key``: of the session that asks."""
     has = bool(viewer.user.has_usable_password())
     code = not has and second_factor.is_on(viewer.user)
     row = identity_row(viewer.user)
     sessions = tuple(sessions_of(viewer.user.pk, key))
-    return OwnAccount(password=has, code=code, sessions=sessions, connected=row and row.date_joined)
+    passkeys = code and second_factor.passkeys(user=viewer.user).exists()
+    return OwnAccount(password=has, code=code, passkeys=passkeys, sessions=sessions, connected=row and row.date_joined)

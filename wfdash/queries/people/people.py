@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from checkpoints.limits import findable
-from checkpoints.models import Absence, Grant, SecondFactor, ServiceAccount
+from checkpoints.models import Absence, Grant, ServiceAccount
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
 from wfdash.access.administration import administered
 from wfdash.access.directory import holders, people_who
@@ -20,6 +20,7 @@ from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.records.base import Page
 from wfdash.records.people import PersonSummary
+from wfdash.signin.second_factor import has_second_factor
 
 PAGE = 50
 BY_NAME = KeysetOrder(columns=(USERNAME,))
@@ -140,7 +141,7 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
     for pk, group in members.values_list("user", "name"):
         groups.setdefault(pk, []).append(group)
     factors = set(
-        SecondFactor.objects.filter(user__in=found, confirmed__isnull=False).values_list("user_id", flat=True)
+        User.objects.filter(has_second_factor(), pk__in=[one.pk for one in found]).values_list("pk", flat=True)
     )
     absences = Absence.objects.filter(user__in=found, since__lte=now, until__gt=now).select_related("delegate")
     away = {absence.user_id: absence for absence in absences}
@@ -192,5 +193,5 @@ def _shown(found: QuerySet[User], show: str) -> QuerySet[User]:
     if show in {"open", "never"}:
         found = found.filter(service_account__isnull=True)
     if show == "open":
-        return found.exclude(second_factor__confirmed__isnull=False)
+        return found.exclude(has_second_factor())
     return found.filter(last_login__isnull=True) if show == "never" else found

@@ -20,7 +20,7 @@ View = Callable[..., Any]
 Pattern = URLPattern | URLResolver
 ACCOUNTS = frozenset(
     {
-        *("sign-in", "sign-in-code", "sign-in-link", "sign-in-provider", "sign-in-callback"),
+        *("sign-in", "sign-in-code", "sign-in-link", "sign-in-passkey", "sign-in-provider", "sign-in-callback"),
         *("account", "second-factor", "person-invite"),
     }
 )

@@ -1,0 +1,97 @@
+"""Passkeys (WebAuthn): what a browser is to sign, and what its answer proves. django-allauth makes and checks both.
+
+Its table holds public keys, nothing secret. The challenge is kept in the session, and counts once. Import this only
+where ``allauth.mfa`` is installed: its models are loaded with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from allauth.core import context
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.webauthn.internal import auth
+from cryptography.exceptions import UnsupportedAlgorithm
+from django.core.exceptions import ValidationError
+
+from checkpoints.models.user_model import User
+from wfdash.access.directory import is_service
+from wfdash.errors import Invalid
+
+LONGEST = 20_000
+"""Characters of an answer; longer ones are no browser's."""
+NOT_MADE = "The browser's answer could not be verified. Try again"
+NOTHING = (
+    *(ValidationError, UnsupportedAlgorithm),
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError),
+)
+"""What the libraries raise for an answer that no browser gives, and for one that proves nothing."""
+
+
+class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """What authenticators show and keep of the dashboard, and of a person: the name, no address."""
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        """Return the dashboard: the host by which the browser reaches it, where alone the passkey works."""
+        return {"id": context.request.get_host().partition(":")[0], "name": "wfdash"}
+
+    def get_public_key_credential_user_entity(self, user: User) -> dict[str, Any]:
+        """Return the person."""
+        entity: dict[str, Any] = super().get_public_key_credential_user_entity(user)
+        return entity | dict.fromkeys(("name", "display_name"), user.get_username())
+
+
+def to_add(user: User) -> Any:
+    """Return what the browser makes a passkey of: one that it finds without a name, and asks for PIN or biometrics."""
+    return auth.begin_registration(user, passwordless=True)
+
+
+def to_use(user: User | None) -> Any:
+    """Return what a passkey of this person is to sign; None: one of anyone, after PIN or biometrics."""
+    return auth.begin_authentication(user)
+
+
+def add(user: User, name: str, answer: str) -> None:
+    """Keep the passkey that a browser made. ``Invalid`` at ``passkey``."""
+    with _challenge():
+        given = auth.parse_registration_response(_read(answer))
+        # Written again from what was understood, so that nothing else is stored.
+        credential = json.loads(json.dumps(dict(given)))
+        if auth.complete_registration(credential).is_user_verified():
+            auth.WebAuthn.add(user, name, credential)
+            return
+    raise Invalid([{"loc": ["passkey"], "msg": NOT_MADE}])
+
+
+def used(answer: str, user: User | None = None) -> User | None:
+    """Return whose passkey signed, None if it proves nothing. Without ``user`` it replaces both factors: only after
+    PIN or biometrics, and for someone who may sign in.
+    """
+    with _challenge():
+        credential = _read(answer)
+        given = auth.parse_authentication_response(credential)
+        owner: User = user or auth.extract_user_from_response(credential)
+        alone = given.response.authenticator_data.is_user_verified() and owner.is_active and not is_service(owner)
+        if user is not None or alone:
+            auth.complete_authentication(owner, credential).record_usage()
+            return owner
+    return None
+
+
+@contextmanager
+def _challenge() -> Iterator[None]:
+    """Use up the challenge of this session, whatever the answer; one that proves nothing ends the block."""
+    try:
+        with suppress(*NOTHING):
+            yield
+    finally:
+        auth.clear_state()
+
+
+def _read(answer: str) -> Any:
+    if len(answer) > LONGEST:
+        raise ValueError("too long")
+    return json.loads(answer)
