@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -156,6 +156,19 @@ def test_anyone_who_may_see_but_not_answer_gets_no_answer_link(ask: Ask, ana: Vi
     send_all()
     assert "/answer/" not in mail.outbox[0].body
     assert f"https://wf.example/requests/{request.pk}/" in mail.outbox[0].body
+
+
+@pytest.mark.parametrize("signed_in", [None, NOW])
+def test_an_account_that_never_signed_in_gets_no_answer_link_where_admins_may_be_no_one_else(
+    ask: Ask, ana: Viewer, settings, signed_in: datetime | None
+) -> None:
+    """An admin who invited it may have given an address of their own, and so have two accounts."""
+    settings.WFDASH_LINKS = False
+    ana.user.last_login = signed_in
+    ana.user.save()
+    say("reminder", ask(), ana)
+    assert send_all() == 1
+    assert ("/answer/" in mail.outbox[0].body) is (signed_in is not None)
 
 
 def test_a_failure_is_tried_again_with_growing_patience_and_given_up_after_a_day(ask: Ask, ana: Viewer) -> None:

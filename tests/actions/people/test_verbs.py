@@ -16,7 +16,7 @@ from tests import people
 from tests.people import viewer
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.people import accounts, grants, groups, security
-from wfdash.errors import Invalid, NotFound, WrongState
+from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.signin.links import find_link
 
 BASE = "https://wfdash.example.org"
@@ -210,6 +210,19 @@ def test_a_group_that_an_open_request_names_keeps_its_name(facts: dict[str, obje
             attempt(viewer("adam"))
     people.answered(request, everyone["ana"])
     groups.rename_group(viewer("adam"), "finance", "money")
+
+
+def test_no_admin_leaves_a_group_that_a_policy_keeps_from_answering(everyone) -> None:
+    """They would then answer alone what is kept from them; a colleague has to take part."""
+    groups.add_member(viewer("adam"), "finance", "adam")
+    request = people.ask(people.make_run(), not_by=["finance"])
+    with pytest.raises(NotAllowed, match="Members of finance must not answer some requests"):
+        groups.remove_member(viewer("adam"), "finance", "adam")
+    groups.remove_member(viewer("adam"), "finance", "ana")
+    groups.remove_member(viewer("rita"), "finance", "adam")
+    groups.add_member(viewer("rita"), "finance", "adam")
+    people.answered(request, everyone["ben"])
+    groups.remove_member(viewer("adam"), "finance", "adam")
 
 
 ODD = ["a\0b", "\ud800", "x" * 5_000, "", "*", "'; --"]

@@ -31,7 +31,7 @@ from wfdash.signin.open_sessions import end_sessions
 INVITED = timedelta(days=3)
 """How long the link of an invitation can be used."""
 NO_ADDRESS = (
-    "Who has this address at the provider could sign in as {name}, so no one changes it on pages here. On the server, "
+    "Who has this address could sign in or answer as {name}, so no one changes it on pages here. On the server, "
     "wfdash apply does"
 )
 NO_LINKS = "No one makes sign-in links on pages here. On the server, wfdash signin NAME prints one"
@@ -144,7 +144,8 @@ def change_address(viewer: Viewer, name: str, email: str) -> None:
     """Set the mail address of a person, or remove it. ``Invalid`` at ``email``; ``WrongState`` for a program.
 
     ``WrongState`` also where ``WFDASH_LINKS=0`` keeps admins from signing in as others, and an address would let them,
-    because the provider connects people by their addresses: then only a command on the server sets one.
+    because the provider connects people by their addresses, or mails bring the links by which they answer: then only a
+    command on the server sets one.
     """
     email = email.strip()
     with administering(viewer):
@@ -154,8 +155,8 @@ def change_address(viewer: Viewer, name: str, email: str) -> None:
         if problems := no_address(email):
             raise Invalid(problems)
         provider: Provider | None = settings.WFDASH_OIDC
-        by_address = provider is not None and provider.by_email and not settings.WFDASH_LINKS
-        if email and by_address and viewer.user.pk is not None:
+        by_address = (provider is not None and provider.by_email) or settings.WFDASH_MAIL
+        if email and by_address and not settings.WFDASH_LINKS and viewer.user.pk is not None:
             raise WrongState(NO_ADDRESS.format(name=name))
         setattr(user, EMAIL, email)
         user.save(update_fields=[EMAIL])

@@ -12,7 +12,7 @@ from wfdash.access.names import find_person, problem_of_group
 from wfdash.access.policies import AddressedQuestion, naming
 from wfdash.access.viewer import Viewer
 from wfdash.actions.people.authority import administering, lock_group
-from wfdash.errors import Invalid, NotFound, WrongState
+from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 
 MOST_NAMED = 3
 
@@ -64,12 +64,17 @@ def add_member(viewer: Viewer, group: str, person: str) -> None:
 
 
 def remove_member(viewer: Viewer, group: str, person: str) -> None:
-    """Remove a person from a group. ``NotFound``; ``WrongState`` if no admin would be left."""
+    """Remove a person from a group. ``NotFound``; ``WrongState`` if no admin would be left.
+
+    ``NotAllowed`` to leave a group that a policy keeps from answering: an admin would then answer what it excludes.
+    """
     with administering(viewer):
         found = lock_group(viewer, group)
         user = find_person(person)
         if user is None or not found.user_set.filter(pk=user.pk).exists():
             raise NotFound(f"{person} is not in this group")
+        if user.pk == viewer.user.pk and any(group in question.not_by for question in naming(group)):
+            raise NotAllowed(f"Members of {group} must not answer some requests. Ask another admin to remove you")
         found.user_set.remove(user)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
@@ -256,6 +257,9 @@ def _url(notice: Notice, viewer: Viewer | None) -> str:
     if request is None:
         return absolute(page_of(notice.kind, notice.payload))
     may = viewer is not None and notice.kind in ANSWERABLE and viewer.may("answer", request.workflow)
+    if viewer is not None and not (settings.WFDASH_LINKS or viewer.user.last_login):
+        # No one has signed in with this account yet: the admin who invited it may have given an address of their own.
+        may = False
     if viewer is not None and may and viewer.right_to(request):
         return answer_link(request, viewer.user)
     return absolute(reverse("wfdash:request", args=[request.pk]))
