@@ -12,8 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.api.openapi import document
-from wfdash.client.client import Calls
-from wfdash.client.methods import ApiIterator, ApiMethod
+from wfdash.client.client import ApiIterator, ApiMethod, Calls
 from wfdash.client.script import AskPatience, Exchange, Open, ReadClock, Send
 from wfdash.client.sending import part
 from wfdash.records.schedules import ScheduleDetail

@@ -7,8 +7,7 @@ import pytest
 
 from tests.client.serving import Served, problem, run_record
 from wfdash.client import NotFound, TimedOut
-from wfdash.client.client import Calls
-from wfdash.client.methods import ApiIterator, ApiMethod
+from wfdash.client.client import ApiIterator, ApiMethod, Calls
 
 METHODS = [name for name, value in vars(Calls).items() if isinstance(value, ApiMethod | ApiIterator)]
 

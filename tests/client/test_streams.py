@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.client.serving import Cut, Served, event_record, problem
 from wfdash.client import NotAllowed, Unauthorized, Unreachable
-from wfdash.client.lines import LineSplitter
+from wfdash.client.drivers import LineSplitter
 
 STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 

@@ -12,9 +12,8 @@ with Client("https://wfdash.example", token) as client:
 
 from __future__ import annotations
 
-from wfdash.client.asking import ask, ask_sync
 from wfdash.client.callbacks import CallbackDelivery, new_callback_secret, verify_callback
-from wfdash.client.client import AsyncClient, Client
+from wfdash.client.client import AsyncClient, Client, ask, ask_sync
 from wfdash.client.errors import (
     AlreadyAnswered,
     AlreadyFollowed,

@@ -1,38 +1,99 @@
-"""``Client`` and ``AsyncClient``: the same calls, described once."""
+"""``Client`` and ``AsyncClient``: the same calls, described once; ``ask`` and ``ask_sync``: a question to people."""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 import httpx
+from typing_extensions import Unpack
 
-from wfdash.client.calls import audit as audit_calls
-from wfdash.client.calls import checkpoints as checkpoint_calls
-from wfdash.client.calls import inbox as inbox_calls
-from wfdash.client.calls import people as people_calls
+from wfdash.client.calls import administration as admin_calls
 from wfdash.client.calls import questions as question_calls
 from wfdash.client.calls import requests as request_calls
-from wfdash.client.calls import run_parts as part_calls
 from wfdash.client.calls import runs as run_calls
-from wfdash.client.calls import schedules as schedule_calls
-from wfdash.client.calls import statistics as statistics_calls
-from wfdash.client.calls import workflows as workflow_calls
+from wfdash.client.calls.questions import Terms, asked
 from wfdash.client.drivers import AsyncDriver, SyncDriver, headers_for
 from wfdash.client.errors import ClientError
-from wfdash.client.methods import ApiIterator, ApiMethod, Awaiting, Blocking
 from wfdash.client.script import Script
+from wfdash.questions.card import Card
 from wfdash.records.audit import AuditRecord
 from wfdash.records.inbox import DecisionRecord
 from wfdash.records.people import PersonSummary
 from wfdash.records.requests import RequestSummary
 from wfdash.records.run_parts import ActivationRecord, LogLineRecord
 from wfdash.records.runs import EventRecord, RunSummary, WorkflowEvent
+from wfdash.workflow import Approval, Decision
 
+P = ParamSpec("P")
 T = TypeVar("T")
 SECONDS = 30.0
 PATIENCE = 20.0
+
+
+class Blocking:
+    """What has a driver that blocks."""
+
+    _driver: SyncDriver
+
+
+class Awaiting:
+    """What has an asynchronous driver."""
+
+    _driver: AsyncDriver
+
+
+class ApiMethod(Generic[P, T]):
+    """A method that performs a script and returns what it returns."""
+
+    def __init__(self, script: Callable[P, Script[T]]) -> None:
+        self._script = script
+        self.__doc__ = script.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> ApiMethod[P, T]: ...
+    @overload
+    def __get__(self, owner: Blocking, kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, owner: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, owner: Blocking | Awaiting | None, kind: type) -> Any:
+        if owner is None:
+            return self
+
+        @functools.wraps(self._script)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return owner._driver.perform(self._script(*args, **kwargs))
+
+        return method
+
+
+class ApiIterator(Generic[P, T]):
+    """A method that performs a script and yields what it emits."""
+
+    def __init__(self, script: Callable[P, Script[None]], of: type[T]) -> None:
+        self._script = script
+        self.__doc__ = script.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> ApiIterator[P, T]: ...
+    @overload
+    def __get__(self, owner: Blocking, kind: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, owner: Awaiting, kind: type) -> Callable[P, AsyncIterator[T]]: ...
+
+    def __get__(self, owner: Blocking | Awaiting | None, kind: type) -> Any:
+        if owner is None:
+            return self
+
+        @functools.wraps(self._script)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return owner._driver.iterate(self._script(*args, **kwargs))
+
+        return method
 
 
 class Calls:
@@ -52,15 +113,15 @@ class Calls:
     follow_up = ApiMethod(run_calls.follow_up)
     signal = ApiMethod(run_calls.signal)
     signals = ApiMethod(run_calls.signals)
-    steps = ApiMethod(part_calls.steps)
-    all_steps = ApiIterator(part_calls.all_steps, ActivationRecord)
-    logs = ApiMethod(part_calls.logs)
-    all_logs = ApiIterator(part_calls.all_logs, LogLineRecord)
-    values = ApiMethod(part_calls.values)
-    tag = ApiMethod(part_calls.tag)
-    graph_change = ApiMethod(part_calls.graph_change)
-    migrate = ApiMethod(part_calls.migrate)
-    override = ApiMethod(part_calls.override)
+    steps = ApiMethod(run_calls.steps)
+    all_steps = ApiIterator(run_calls.all_steps, ActivationRecord)
+    logs = ApiMethod(run_calls.logs)
+    all_logs = ApiIterator(run_calls.all_logs, LogLineRecord)
+    values = ApiMethod(run_calls.values)
+    tag = ApiMethod(run_calls.tag)
+    graph_change = ApiMethod(run_calls.graph_change)
+    migrate = ApiMethod(run_calls.migrate)
+    override = ApiMethod(run_calls.override)
     events = ApiIterator(run_calls.events, EventRecord)
     watch = ApiIterator(run_calls.watch, EventRecord)
     bulk = ApiMethod(run_calls.bulk)
@@ -77,69 +138,69 @@ class Calls:
     comment = ApiMethod(request_calls.comment)
     assign = ApiMethod(request_calls.assign)
     set_deadline = ApiMethod(request_calls.set_deadline)
-    amend = ApiMethod(inbox_calls.amend)
-    draft = ApiMethod(inbox_calls.draft)
-    save_draft = ApiMethod(inbox_calls.save_draft)
-    drop_draft = ApiMethod(inbox_calls.drop_draft)
-    answer_many = ApiMethod(inbox_calls.answer_many)
-    assign_many = ApiMethod(inbox_calls.assign_many)
-    undo_many = ApiMethod(inbox_calls.undo_many)
-    decisions = ApiMethod(inbox_calls.decisions)
-    all_decisions = ApiIterator(inbox_calls.all_decisions, DecisionRecord)
+    amend = ApiMethod(request_calls.amend)
+    draft = ApiMethod(request_calls.draft)
+    save_draft = ApiMethod(request_calls.save_draft)
+    drop_draft = ApiMethod(request_calls.drop_draft)
+    answer_many = ApiMethod(request_calls.answer_many)
+    assign_many = ApiMethod(request_calls.assign_many)
+    undo_many = ApiMethod(request_calls.undo_many)
+    decisions = ApiMethod(request_calls.decisions)
+    all_decisions = ApiIterator(request_calls.all_decisions, DecisionRecord)
 
-    checkpoints = ApiMethod(checkpoint_calls.checkpoints)
-    checkpoint = ApiMethod(checkpoint_calls.checkpoint)
-    compare = ApiMethod(checkpoint_calls.compare)
-    preview = ApiMethod(checkpoint_calls.preview)
-    editable = ApiMethod(checkpoint_calls.editable)
-    replay = ApiMethod(checkpoint_calls.replay)
-    restore = ApiMethod(checkpoint_calls.restore)
-    fork = ApiMethod(checkpoint_calls.fork)
-    label = ApiMethod(checkpoint_calls.label)
-    delete_checkpoint = ApiMethod(checkpoint_calls.delete_checkpoint)
+    checkpoints = ApiMethod(run_calls.checkpoints)
+    checkpoint = ApiMethod(run_calls.checkpoint)
+    compare = ApiMethod(run_calls.compare)
+    preview = ApiMethod(run_calls.preview)
+    editable = ApiMethod(run_calls.editable)
+    replay = ApiMethod(run_calls.replay)
+    restore = ApiMethod(run_calls.restore)
+    fork = ApiMethod(run_calls.fork)
+    label = ApiMethod(run_calls.label)
+    delete_checkpoint = ApiMethod(run_calls.delete_checkpoint)
 
-    schedules = ApiMethod(schedule_calls.schedules)
-    schedule = ApiMethod(schedule_calls.schedule)
-    create_schedule = ApiMethod(schedule_calls.create_schedule)
-    change_schedule = ApiMethod(schedule_calls.change_schedule)
-    pause_schedule = ApiMethod(schedule_calls.pause_schedule)
-    resume_schedule = ApiMethod(schedule_calls.resume_schedule)
-    run_schedule = ApiMethod(schedule_calls.run_schedule)
-    delete_schedule = ApiMethod(schedule_calls.delete_schedule)
+    schedules = ApiMethod(admin_calls.schedules)
+    schedule = ApiMethod(admin_calls.schedule)
+    create_schedule = ApiMethod(admin_calls.create_schedule)
+    change_schedule = ApiMethod(admin_calls.change_schedule)
+    pause_schedule = ApiMethod(admin_calls.pause_schedule)
+    resume_schedule = ApiMethod(admin_calls.resume_schedule)
+    run_schedule = ApiMethod(admin_calls.run_schedule)
+    delete_schedule = ApiMethod(admin_calls.delete_schedule)
 
-    workflows = ApiMethod(workflow_calls.workflows)
-    workflow = ApiMethod(workflow_calls.workflow)
-    code = ApiMethod(workflow_calls.code)
-    workflow_events = ApiIterator(workflow_calls.workflow_events, WorkflowEvent)
-    watch_workflow = ApiIterator(workflow_calls.watch_workflow, WorkflowEvent)
-    check = ApiMethod(workflow_calls.check)
-    me = ApiMethod(workflow_calls.me)
-    statistics = ApiMethod(statistics_calls.statistics)
-    operations = ApiMethod(statistics_calls.operations)
+    workflows = ApiMethod(admin_calls.workflows)
+    workflow = ApiMethod(admin_calls.workflow)
+    code = ApiMethod(admin_calls.code)
+    workflow_events = ApiIterator(admin_calls.workflow_events, WorkflowEvent)
+    watch_workflow = ApiIterator(admin_calls.watch_workflow, WorkflowEvent)
+    check = ApiMethod(admin_calls.check)
+    me = ApiMethod(admin_calls.me)
+    statistics = ApiMethod(admin_calls.statistics)
+    operations = ApiMethod(admin_calls.operations)
 
-    audit = ApiMethod(audit_calls.audit)
-    all_audit = ApiIterator(audit_calls.all_audit, AuditRecord)
-    audit_entry = ApiMethod(audit_calls.audit_entry)
-    audit_of_run = ApiMethod(audit_calls.audit_of_run)
-    audit_head = ApiMethod(audit_calls.audit_head)
-    export_audit = ApiIterator(audit_calls.export_audit, bytes)
+    audit = ApiMethod(admin_calls.audit)
+    all_audit = ApiIterator(admin_calls.all_audit, AuditRecord)
+    audit_entry = ApiMethod(admin_calls.audit_entry)
+    audit_of_run = ApiMethod(admin_calls.audit_of_run)
+    audit_head = ApiMethod(admin_calls.audit_head)
+    export_audit = ApiIterator(admin_calls.export_audit, bytes)
 
-    people = ApiMethod(people_calls.people)
-    all_people = ApiIterator(people_calls.all_people, PersonSummary)
-    person = ApiMethod(people_calls.person)
-    deactivate_person = ApiMethod(people_calls.deactivate_person)
-    reactivate_person = ApiMethod(people_calls.reactivate_person)
-    end_sessions = ApiMethod(people_calls.end_sessions)
-    groups = ApiMethod(people_calls.groups)
-    group = ApiMethod(people_calls.group)
-    make_group = ApiMethod(people_calls.make_group)
-    rename_group = ApiMethod(people_calls.rename_group)
-    delete_group = ApiMethod(people_calls.delete_group)
-    add_member = ApiMethod(people_calls.add_member)
-    remove_member = ApiMethod(people_calls.remove_member)
-    access = ApiMethod(people_calls.access)
-    grant_role = ApiMethod(people_calls.grant_role)
-    revoke_role = ApiMethod(people_calls.revoke_role)
+    people = ApiMethod(admin_calls.people)
+    all_people = ApiIterator(admin_calls.all_people, PersonSummary)
+    person = ApiMethod(admin_calls.person)
+    deactivate_person = ApiMethod(admin_calls.deactivate_person)
+    reactivate_person = ApiMethod(admin_calls.reactivate_person)
+    end_sessions = ApiMethod(admin_calls.end_sessions)
+    groups = ApiMethod(admin_calls.groups)
+    group = ApiMethod(admin_calls.group)
+    make_group = ApiMethod(admin_calls.make_group)
+    rename_group = ApiMethod(admin_calls.rename_group)
+    delete_group = ApiMethod(admin_calls.delete_group)
+    add_member = ApiMethod(admin_calls.add_member)
+    remove_member = ApiMethod(admin_calls.remove_member)
+    access = ApiMethod(admin_calls.access)
+    grant_role = ApiMethod(admin_calls.grant_role)
+    revoke_role = ApiMethod(admin_calls.revoke_role)
 
 
 class Client(Calls, Blocking):
@@ -224,3 +285,60 @@ def _settings(url: str | None, token: str | None) -> dict[str, Any]:
     if not (token.isascii() and token.isprintable()):
         raise ClientError("The token has characters that no token has: copy it again")
     return {"base_url": base, "headers": headers_for(token)}
+
+
+@overload
+async def ask(
+    card: Approval, answer: None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+) -> Decision: ...
+@overload
+async def ask(
+    card: str, answer: type[Approval], *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+) -> Decision: ...
+@overload
+async def ask(
+    card: str, answer: list[str] | None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+) -> str: ...
+@overload
+async def ask(card: Card | str, answer: type[T], *, client: AsyncClient | None = None, **terms: Unpack[Terms]) -> T: ...
+@overload
+async def ask(
+    card: Card, answer: dict[str, Any] | None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+) -> Any: ...
+async def ask(card: Any, answer: Any = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]) -> Any:
+    """Ask people through wfdash, wait for their answer, and return it typed.
+
+    ``card``: a card as in ``ctx.ask``, or its subject; then ``answer`` says more: ``Approval`` for approve or reject, a
+    list to choose from, a type. A text alone is answered with text. Survives restarts of the server, and with ``ref``
+    of this program. ``NotAnswered`` if the question ended without an answer, ``TimedOut`` after ``timeout``.
+    """
+    if client is not None:
+        return await client.perform(asked(card, answer, **terms))
+    async with AsyncClient() as own:
+        return await own.perform(asked(card, answer, **terms))
+
+
+@overload
+def ask_sync(
+    card: Approval, answer: None = None, *, client: Client | None = None, **terms: Unpack[Terms]
+) -> Decision: ...
+@overload
+def ask_sync(
+    card: str, answer: type[Approval], *, client: Client | None = None, **terms: Unpack[Terms]
+) -> Decision: ...
+@overload
+def ask_sync(
+    card: str, answer: list[str] | None = None, *, client: Client | None = None, **terms: Unpack[Terms]
+) -> str: ...
+@overload
+def ask_sync(card: Card | str, answer: type[T], *, client: Client | None = None, **terms: Unpack[Terms]) -> T: ...
+@overload
+def ask_sync(
+    card: Card, answer: dict[str, Any] | None = None, *, client: Client | None = None, **terms: Unpack[Terms]
+) -> Any: ...
+def ask_sync(card: Any, answer: Any = None, *, client: Client | None = None, **terms: Unpack[Terms]) -> Any:
+    """Do the same as ``ask``, and block until the answer is there."""
+    if client is not None:
+        return client.perform(asked(card, answer, **terms))
+    with Client() as own:
+        return own.perform(asked(card, answer, **terms))

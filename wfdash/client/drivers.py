@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
@@ -10,7 +11,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from wfdash.client.lines import LineSplitter
 from wfdash.client.script import (
     AskPatience,
     Effect,
@@ -29,6 +29,7 @@ from wfdash.client.script import (
 
 T = TypeVar("T")
 AGENT = "wfdash-client"
+LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 def headers_for(token: str | None) -> dict[str, str]:
@@ -143,6 +144,27 @@ class _Body:
 
     def next(self) -> str | None:
         return self._lines.popleft() if self._lines else None
+
+
+class LineSplitter:
+    """Gives the lines of a text that arrives in pieces of bytes, wherever they are cut.
+
+    A line ends at LF, CR or CRLF alone, as in event streams: ``str.splitlines`` knows eight more ends, such as U+2028,
+    which are part of what a person wrote.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._after_cr = False
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Return the lines that a piece completes, without their ends."""
+        if not piece:
+            return []
+        ends_with_cr, piece = piece.endswith(b"\r"), piece.removeprefix(b"\n") if self._after_cr else piece
+        *lines, self._rest = LINE_END.split(self._rest + piece)
+        self._after_cr = ends_with_cr
+        return [line.decode("utf-8", "replace") for line in lines]
 
 
 class _Stream:

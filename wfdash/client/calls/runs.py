@@ -1,20 +1,37 @@
-"""Calls about runs."""
+"""Calls about runs: their steps, log, values and checkpoints; and about many runs at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from wfdash.client.calls.paging import pages
 from wfdash.client.calls.requests import request
 from wfdash.client.errors import NotAllowed, NotFound, TimedOut
 from wfdash.client.script import ReadClock, Script, Sleep
-from wfdash.client.sending import ROOT, delays, get, part, post
-from wfdash.client.sending import delete as remove
-from wfdash.client.streams import Source, follow
+from wfdash.client.sending import Source, delays, follow, get, pages, part, post, tell
 from wfdash.records.base import Created
 from wfdash.records.bulk import BulkProgress, BulkRehearsal
-from wfdash.records.runs import Callback, EventRecord, RunDetail, RunPage, RunSummary, SentSignal, SignalList
+from wfdash.records.checkpoints import CheckpointComparison, CheckpointDetail, CheckpointPage
+from wfdash.records.run_parts import (
+    ActivationRecord,
+    LogLineRecord,
+    LogRecordPage,
+    RunPart,
+    StepPage,
+    TagList,
+    ValueRecord,
+)
+from wfdash.records.runs import (
+    Callback,
+    EventRecord,
+    GraphChange,
+    RunDetail,
+    RunPage,
+    RunSummary,
+    SentSignal,
+    SignalList,
+)
+from wfdash.records.time_machine import CheckpointPreview, EditableParts, ReplayRecord
 
 Verb = Literal["retry", "cancel", "pause", "resume", "tag"]
 ENDED = frozenset({"completed", "failed", "cancelled"})
@@ -40,24 +57,23 @@ def start(
     ``callback``: the address that is sent what becomes of the run, signed; ``verify_callback`` checks it there.
     """
     body = {"workflow": workflow, "message": message} | ({"callback": callback.model_dump()} if callback else {})
-    made = yield from post("/runs", body, key=key, patience=patience)
-    return (yield from run(str(made["id"]), patience=patience))
+    made = yield from post("/runs", Created, body, key=key, patience=patience)
+    return (yield from run(made.id, patience=patience))
 
 
 def run(run_id: str, *, wait: float = 0.0, patience: float | None = None) -> Script[RunDetail]:
     """Return a run. ``wait``: seconds, at most 60, that the server waits until it has ended or needs people."""
-    found = yield from get(f"/runs/{part(run_id)}", wait=int(wait) or None, timeout=wait, patience=patience)
-    return RunDetail.model_validate(found)
+    return get(f"/runs/{part(run_id)}", RunDetail, wait=int(wait) or None, timeout=wait, patience=patience)
 
 
 def runs(filter: str = "", *, limit: int = 30, after: str = "") -> Script[RunPage]:  # noqa: A002
     """Return a page of runs, newest first. ``filter``: as on the page, ``workflow:refund status:failed``."""
-    return RunPage.model_validate((yield from get("/runs", q=filter, limit=limit, after=after)))
+    return get("/runs", RunPage, q=filter, limit=limit, after=after)
 
 
 def all_runs(filter: str = "", *, most: int | None = None) -> Script[None]:  # noqa: A002
     """Emit the runs that a filter finds, newest first, page by page."""
-    yield from pages("/runs", RunSummary.model_validate, {"q": filter}, most=most)
+    return pages("/runs", RunSummary, {"q": filter}, most=most)
 
 
 def wait(
@@ -103,32 +119,32 @@ def _answered(run: RunDetail, seconds: float, *, patience: float) -> Script[None
 
 def cancel(run_id: str, *, after_step: bool = False) -> Script[Created]:
     """Cancel a run at once, or once the running step has ended."""
-    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/cancel", after_step=after_step or None)))
+    return post(f"/runs/{part(run_id)}/cancel", Created, after_step=after_step or None)
 
 
 def pause(run_id: str, *, now: bool = False) -> Script[Created]:
     """Pause a run once the running steps have ended, or ``now``, which interrupts them."""
-    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/pause", now=now or None)))
+    return post(f"/runs/{part(run_id)}/pause", Created, now=now or None)
 
 
 def resume(run_id: str, *, force: bool = False) -> Script[Created]:
     """Resume a paused run, or hand the own run of a program (``driver``) over to workers."""
-    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/resume", force=force or None)))
+    return post(f"/runs/{part(run_id)}/resume", Created, force=force or None)
 
 
 def retry(run_id: str) -> Script[Created]:
     """Retry a failed run from its latest checkpoint."""
-    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/retry")))
+    return post(f"/runs/{part(run_id)}/retry", Created)
 
 
 def answer_again(run_id: str) -> Script[Created]:
     """Ask again what a run was answered last, if the step that asked has failed. ``WrongState`` if it has not."""
-    return Created.model_validate((yield from post(f"/runs/{part(run_id)}/answer-again")))
+    return post(f"/runs/{part(run_id)}/answer-again", Created)
 
 
 def delete_run(run_id: str) -> Script[None]:
     """Delete an ended run with everything it has."""
-    yield from remove(f"/runs/{part(run_id)}")
+    return tell("DELETE", f"/runs/{part(run_id)}")
 
 
 def follow_up(run_id: str, message: Any, *, key: str | None = None) -> Script[RunDetail]:
@@ -137,26 +153,24 @@ def follow_up(run_id: str, message: Any, *, key: str | None = None) -> Script[Ru
     The same ``key`` starts it once. ``WrongState`` while the run has not completed; ``AlreadyFollowed``
     says which run follows it already, and who started that.
     """
-    made = yield from post(f"/runs/{part(run_id)}/follow-up", {"message": message}, key=key)
-    return (yield from run(str(made["id"])))
+    made = yield from post(f"/runs/{part(run_id)}/follow-up", Created, {"message": message}, key=key)
+    return (yield from run(made.id))
 
 
 def signal(run_id: str, name: str, value: Any = None, *, key: str | None = None) -> Script[SentSignal]:
     """Send a signal into a run."""
-    return SentSignal.model_validate(
-        (yield from post(f"/runs/{part(run_id)}/signals", {"name": name, "value": value}, key=key))
-    )
+    return post(f"/runs/{part(run_id)}/signals", SentSignal, {"name": name, "value": value}, key=key)
 
 
 def signals(run_id: str) -> Script[SignalList]:
     """Return the signals that a run waits for, and those it has stored."""
-    return SignalList.model_validate((yield from get(f"/runs/{part(run_id)}/signals")))
+    return get(f"/runs/{part(run_id)}/signals", SignalList)
 
 
 def events(run_id: str, *, after: int = 0, most: int | None = None) -> Script[None]:
     """Emit a run's events that have happened, in order."""
     query = {"after": str(after) if after else ""}
-    yield from pages(f"/runs/{part(run_id)}/events", EventRecord.model_validate, query, most=most, limit=500)
+    return pages(f"/runs/{part(run_id)}/events", EventRecord, query, most=most, limit=500)
 
 
 def watch(run_id: str, *, after: int = 0, patience: float | None = None) -> Script[None]:
@@ -164,8 +178,8 @@ def watch(run_id: str, *, after: int = 0, patience: float | None = None) -> Scri
 
     Begins with those that have happened (``after``: behind this ``seq``), and survives restarts of the server.
     """
-    source = Source(path=f"{ROOT}/runs/{part(run_id)}/events", read=EventRecord.model_validate)
-    yield from follow(source, str(after) if after else "", patience=patience)
+    source = Source(path=f"/runs/{part(run_id)}/events", record=EventRecord)
+    return follow(source, str(after) if after else "", patience=patience)
 
 
 def bulk(
@@ -178,7 +192,7 @@ def bulk(
 ) -> Script[BulkProgress]:
     """Do the same to many runs, named by id or found by a filter. Ask ``bulk_progress`` how far it is."""
     body = _bulk(verb, runs, filter, add, remove)
-    return BulkProgress.model_validate((yield from post("/runs/bulk", body)))
+    return post("/runs/bulk", BulkProgress, body)
 
 
 def bulk_preview(
@@ -189,12 +203,12 @@ def bulk_preview(
 ) -> Script[BulkRehearsal]:
     """Return what ``bulk`` would do. Changes nothing."""
     body = _bulk(verb, runs, filter, (), ()) | {"dry_run": True}
-    return BulkRehearsal.model_validate((yield from post("/runs/bulk", body)))
+    return post("/runs/bulk", BulkRehearsal, body)
 
 
 def bulk_progress(bulk_id: str) -> Script[BulkProgress]:
     """Return how far a bulk operation is."""
-    return BulkProgress.model_validate((yield from get(f"/bulk/{part(bulk_id)}")))
+    return get(f"/bulk/{part(bulk_id)}", BulkProgress)
 
 
 def _bulk(
@@ -202,3 +216,150 @@ def _bulk(
 ) -> dict[str, Any]:
     chosen = {"runs": list(runs)} if text is None else {"q": text, "all": True}
     return {"verb": verb, **chosen, "add": list(add), "remove": list(remove)}
+
+
+# Calls about the parts of a run: its steps, log, values and tags; and about a run whose workflow has changed.
+
+Level = Literal["", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+
+def steps(run_id: str, *, step: str = "", state: str = "", limit: int = 100, after: str = "") -> Script[StepPage]:
+    """Return a page of the executions of a run's steps, or of one step, in the order in which they started."""
+    query: dict[str, Any] = {"step": step, "state": state, "limit": limit, "after": after}
+    return get(f"/runs/{part(run_id)}/steps", StepPage, **query)
+
+
+def all_steps(run_id: str, *, step: str = "", state: str = "", most: int | None = None) -> Script[None]:
+    """Emit the executions of a run's steps, page by page."""
+    query = {"step": step, "state": state}
+    return pages(f"/runs/{part(run_id)}/steps", ActivationRecord, query, most=most)
+
+
+def logs(
+    run_id: str,
+    *,
+    text: str = "",
+    step: str = "",
+    activation: str = "",
+    level: Level = "",
+    limit: int = 300,
+    after: str = "",
+) -> Script[LogRecordPage]:
+    """Return a page of what a run logged, oldest first. ``level``: of this level and above.
+
+    ``next`` of the last page is where what is logged later will begin.
+    """
+    query: dict[str, Any] = {
+        "q": text,
+        "step": step,
+        "activation": activation,
+        "level": level,
+        "limit": limit,
+        "after": after,
+    }
+    return get(f"/runs/{part(run_id)}/logs", LogRecordPage, **query)
+
+
+def all_logs(
+    run_id: str, *, text: str = "", step: str = "", level: Level = "", most: int | None = None
+) -> Script[None]:
+    """Emit what a run has logged, page by page."""
+    query = {"q": text, "step": step, "level": level}
+    return pages(f"/runs/{part(run_id)}/logs", LogLineRecord, query, most=most, limit=300)
+
+
+def values(run_id: str, of: RunPart = "state") -> Script[ValueRecord]:
+    """Return a part of a run's present values. ``NotAllowed`` for people who may not inspect them."""
+    return get(f"/runs/{part(run_id)}/values/{part(of)}", ValueRecord)
+
+
+def tag(run_id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Script[list[str]]:
+    """Add tags to a run and remove others. Returns the tags that it has then."""
+    body = {"add": list(add), "remove": list(remove)}
+    return (yield from post(f"/runs/{part(run_id)}/tags", TagList, body)).tags
+
+
+def graph_change(run_id: str, *, override: bool = False) -> Script[GraphChange]:
+    """Return what has changed in the workflow since a run started, and what migrating the run would do.
+
+    ``override``: what continuing without a declared migration would do.
+    """
+    return get(f"/runs/{part(run_id)}/skew", GraphChange, override=override or None)
+
+
+def migrate(run_id: str) -> Script[Created]:
+    """Migrate a run to the loaded graph as its author declared. ``Conflict`` with the reason if that cannot be."""
+    return post(f"/runs/{part(run_id)}/migrate", Created)
+
+
+def override(run_id: str) -> Script[Created]:
+    """Resume a run under the loaded graph without a declared migration. ``Conflict`` if it is not valid there."""
+    return post(f"/runs/{part(run_id)}/override", Created)
+
+
+# Calls about checkpoints: look at them, compare, restore, fork.
+
+Edits = dict[str, Any]
+"""``state``, ``messages``, ``answers`` and ``reason``, as docs/time-machine.md describes them."""
+
+
+def checkpoints(run_id: str, *, limit: int = 50, after: str = "") -> Script[CheckpointPage]:
+    """Return a page of a run's checkpoints, newest first, without their content."""
+    return get(f"/runs/{part(run_id)}/checkpoints", CheckpointPage, limit=limit, after=after)
+
+
+def checkpoint(run_id: str, checkpoint_id: str) -> Script[CheckpointDetail]:
+    """Return a checkpoint with its content."""
+    return get(_at(run_id, checkpoint_id), CheckpointDetail)
+
+
+def compare(run_id: str, a: str, b: str) -> Script[CheckpointComparison]:
+    """Return the differences from checkpoint ``a`` to ``b``: each a number in this run, or any checkpoint's id."""
+    return get(f"/runs/{part(run_id)}/compare", CheckpointComparison, a=a, b=b)
+
+
+def preview(
+    run_id: str, checkpoint_id: str, *, verb: Literal["restore", "fork"] = "restore", edits: Edits | None = None
+) -> Script[CheckpointPreview]:
+    """Return what restoring or forking would do. Changes nothing. ``mark`` in it is what ``seen`` takes."""
+    body = {"verb": verb, "edits": edits}
+    return post(f"{_at(run_id, checkpoint_id)}/preview", CheckpointPreview, body)
+
+
+def editable(run_id: str, checkpoint_id: str) -> Script[EditableParts]:
+    """Return what ``edits`` may change of a checkpoint: state, messages in progress, requests; or why nothing may."""
+    return get(f"{_at(run_id, checkpoint_id)}/edits", EditableParts)
+
+
+def replay(run_id: str, seq: int) -> Script[ReplayRecord]:
+    """Return a run as it was after event ``seq``. Nothing runs."""
+    return get(f"/runs/{part(run_id)}/at/{part(seq)}", ReplayRecord)
+
+
+def restore(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
+    """Make a checkpoint the run's head again, and continue the run from there. Returns the new head.
+
+    No one has to resume it: where a question was open, it is open again and the run waits for its answer.
+    """
+    body = {"edits": edits, "seen": seen}
+    return post(f"{_at(run_id, checkpoint_id)}/restore", Created, body)
+
+
+def fork(run_id: str, checkpoint_id: str, *, edits: Edits | None = None, seen: str = "") -> Script[Created]:
+    """Start a new run from a checkpoint and return its id."""
+    body = {"edits": edits, "seen": seen}
+    return post(f"{_at(run_id, checkpoint_id)}/fork", Created, body)
+
+
+def label(run_id: str, checkpoint_id: str, text: str) -> Script[Created]:
+    """Set a checkpoint's label, or remove it with an empty one."""
+    return post(f"{_at(run_id, checkpoint_id)}/label", Created, {"label": text})
+
+
+def delete_checkpoint(run_id: str, checkpoint_id: str) -> Script[None]:
+    """Delete a checkpoint that is not needed."""
+    return tell("DELETE", _at(run_id, checkpoint_id))
+
+
+def _at(run_id: str, checkpoint_id: str) -> str:
+    return f"/runs/{part(run_id)}/checkpoints/{part(checkpoint_id)}"
