@@ -65,6 +65,6 @@ def get_workflow(request: HttpRequest, name: str) -> Any:
     """Return a workflow with its graph, its versions, and the schemas of what it takes and gives."""
     viewer = viewer_of(request)
     row = read_workflow(viewer, name)
-    versions = [{**vars(one), "changes": one.words} for one in read_versions(viewer, row.name)]
+    versions = read_versions(viewer, row.name)
     described = {**vars(row.description), **vars(row), "active": row.active, "failed": row.failed, "title": row.title}
     return {**described, "versions": versions}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -27,6 +27,11 @@ class ApiRecord(Record):
         # An answer has all of its fields, those that keep their default as well.
         json_schema_serialization_defaults_required=True,
     )
+
+    @classmethod
+    def of(cls, known: Any) -> Self:
+        """Return the record of an object that has its fields, unchecked."""
+        return cls.trusted(**{name: getattr(known, name) for name in cls.model_fields})
 
 
 class Page(ApiRecord, Generic[T]):

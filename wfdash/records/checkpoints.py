@@ -61,8 +61,8 @@ class PendingRequest(ApiRecord):
     kind: str
     card: dict[str, Any]
     answer_schema: dict[str, Any]
-    by: list[str]
-    not_by: list[str]
+    by: tuple[str, ...]
+    not_by: tuple[str, ...]
     due: datetime | None
     policy: dict[str, Any]
     """How it is decided: how many, reminder, escalation, default answer."""
@@ -136,13 +136,24 @@ class SetLabel(Body):
 class StateCounts(ApiRecord):
     """How many executions of a step are in which state."""
 
-    running: int
-    done: int
-    failed: int
-    retrying: int
-    waiting: int
-    sleeping: int
-    stopped: int
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    retrying: int = 0
+    waiting: int = 0
+    sleeping: int = 0
+    stopped: int = 0
+
+    @property
+    def total(self) -> int:
+        """Return the number of all activations."""
+        return sum(vars(self).values())
+
+    @property
+    def state(self) -> str:
+        """Return the step's state: that of the activation that needs attention most."""
+        order = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
+        return next((name for name in order if getattr(self, name)), "idle")
 
 
 class MovedStep(ApiRecord):
@@ -160,6 +171,14 @@ class ChangedRequest(ApiRecord):
     before: PendingRequest | None
     after: PendingRequest | None
 
+    @property
+    def request(self) -> PendingRequest:
+        """Return the newer of the two requests."""
+        found = self.after or self.before
+        if found is None:
+            raise AssertionError("a question is pending somewhere")
+        return found
+
 
 class CheckpointComparison(ApiRecord):
     """The differences. ``patch``: RFC 6902, from state to state; ``shown_patch``: of all that is shown.
@@ -169,10 +188,10 @@ class CheckpointComparison(ApiRecord):
 
     before: CheckpointRecord
     after: CheckpointRecord
-    moved: list[MovedStep]
-    asked: list[ChangedRequest]
-    patch: list[dict[str, Any]]
-    shown_patch: list[dict[str, Any]]
-    problem: str
+    moved: tuple[MovedStep, ...] = ()
+    asked: tuple[ChangedRequest, ...] = ()
+    patch: tuple[dict[str, Any], ...] = ()
+    shown_patch: tuple[dict[str, Any], ...] = ()
+    problem: str = ""
     """Why nothing is compared."""
-    note: str
+    note: str = ""

@@ -36,19 +36,14 @@ class PastRequestRecord(ApiRecord):
     became: str
 
 
-class ReplayRecord(ApiRecord):
+class ReplayFacts(ApiRecord):
     """A run as it was after event ``seq``. ``last``: the newest event's number."""
 
     seq: int
     last: int
-    event: EventRecord
-    moves: list[StepMove]
-    """How its steps came to be where they were, oldest first."""
     board: dict[str, StateCounts]
     """Step -> how many of its executions were in which state."""
-    requests: list[PastRequestRecord]
-    events: list[EventRecord]
-    """The last ones up to then, oldest first."""
+    requests: tuple[PastRequestRecord, ...]
     status: str
     """The kind of the last event about the run as a whole."""
     checkpoint: CheckpointRecord | None
@@ -59,6 +54,16 @@ class ReplayRecord(ApiRecord):
     """The event before this at which something changed, 0 at the beginning."""
     later: int
     """The next one, 0 at the end."""
+
+
+class ReplayRecord(ReplayFacts):
+    """A run as it was after event ``seq``. ``last``: the newest event's number."""
+
+    event: EventRecord
+    events: tuple[EventRecord, ...]
+    """The last ones up to then, oldest first."""
+    moves: tuple[StepMove, ...]
+    """How its steps came to be where they were, oldest first."""
 
 
 class CallInProgress(ApiRecord):
@@ -86,22 +91,22 @@ class EditableStep(ApiRecord):
     """The schema of its message."""
     first: bool
     """Its message is the run's input."""
-    calls: list[CallInProgress]
-    answers: list[str]
+    calls: tuple[CallInProgress, ...]
+    answers: tuple[str, ...]
     """Keys of its requests whose answers are recorded."""
-    asks: list[str]
+    asks: tuple[str, ...]
     """Keys of its requests that are pending."""
 
 
 class EditableParts(ApiRecord):
     """What may be edited of a checkpoint. ``refusal``: why nothing may; empty where it may."""
 
-    refusal: str
-    state_schema: dict[str, Any]
-    state: Any
+    refusal: str = ""
+    state_schema: dict[str, Any] = {}
+    state: Any = None
     """The state, without secrets."""
-    doing: list[EditableStep]
-    suggested: dict[str, Any]
+    doing: tuple[EditableStep, ...] = ()
+    suggested: dict[str, Any] = {}
     """Request key -> the last answer to it."""
 
 
@@ -110,9 +115,9 @@ class RestartedStep(ApiRecord):
 
     step: str
     does: str
-    until: datetime | None
-    times: int
-    afresh: bool
+    until: datetime | None = None
+    times: int = 1
+    afresh: bool = False
 
 
 class FinishedStepRecord(ApiRecord):
@@ -134,13 +139,13 @@ class CallRecord(ApiRecord):
 class SideEffectsRecord(ApiRecord):
     """What steps did outside. Nothing of it is undone."""
 
-    kept: list[CallRecord]
+    kept: tuple[CallRecord, ...]
     """Done before the checkpoint: not repeated."""
-    repeated: list[CallRecord]
+    repeated: tuple[CallRecord, ...]
     """Done or interrupted after it: repeated if the run takes the same path."""
-    unknown: list[CallRecord]
+    unknown: tuple[CallRecord, ...]
     """Of unknown outcome: they may be repeated."""
-    elsewhere: list[CallRecord]
+    elsewhere: tuple[CallRecord, ...]
     """Done on other branches: they stay done."""
 
 
@@ -188,19 +193,19 @@ class CheckpointPreview(ApiRecord):
     """Why it is not possible at all."""
     note: str
     """Why less is known than usual."""
-    again: list[RestartedStep]
-    repeats: list[str]
+    again: tuple[RestartedStep, ...]
+    repeats: tuple[str, ...]
     """Steps that started later: they run again if the run takes the same path."""
-    stays: list[FinishedStepRecord]
+    stays: tuple[FinishedStepRecord, ...]
     outside: SideEffectsRecord
-    reopens: list[ReopenedRequestRecord]
-    asks: list[str]
+    reopens: tuple[ReopenedRequestRecord, ...]
+    asks: tuple[str, ...]
     """Questions that are asked first: whether a call has happened."""
-    closes: list[ClosedRequestRecord]
-    kept: list[EarlierAnswer]
+    closes: tuple[ClosedRequestRecord, ...]
+    kept: tuple[EarlierAnswer, ...]
     """Answers that are kept, the newest 100."""
     kept_total: int
-    forgotten: list[EarlierAnswer]
+    forgotten: tuple[EarlierAnswer, ...]
     """Answers to steps that restart: they may ask the same again."""
     worker: str
     """The worker that has the run now; restoring stops it at once."""
@@ -209,8 +214,13 @@ class CheckpointPreview(ApiRecord):
     """The run follows another one, and gets its message again there."""
     message: Any = None
     """That message, if it is due."""
-    words: list[str]
+    words: tuple[str, ...]
     """What the edits change, one sentence each."""
-    changes: list[EditedValueRecord]
-    patch: list[dict[str, Any]]
+    changes: tuple[EditedValueRecord, ...]
+    patch: tuple[dict[str, Any], ...]
     """The edits as a JSON Patch (RFC 6902) of the checkpoint's body."""
+
+    @property
+    def effects(self) -> tuple[CallRecord, ...]:
+        """Calls that are not undone and may be made a second time."""
+        return (*self.outside.repeated, *self.outside.unknown)

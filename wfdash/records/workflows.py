@@ -56,7 +56,7 @@ class VersionRecord(ApiRecord):
     created: datetime | None
     runs: int
     current: bool
-    changes: list[str] = []
+    changes: tuple[str, ...] = ()
 
 
 class WorkflowDetail(WorkflowSummary):

@@ -21,8 +21,10 @@ from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.contract import Edits
 from wfdash.queries.checkpoints.editing import read_editing
-from wfdash.queries.checkpoints.preview import Preview, read_preview
-from wfdash.queries.history.step_states import StepCounts, step_counts
+from wfdash.queries.checkpoints.preview import read_preview
+from wfdash.queries.history.step_states import step_counts
+from wfdash.records.checkpoints import StateCounts
+from wfdash.records.time_machine import CheckpointPreview
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,7 +69,7 @@ class Played:
             drive(run)
 
 
-def check(played: Played, run: Run, found: Preview, after: int, ended: dict[str, StepCounts]) -> None:
+def check(played: Played, run: Run, found: CheckpointPreview, after: int, ended: dict[str, StateCounts]) -> None:
     """Compare what was said before with what happened in the run after that event."""
     events = list(Event.objects.filter(run=run, seq__gt=after).order_by("seq"))
     ran = {event.step for event in events if event.kind in RAN}

@@ -26,8 +26,7 @@ def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
     """Return the differences from checkpoint ``a`` to ``b``: each a number in this run, or an id or address of any
     run's.
     """
-    found = compare_checkpoints(viewer_of(request), run_id, a, b)
-    return {**vars(found), "before": found.before.info, "after": found.after.info, "shown_patch": found.shown_patch}
+    return compare_checkpoints(viewer_of(request), run_id, a, b)
 
 
 @router.get("/runs/{run_id}/at/{seq}", response=ReplayRecord)

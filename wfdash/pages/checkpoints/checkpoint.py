@@ -20,9 +20,10 @@ from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.transcript import diff_transcripts, draw_talk
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint, steps_at_work
-from wfdash.queries.checkpoints.preview import Preview, read_preview
+from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.runs.listing import read_run
+from wfdash.records.time_machine import CheckpointPreview
 from wfdash.rendering import render
 
 DONE_MESSAGES = {
@@ -131,7 +132,7 @@ def show_preview(
     return render(request, "checkpoints/preview.html", context, status=409 if problem else 200)
 
 
-def _may_ask(found: Preview) -> list[str]:
+def _may_ask(found: CheckpointPreview) -> list[str]:
     """Return the steps that ask people and run again, or may afterwards: their questions are known only then."""
     entry = next((entry for entry in catalog.entries() if entry.name == found.chosen.workflow), None)
     if entry is None:

@@ -12,8 +12,8 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.transcript import diff_transcripts
 from wfdash.queries.checkpoints.compare import Comparison, compare_checkpoints
-from wfdash.queries.history.step_states import StepCounts
 from wfdash.queries.runs.listing import read_run
+from wfdash.records.checkpoints import StateCounts
 from wfdash.rendering import render
 
 MOST_PATCH = 200_000
@@ -59,15 +59,15 @@ def _raw(found: Comparison, what: str) -> HttpResponse:
 
 
 def _compared(found: Comparison) -> dict[str, Any]:
-    changes = [] if found.problem else diff_values({"state": found.before.state}, {"state": found.after.state})
+    changes = [] if found.problem else diff_values({"state": found.old.state}, {"state": found.new.state})
     patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
     shown = json.dumps(found.shown_patch, indent=2, ensure_ascii=False)
     return {
         "found": found,
         "changes": changes,
         "inputs": diff_values(*found.inputs) if found.inputs else (),
-        "step_inputs": diff_values(dict(found.before.inputs), dict(found.after.inputs)),
-        "talk_changes": diff_transcripts(found.before.transcript, found.after.transcript),
+        "step_inputs": diff_values(dict(found.old.inputs), dict(found.new.inputs)),
+        "talk_changes": diff_transcripts(found.old.transcript, found.new.transcript),
         "moved": [(one.step, describe_counts(one.before), describe_counts(one.after)) for one in found.moved],
         "asked": [
             (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
@@ -80,7 +80,7 @@ def _compared(found: Comparison) -> dict[str, Any]:
     }
 
 
-def describe_counts(counts: StepCounts) -> str:
+def describe_counts(counts: StateCounts) -> str:
     """Return a step's counts as text: ``2 finished, 1 waiting for people``; not started if there are none."""
     parts = [f"{getattr(counts, name)} {words}" for name, words in STATES if getattr(counts, name)]
     return ", ".join(parts) if counts.total > 1 else parts[0][2:] if parts else "not started"

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from pydantic import ValidationError
 
 from checkpoints.records import Json, Request
-from wfdash.contract import ActivationInfo, Edits
+from wfdash.contract import Edits
 from wfdash.errors import Changed, CodeElsewhere, Invalid, WrongState, status_for
 from wfdash.pages.checkpoints.checkpoint import apply_verb, show_preview
 from wfdash.pages.site.decorators import page, viewer_of
@@ -20,6 +20,7 @@ from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.json_text import write
 from wfdash.queries.checkpoints.editing import Editing, read_editing
 from wfdash.queries.runs.listing import read_run
+from wfdash.records.time_machine import EditableStep
 from wfdash.rendering import render
 from wfdash.schemas.secrets import secret_names
 
@@ -41,7 +42,7 @@ class Section:
     form: FormView | None
     title: str = ""
     note: str = ""
-    doing: ActivationInfo | None = None
+    doing: EditableStep | None = None
     request: Request | None = None
     switch: str = ""
     on: bool = True

@@ -11,8 +11,8 @@ from wfdash.pages.ui.graph import Drawing, RunOverlay, closing, fold, layout, op
 from wfdash.pages.ui.times import duration
 from wfdash.queries.history.idle_periods import OPEN
 from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import StepCounts
 from wfdash.queries.runs.rows import RunView
+from wfdash.records.checkpoints import StateCounts
 
 ATTENTION = frozenset({"failed", "waiting", "retrying"})
 """States in which a step is drawn beside those it is like."""
@@ -28,7 +28,7 @@ def stopped_as(run: RunView) -> str:
 def draw(
     described: Description,
     moved: Sequence[StepTransition],
-    counts: Mapping[str, StepCounts],
+    counts: Mapping[str, StateCounts],
     found: Mapping[str, Intervals],
     *,
     link: Link,
@@ -67,7 +67,7 @@ def draw(
     return layout(folded.description, _merged(counts, names), taken, extras)
 
 
-def _merged(counts: Mapping[str, StepCounts], names: dict[str, str]) -> dict[str, Counter[str]]:
+def _merged(counts: Mapping[str, StateCounts], names: dict[str, str]) -> dict[str, Counter[str]]:
     merged: dict[str, Counter[str]] = {}
     for step, one in counts.items():
         merged.setdefault(names.get(step, step), Counter()).update(vars(one))

@@ -13,9 +13,9 @@ from wfdash.pages.runs.header import address
 from wfdash.pages.ui.code_links import step_link
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of
-from wfdash.queries.history.step_states import StepCounts
 from wfdash.queries.runs.rows import RunView
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, read_activation, read_activations
+from wfdash.records.checkpoints import StateCounts
 
 STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
 MANY = 8
@@ -29,7 +29,7 @@ class StepPanel:
     name: str
     title: str
     info: StepInfo | None
-    counts: StepCounts
+    counts: StateCounts
     found: ActivationPage
     inside: ActivationDetail | None
     logs: tuple[EventItem, ...]
@@ -56,7 +56,7 @@ def step_panel(
     viewer: Viewer,
     run: RunView,
     described: Description | None,
-    counts: dict[str, StepCounts],
+    counts: dict[str, StateCounts],
 ) -> StepPanel | None:
     """Return the panel of ``?step=``; None if none is requested or the run has no such step.
 
@@ -79,7 +79,7 @@ def step_panel(
         name=name,
         title=info.title if info and info.title else step_label(name),
         info=info,
-        counts=counts.get(name, StepCounts()),
+        counts=counts.get(name, StateCounts()),
         found=found,
         inside=inside if inside and inside.activation.step == name else None,
         logs=_lines(run, inside),

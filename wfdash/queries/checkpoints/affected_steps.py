@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from checkpoints.records import Request
@@ -12,31 +11,10 @@ from wfdash.contract import ActivationInfo
 from wfdash.queries.history.lineage import CheckpointNode, EventRange, current_ranges, newest_below, ranges_of
 from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.queries.history.step_states import transitions_within
+from wfdash.records.time_machine import FinishedStepRecord, RestartedStep
 
 Transitions = dict[tuple[str, str], StepTransition]
 DOES = {"waiting": "waits", "sleeping": "sleeps", "retrying": "retries"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RestartedSteps:
-    """Activations of a step in progress at the checkpoint: they run again from their top.
-
-    ``does``: runs | waits | sleeps | retries | queues (``edits.AGAIN``). ``afresh``: with an edited message.
-    """
-
-    step: str
-    does: str
-    until: datetime | None = None
-    times: int = 1
-    afresh: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinishedStep:
-    """A step that had finished by the chosen checkpoint, and how often: its results are kept."""
-
-    step: str
-    times: int
 
 
 def ranges_after(run_id: str, nodes: list[CheckpointNode], checkpoint_id: str) -> list[EventRange]:
@@ -52,7 +30,7 @@ def last_transitions(spans: list[EventRange]) -> Transitions:
     return {(move.step, move.activation): move for move in transitions_within(spans)}
 
 
-def restarted(doing: Iterable[ActivationInfo], afresh: frozenset[str]) -> tuple[RestartedSteps, ...]:
+def restarted(doing: Iterable[ActivationInfo], afresh: frozenset[str]) -> tuple[RestartedStep, ...]:
     """Return what restarts, as the engine says, counted by step; ``afresh``: activations with an edited message."""
     counted: Counter[tuple[str, str, bool]] = Counter()
     until: dict[tuple[str, str, bool], datetime | None] = {}
@@ -63,18 +41,20 @@ def restarted(doing: Iterable[ActivationInfo], afresh: frozenset[str]) -> tuple[
             times = [time for time in (until.get(place), one.until) if time]
             until[place] = min(times, default=None)
     return tuple(
-        RestartedSteps(step=step, does=does, until=until[step, does, fresh], times=times, afresh=fresh)
+        RestartedStep.trusted(step=step, does=does, until=until[step, does, fresh], times=times, afresh=fresh)
         for (step, does, fresh), times in counted.items()
     )
 
 
-def restarted_by_events(then: Transitions, asked: Iterable[Request]) -> tuple[RestartedSteps, ...]:
+def restarted_by_events(then: Transitions, asked: Iterable[Request]) -> tuple[RestartedStep, ...]:
     """Return what restarts as far as events say: steps without an end, and those that ask."""
     states = {(step, DOES.get(move.state, "runs")): 0 for (step, _), move in then.items() if move.state != "done"}
     known = {step for step, _ in states}
-    found = [RestartedSteps(step=step, does=does) for step, does in states]
+    found = [RestartedStep.trusted(step=step, does=does) for step, does in states]
     found += [
-        RestartedSteps(step=step, does="waits") for step in dict.fromkeys(r.step for r in asked) if step not in known
+        RestartedStep.trusted(step=step, does="waits")
+        for step in dict.fromkeys(r.step for r in asked)
+        if step not in known
     ]
     return tuple(found)
 
@@ -86,7 +66,7 @@ def repeated(then: Transitions, now: Transitions, doing: tuple[ActivationInfo, .
     return tuple(dict.fromkeys(step for step, act in now if (step, act) not in over | in_progress))
 
 
-def finished(then: Transitions) -> tuple[FinishedStep, ...]:
+def finished(then: Transitions) -> tuple[FinishedStepRecord, ...]:
     """Return the steps that had finished by the checkpoint."""
     counted = Counter(step for (step, _), move in then.items() if move.state == "done")
-    return tuple(FinishedStep(step=step, times=times) for step, times in counted.items())
+    return tuple(FinishedStepRecord.trusted(step=step, times=times) for step, times in counted.items())

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import Any
 
 from checkpoints import models
 from checkpoints.database.rows import info_of
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
-from wfdash.domain.json_patch import Operation, make, same
+from wfdash.domain.json_patch import make, same
 from wfdash.errors import Invalid, NotFound
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint
 from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
-from wfdash.queries.history.step_states import StepCounts, counts_within
+from wfdash.queries.history.step_states import counts_within
 from wfdash.queries.secrets import masked_for
+from wfdash.records.checkpoints import (
+    ChangedRequest,
+    CheckpointComparison,
+    CheckpointRecord,
+    MovedStep,
+    PendingRequest,
+    StateCounts,
+)
 from wfdash.timemachine.shown import shown_json
 
 LARGEST = 16_000_000
@@ -23,64 +31,25 @@ LARGEST = 16_000_000
 ADDRESS = re.compile(r"checkpoints/([0-9A-Za-z-]+)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepCountsDiff:
-    """A step whose counts of activations by state differ."""
-
-    step: str
-    before: StepCounts
-    after: StepCounts
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestChange:
-    """A request that is pending in one of the two only, or in both with different cards."""
-
-    key: str
-    before: Request | None
-    after: Request | None
-
-    @property
-    def request(self) -> Request:
-        """Return the newer of the two requests."""
-        found = self.after or self.before
-        if found is None:
-            raise AssertionError("a question is pending somewhere")
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The differences between ``before`` and ``after``.
+class Comparison(CheckpointComparison):
+    """The differences between two checkpoints, with what pages show of both. ``inputs``: of the runs, if they differ.
 
     ``problem`` says why nothing is compared, ``note`` why the values are not.
     """
 
-    before: CheckpointView
-    after: CheckpointView
-    moved: tuple[StepCountsDiff, ...] = ()
-    asked: tuple[RequestChange, ...] = ()
-    patch: tuple[Operation, ...] = ()
-    """From the state of ``before`` to that of ``after``."""
+    old: CheckpointView
+    new: CheckpointView
     inputs: tuple[Json, Json] | None = None
-    """The inputs of the two runs, where they differ."""
-    problem: str = ""
-    note: str = ""
-
-    @property
-    def shown_patch(self) -> tuple[Operation, ...]:
-        """Return the patch of all that is shown: state, conversation, inputs of steps in progress."""
-        return () if self.problem or self.note else tuple(make(*(shown_json(one.shown) for _, one in self.ends)))
 
     @property
     def address(self) -> str:
         """Return the start of the query string of its raw patch, without the kind."""
-        return f"?a={self.before.info.id}&b={self.after.info.id}&raw="
+        return f"?a={self.before.id}&b={self.after.id}&raw="
 
     @property
     def ends(self) -> tuple[tuple[str, CheckpointView], ...]:
         """Return both checkpoints with their labels."""
-        return (("From", self.before), ("To", self.after))
+        return (("From", self.old), ("To", self.new))
 
 
 def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
@@ -92,18 +61,26 @@ def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) ->
     one, other = (_find(viewer, run_id, workflow, text, name) for name, text in (("a", before), ("b", after)))
     if one.size + other.size > LARGEST:
         problem = f"Too large to compare ({one.size + other.size:,} bytes)"
-        return Comparison(before=_without_content(one), after=_without_content(other), problem=problem)
+        return _comparison(CheckpointView(info=one), CheckpointView(info=other), problem=problem)
     old, new = read_checkpoint(viewer, one.run, one.id), read_checkpoint(viewer, other.run, other.id)
-    found = Comparison(before=old, after=new, problem=old.problem or new.problem, note=old.note or new.note)
-    if found.problem:
-        return found
-    return replace(
-        found,
+    if problem := old.problem or new.problem:
+        return _comparison(old, new, problem=problem)
+    note = old.note or new.note
+    return _comparison(
+        old,
+        new,
         moved=_step_changes(one, other),
         asked=_request_changes(old, new),
         patch=tuple(make(old.state, new.state)),
+        shown_patch=() if note else tuple(make(shown_json(old.shown), shown_json(new.shown))),
+        note=note,
         inputs=_inputs(one.run, other.run),
     )
+
+
+def _comparison(old: CheckpointView, new: CheckpointView, **found: Any) -> Comparison:
+    ends = {"before": CheckpointRecord.of(old.info), "after": CheckpointRecord.of(new.info), "old": old, "new": new}
+    return Comparison.trusted(**ends | found)
 
 
 def _find(viewer: Viewer, run_id: str, workflow: str, text: str, name: str) -> CheckpointInfo:
@@ -130,10 +107,6 @@ def _may_see(viewer: Viewer, run_id: str) -> bool:
         return False
 
 
-def _without_content(info: CheckpointInfo) -> CheckpointView:
-    return CheckpointView(info=info)
-
-
 def _inputs(one: str, other: str) -> tuple[Json, Json] | None:
     if one == other:
         return None
@@ -142,19 +115,23 @@ def _inputs(one: str, other: str) -> tuple[Json, Json] | None:
     return None if same(given[one], given[other]) else (given[one], given[other])
 
 
-def _step_changes(one: CheckpointInfo, other: CheckpointInfo) -> tuple[StepCountsDiff, ...]:
+def _step_changes(one: CheckpointInfo, other: CheckpointInfo) -> tuple[MovedStep, ...]:
     before, after = counts_within(ranges_to(one.run, one.id)), counts_within(ranges_to(other.run, other.id))
-    none = StepCounts()
+    none = StateCounts()
     steps = dict.fromkeys([*before, *after])
     pairs = ((step, before.get(step, none), after.get(step, none)) for step in steps)
-    return tuple(StepCountsDiff(step=step, before=old, after=new) for step, old, new in pairs if old != new)
+    return tuple(MovedStep.trusted(step=step, before=old, after=new) for step, old, new in pairs if old != new)
 
 
-def _request_changes(before: CheckpointView, after: CheckpointView) -> tuple[RequestChange, ...]:
+def _request_changes(before: CheckpointView, after: CheckpointView) -> tuple[ChangedRequest, ...]:
     old: dict[Json, Request] = {request.key: request for request in before.requests}
     new: dict[Json, Request] = {request.key: request for request in after.requests}
     return tuple(
-        RequestChange(key=str(key), before=old.get(key), after=new.get(key))
+        ChangedRequest.trusted(key=str(key), before=_pending(old.get(key)), after=_pending(new.get(key)))
         for key in dict.fromkeys([*old, *new])
         if key not in old or key not in new or old[key].card != new[key].card
     )
+
+
+def _pending(request: Request | None) -> PendingRequest | None:
+    return PendingRequest.of(request) if request else None

@@ -8,23 +8,13 @@ from checkpoints import records, rules
 from checkpoints.database.rows import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Checkpoint, Run
-from checkpoints.records import CheckpointInfo, Json, Request
+from checkpoints.records import Request
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
 from wfdash.domain.invisible import visible
-from wfdash.domain.json_patch import Operation
 from wfdash.errors import CodeElsewhere
-from wfdash.queries.checkpoints.affected_requests import (
-    ClosedRequest,
-    KeptAnswer,
-    ReopenedRequest,
-    answers_before,
-    closed,
-    reopened,
-)
+from wfdash.queries.checkpoints.affected_requests import answers_before, closed, reopened
 from wfdash.queries.checkpoints.affected_steps import (
-    FinishedStep,
-    RestartedSteps,
     finished,
     last_transitions,
     ranges_after,
@@ -34,10 +24,15 @@ from wfdash.queries.checkpoints.affected_steps import (
 )
 from wfdash.queries.checkpoints.checkpoint import find_row
 from wfdash.queries.checkpoints.outlook import outlook_of
-from wfdash.queries.checkpoints.side_effects import RecordedCalls, SideEffects, side_effects
+from wfdash.queries.checkpoints.side_effects import side_effects
 from wfdash.queries.history.lineage import nodes_of, ranges_of
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
+from wfdash.records.checkpoints import CheckpointRecord
+from wfdash.records.time_machine import (
+    CheckpointPreview,
+    EditedValueRecord,
+)
 from wfdash.schemas.secrets import masked
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.follow_ups import is_message_due
@@ -48,62 +43,6 @@ from wfdash.timemachine.shown import patch_of, unmasked_of
 NO_WORKER = "No worker with its code answers; this is based on the events"
 MOST = 100
 """Answers that are listed; all are counted."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EditedValue:
-    """A value that the edits change: the state, or the message of a step."""
-
-    step: str
-    """Empty for the state."""
-    before: Json
-    after: Json
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preview:
-    """Everything to read before confirming."""
-
-    verb: str
-    chosen: CheckpointInfo
-    current: bool
-    """The chosen one is already the head."""
-    problem: str
-    """Why it is not possible at all."""
-    note: str
-    """Why less is known than usual."""
-    again: tuple[RestartedSteps, ...]
-    """In progress at that point: they run first, replaying their recorded calls."""
-    repeats: tuple[str, ...]
-    """Steps that started after it on the last path taken from there: they run again if the run takes the same path."""
-    stays: tuple[FinishedStep, ...]
-    outside: SideEffects
-    reopens: tuple[ReopenedRequest, ...]
-    asks: tuple[str, ...]
-    """Questions asked first: whether a call has happened."""
-    closes: tuple[ClosedRequest, ...]
-    kept: tuple[KeptAnswer, ...]
-    kept_total: int
-    forgotten: tuple[KeptAnswer, ...]
-    """Answers to steps that restart: they may ask the same again."""
-    worker: str
-    """The worker that has the run now; restoring stops it at once."""
-    mark: str
-    """The fingerprint the confirmation is bound to."""
-    message_due: bool = False
-    """The run follows another one, and was given its message after this checkpoint: it is given the message again."""
-    message: Json = None
-    """That message, secrets hidden."""
-    words: tuple[str, ...] = ()
-    """What the edits change, one sentence each."""
-    changes: tuple[EditedValue, ...] = ()
-    patch: tuple[Operation, ...] = ()
-    """The edits as a JSON Patch of what is shown of the checkpoint: ``/state``, ``/inputs``."""
-
-    @property
-    def effects(self) -> tuple[RecordedCalls, ...]:
-        """Calls that are not undone and may be made a second time."""
-        return (*self.outside.repeated, *self.outside.unknown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +67,7 @@ class _Content:
 
 def read_preview(
     viewer: Viewer, run_id: str, checkpoint_id: str, *, verb: str = "restore", edits: Edits | None = None
-) -> Preview:
+) -> CheckpointPreview:
     """Return the preview, for operators. ``NotFound``, or ``NotAllowed`` for others. Changes nothing.
 
     ``verb``: restore or fork. ``Invalid`` with errors per field for edits that are not valid or not permitted.
@@ -152,9 +91,9 @@ def read_preview(
     asked = content.keys | {request.key for request in outlook.asks} if outlook else content.keys
     answers = answers_before(led, asked)
     kept = tuple(one for one in answers if one.key not in over)
-    return Preview(
+    return CheckpointPreview.trusted(
         verb=verb,
-        chosen=chosen,
+        chosen=CheckpointRecord.of(chosen),
         current=run.n == row.n,
         problem=content.problem,
         note=note,
@@ -213,7 +152,7 @@ def _before(content: _Content, doing: tuple[ActivationInfo, ...], edits: Edits |
 
 def _changes(
     content: _Content, before: tuple[ActivationInfo, ...], after: tuple[ActivationInfo, ...], edits: Edits
-) -> tuple[EditedValue, ...]:
+) -> tuple[EditedValueRecord, ...]:
     """Return the edited values, before and after."""
     if content.record is None or content.edited is None:
         return ()
@@ -222,7 +161,7 @@ def _changes(
     edited = content.record.model_copy(update={"body": content.edited.body})
     pairs += [("", unmasked_of(content.record).state, unmasked_of(edited).state)]
     return tuple(
-        EditedValue(step=step, before=masked(old, names), after=masked(now, names))
+        EditedValueRecord.trusted(step=step, before=masked(old, names), after=masked(now, names))
         for step, old, now in pairs
         if old != now
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 
 from django.db.models import Count, Q
@@ -12,33 +11,10 @@ from django.db.models import Count, Q
 from checkpoints.models import Effect
 from wfdash.contract import ActivationInfo
 from wfdash.queries.history.lineage import CheckpointNode, newest_below, origins_of, path_to
+from wfdash.records.time_machine import CallRecord, SideEffectsRecord
 
 CallKey = tuple[str, str, bool]
 """Step, name, once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordedCalls:
-    """Recorded calls of one name in one step."""
-
-    step: str
-    name: str
-    once: bool = False
-    times: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideEffects:
-    """Side effects as seen from a checkpoint."""
-
-    kept: tuple[RecordedCalls, ...] = ()
-    """Done before it: their results are recorded, they are not repeated."""
-    repeated: tuple[RecordedCalls, ...] = ()
-    """Done or interrupted after it: they are repeated if the run takes the same path."""
-    unknown: tuple[RecordedCalls, ...] = ()
-    """Of unknown outcome; they may be repeated."""
-    elsewhere: tuple[RecordedCalls, ...] = ()
-    """Done on other branches; they stay done."""
 
 
 def side_effects(
@@ -47,7 +23,7 @@ def side_effects(
     chosen: str,
     doing: Iterable[ActivationInfo] = (),
     afresh: Iterable[str] = (),
-) -> SideEffects:
+) -> SideEffectsRecord:
     """Return the side effects (five queries, three more per ancestor fork). ``nodes``: the run's tree.
 
     ``doing``: the activations in progress at the checkpoint; ``afresh``: those that restart without their journal.
@@ -66,7 +42,7 @@ def side_effects(
     there = _recorded_within(lines[0][1]) | _recorded_within(after) | late
     cut = Counter((one.step, call.name, call.once) for one in doing for call in one.calls if call.state == "again")
     asked = Counter((one.step, call.name, call.once) for one in doing for call in one.calls if call.state == "unknown")
-    return SideEffects(
+    return SideEffectsRecord.trusted(
         kept=_recorded_calls(kept - lost),
         repeated=_recorded_calls((repeated | cut) + (lost & kept)),
         unknown=_recorded_calls(unknown | asked),
@@ -97,9 +73,9 @@ def _count_calls(where: Q, states: tuple[str, ...]) -> Counter[CallKey]:
     return Counter({(step, name, once): times for step, name, once, times in rows.order_by()})
 
 
-def _recorded_calls(counted: Counter[CallKey]) -> tuple[RecordedCalls, ...]:
+def _recorded_calls(counted: Counter[CallKey]) -> tuple[CallRecord, ...]:
     return tuple(
-        RecordedCalls(step=step, name=name, once=once, times=times)
+        CallRecord.trusted(step=step, name=name, once=once, times=times)
         for (step, name, once), times in sorted(counted.items())
         if times > 0
     )

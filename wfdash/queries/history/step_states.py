@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from wfdash.queries.history.event_cache import EventCache
 from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
 from wfdash.queries.history.open_questions import QUESTION_EVENTS, OpenQuestions
 from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.records.checkpoints import StateCounts
 from wfdash.workflow.migration.migrating_run import Renaming
 
 STATE_AFTER = {
@@ -38,39 +39,15 @@ RUN_EVENTS = (
 """Events of the run that stop or resume its steps."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepCounts:
-    """How many activations of a step are in which state."""
-
-    running: int = 0
-    done: int = 0
-    failed: int = 0
-    retrying: int = 0
-    waiting: int = 0
-    sleeping: int = 0
-    stopped: int = 0
-
-    @property
-    def total(self) -> int:
-        """Return the number of all activations."""
-        return sum(vars(self).values())
-
-    @property
-    def state(self) -> str:
-        """Return the step's state: that of the activation that needs attention most."""
-        order = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
-        return next((name for name in order if getattr(self, name)), "idle")
-
-
 _cache: EventCache[StepTransition] = EventCache()
 
 
-def step_counts(run_id: str) -> dict[str, StepCounts]:
+def step_counts(run_id: str) -> dict[str, StateCounts]:
     """Return step name -> counts. The run must have been found through its viewer before (two queries)."""
     return count_states(step_transitions(run_id))
 
 
-def counts_within(ranges: list[EventRange]) -> dict[str, StepCounts]:
+def counts_within(ranges: list[EventRange]) -> dict[str, StateCounts]:
     """Return step name -> counts of the last state of every activation within these ranges (one query)."""
     return count_states(transitions_within(ranges))
 
@@ -93,14 +70,14 @@ def step_transitions(run_id: str, *, driven_at: datetime | None = None, driven: 
     return [*transitions, *_due_retries(transitions, driven_at)] if driven_at else transitions
 
 
-def count_states(transitions: Iterable[StepTransition]) -> dict[str, StepCounts]:
+def count_states(transitions: Iterable[StepTransition]) -> dict[str, StateCounts]:
     """Return step name -> counts of the last state of every activation. Pure."""
     last = {(item.step, item.activation): item.state for item in transitions}
     counters = Counter((step, state) for (step, _), state in last.items())
     found: dict[str, dict[str, int]] = {}
     for (step, state), number in counters.items():
         found.setdefault(step, {})[state] = number
-    return {step: StepCounts(**numbers) for step, numbers in found.items()}
+    return {step: StateCounts.trusted(**numbers) for step, numbers in found.items()}
 
 
 def _due_retries(transitions: list[StepTransition], now: datetime) -> list[StepTransition]:

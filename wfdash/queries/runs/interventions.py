@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from checkpoints.events import Trait, kinds_with
 from checkpoints.models import Event, Reply
-from checkpoints.records import Json
 from wfdash.queries.history.events import plain
 from wfdash.queries.unreadable import data_of, text
+from wfdash.records.runs import EventRecord
 
 COURSE = kinds_with(Trait.COURSE)
 """Kinds of events that are listed at the top of a run's page."""
 BY_PEOPLE = kinds_with(Trait.PERSON)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Intervention:
+class Intervention(EventRecord):
     """An event of a person: metadata only."""
 
     run: str
-    seq: int
-    kind: str
-    step: str | None
-    data: dict[str, Json]
-    at: datetime
 
     @property
     def by(self) -> str:
@@ -60,7 +52,7 @@ def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
 def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Intervention, ...]:
     rows: Any = Event.objects.filter(run_id=run_id, kind__in=kinds).order_by("-seq")[:limit]
     found = (
-        Intervention(run=run_id, seq=row.seq, kind=row.kind, step=row.step, data=plain(data_of(row)), at=row.at)
+        Intervention.trusted(run=run_id, seq=row.seq, kind=row.kind, step=row.step, data=plain(data_of(row)), at=row.at)
         for row in rows
     )
     return tuple(found)[::-1]

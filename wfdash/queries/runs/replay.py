@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q
 
 from checkpoints import models
 from checkpoints.events import EventKind
-from checkpoints.records import CheckpointInfo, Event
+from checkpoints.records import Event
 from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
 from wfdash.queries.history.events import event_of, shown_info, workflow_of
 from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
 from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import StepCounts, count_states, transitions_within
+from wfdash.queries.history.step_states import count_states, transitions_within
 from wfdash.queries.unreadable import subject_of
+from wfdash.records.checkpoints import CheckpointRecord
+from wfdash.records.time_machine import PastRequestRecord, ReplayFacts
 
 SHOWN = 50
 STEPS = Q(kind__startswith="step.") | Q(kind__startswith="run.") | Q(kind__startswith="request.")
 """Events at which something starts, ends or changes hands; not a step's reports in between."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PastRequest:
-    """A request that was open at that time, and its outcome since (``closed_as``, or ``answered``)."""
-
-    id: str
-    step: str
-    subject: str
-    created: datetime
-    became: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayView:
-    """A run after event ``seq``. ``last``: the newest. ``earlier`` and ``later``: where it changed, 0 at an end."""
+class ReplayView(ReplayFacts):
+    """A run as it was after an event. ``moves``: how its steps came to be where they were, oldest first."""
 
     event: Event
-    seq: int
-    last: int
     moves: tuple[StepTransition, ...]
-    board: dict[str, StepCounts]
-    requests: tuple[PastRequest, ...]
     events: tuple[Event, ...]
     """The last ones up to then, oldest first."""
-    status: str
-    """The kind of the last event about the run as a whole."""
-    checkpoint: CheckpointInfo | None
-    """The newest one that was written by then: it contains the state at that time."""
-    left: bool
-    """The run has been restored since: this is not on the current branch."""
-    earlier: int
-    later: int
 
     @property
     def words(self) -> str:
@@ -72,7 +49,7 @@ def read_replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
     nodes = nodes_of(run_id)
     then = [node for node in nodes if node.seq <= seq]
     moved = transitions_within(ranges_at(run_id, then, seq))
-    return ReplayView(
+    return ReplayView.trusted(
         event=event_of(found[-1], inspect=inspect),
         seq=seq,
         last=last,
@@ -99,9 +76,9 @@ def ranges_at(run_id: str, then: list[CheckpointNode], seq: int) -> list[EventRa
     return [EventRange(run=run_id, low=low, high=seq), *before] if seq > low else before
 
 
-def _checkpoint(then: list[CheckpointNode], *, inspect: bool) -> CheckpointInfo | None:
+def _checkpoint(then: list[CheckpointNode], *, inspect: bool) -> CheckpointRecord | None:
     row = models.Checkpoint.objects.defer("body").filter(pk=then[-1].id).first() if then else None
-    return shown_info(row, inspect=inspect) if row else None
+    return CheckpointRecord.of(shown_info(row, inspect=inspect)) if row else None
 
 
 def _on_line(nodes: list[CheckpointNode], then: list[CheckpointNode]) -> bool:
@@ -115,12 +92,12 @@ def _on_line(nodes: list[CheckpointNode], then: list[CheckpointNode]) -> bool:
     return not then
 
 
-def _past_requests(run_id: str, at: datetime) -> tuple[PastRequest, ...]:
+def _past_requests(run_id: str, at: datetime) -> tuple[PastRequestRecord, ...]:
     open_then = Q(closed__isnull=True) | Q(closed__gt=at)
     unanswered = Q(answered__isnull=True) | Q(answered__gt=at)
     rows = models.HumanRequest.objects.filter(open_then, unanswered, run_id=run_id, created__lte=at)
     return tuple(
-        PastRequest(
+        PastRequestRecord.trusted(
             id=row.pk,
             step=row.step,
             subject=subject_of(row),

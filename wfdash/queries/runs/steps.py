@@ -32,6 +32,7 @@ from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
 from wfdash.queries.unreadable import data_of, document
 from wfdash.records.run_parts import ActivationRecord
+from wfdash.records.time_machine import CallInProgress
 from wfdash.schemas.secrets import masked
 
 PAGE = 50
@@ -91,13 +92,9 @@ class Attempt:
     again_at: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallView:
+class CallView(CallInProgress):
     """A recorded ``ctx.call``. ``state``: intended, done, failed or unknown."""
 
-    name: str
-    once: bool
-    state: str
     at: datetime
     key: str
     result: Json = None
@@ -314,7 +311,7 @@ def _calls(events: list[Event], inspect: bool, names: frozenset[str]) -> Iterabl
     for key in keys:
         if row := last.get(key):
             result = masked(document(row, "result"), names) if inspect else None
-            yield CallView(name=row.name, once=row.once, state=row.state, at=row.at, key=key, result=result)
+            yield CallView.trusted(name=row.name, once=row.once, state=row.state, at=row.at, key=key, result=result)
 
 
 def _requests(viewer: Viewer, events: list[Event]) -> tuple[RequestRow, ...]:

@@ -19,6 +19,7 @@ from wfdash.contract import Description
 from wfdash.domain import graph_diff
 from wfdash.errors import NotFound
 from wfdash.queries.schedules.listing import next_times
+from wfdash.records.workflows import VersionRecord
 from wfdash.timemachine.versions import find_description
 
 COUNTED = 2_000
@@ -67,19 +68,11 @@ class WorkflowRow:
         return self.description.title or self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class VersionRow:
+class VersionRow(VersionRecord):
     """A graph that runs were started under. ``runs`` is None where there are too many runs to count."""
 
-    version: str
-    created: datetime | None
-    """When the first run was started under it; None for a loaded graph without runs."""
-    runs: int
-    current: bool
     more: bool = False
     """Whether there are more runs than were counted."""
-    words: tuple[str, ...] = ()
-    """Changes since the previous version, one sentence each; empty for the oldest one."""
 
 
 def read_workflows(viewer: Viewer) -> list[WorkflowRow]:
@@ -139,20 +132,20 @@ def read_versions(viewer: Viewer, name: str) -> list[VersionRow]:
     current = loaded.description.version if loaded and viewer.may("see", name) else ""
     counts = _runs_of(viewer, name, [row.version for row in rows[:VERSIONS]])
     found = [
-        VersionRow(
+        VersionRow.trusted(
             version=row.version,
             created=row.created,
             runs=min(counts[row.version], COUNTED),
             more=counts[row.version] > COUNTED,
             current=row.version == current,
-            words=_changes(described[n + 1 : n + 2], described[n]),
+            changes=_changes(described[n + 1 : n + 2], described[n]),
         )
         for n, row in enumerate(rows[:VERSIONS])
     ]
     if loaded is None or not current or any(row.version == current for row in rows):
         return found
-    fresh = VersionRow(
-        version=current, created=None, runs=0, current=True, words=_changes(described[:1], loaded.description)
+    fresh = VersionRow.trusted(
+        version=current, created=None, runs=0, current=True, changes=_changes(described[:1], loaded.description)
     )
     return [fresh, *found]
 
