@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.content.encryption import encryptor_of
-from wfdash.pubsub.messages import Envelope, Message, key_of, read_message
+from wfdash.pubsub.messages import ORIGINS, Envelope, Message, key_of, read_message
 
 KEYS = [key_of("one")]
 SECRET = "a key of an installation that encrypts"
@@ -44,6 +44,30 @@ def test_text_too_long_for_one_message_arrives_in_pieces(character, encryption) 
 def test_no_two_texts_are_the_same() -> None:
     ours, message = envelope(), Message("text", ("r", "write", "ha", False))
     assert len({*ours.pack([message], 7_900), *ours.pack([message], 7_900)}) == 2
+
+
+def test_a_text_that_is_sent_again_says_nothing() -> None:
+    """Who reads the carrier could repeat what a step streamed, or a retry after a lost connection."""
+    ours, theirs = envelope(), envelope("web-2")
+    first, second = (text for run in "ab" for text in ours.pack([Message("due", (run,))], 7_900))
+    heard = [theirs.open(text) for text in (first, first, second, first, second)]
+    assert [packet and list(packet.messages) for packet in heard] == [
+        *([Message("due", ("a",))], []),
+        *([Message("due", ("b",))], [], []),
+    ]
+    (other,) = envelope("worker-1").pack([Message("due", ("c",))], 7_900)
+    found = theirs.open(other)
+    assert found
+    assert found.messages
+
+
+def test_numbers_are_kept_of_a_thousand_processes() -> None:
+    theirs = envelope("web-2")
+    texts = [*(text for n in range(ORIGINS + 1) for text in envelope(f"w{n}").pack([Message("due", ("r",))], 7_900))]
+    for text in texts:
+        theirs.open(text)
+    again = [theirs.open(text) for text in (texts[1], texts[-1], texts[0])]
+    assert [bool(packet and packet.messages) for packet in again] == [False, False, True]
 
 
 def test_what_cannot_be_short_enough_is_left_out_and_the_rest_arrives() -> None:

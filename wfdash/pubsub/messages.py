@@ -1,7 +1,8 @@
 """What crosses between processes: messages of topics, packed into texts that are short enough and can be trusted.
 
 A text is JSON in ASCII behind the id of the process that sent it, a number and a signature: ids, numbers and streamed
-text, and nothing else. What does not prove that a process of this installation made it is ignored.
+text, and nothing else. What does not prove that a process of this installation made it is ignored, and so is what is
+sent again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import urlsafe_b64encode
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
@@ -22,6 +24,8 @@ SIGNATURE = 22
 """Characters of a signature: 16 bytes."""
 NUMBER = 17
 """Characters of a text's number and the blank behind it at most."""
+ORIGINS = 1_000
+"""Processes of which the number of the last text is kept."""
 FIELDS: Mapping[str, tuple[type, ...]] = {
     "due": (str,),
     "backlog": (),
@@ -61,7 +65,7 @@ class Envelope:
         """``keys``: of the installation, the first one signs; ``encryptor``: of what is readable on the way."""
         self.origin = origin
         self._keys, self._encryptor = keys, encryptor
-        self._numbers = count(1)
+        self._numbers, self._heard = count(1), OrderedDict[str, int]()
 
     def pack(self, messages: Iterable[Message], most: int) -> Iterator[str]:
         """Yield texts of at most ``most`` ASCII characters; what cannot be short enough is left out."""
@@ -81,7 +85,9 @@ class Envelope:
             yield self._wrapped(group)
 
     def open(self, text: str) -> Packet | None:
-        """Return what a process of this installation sent; None for anything else, and unread for its own."""
+        """Return what a process of this installation sent; None for anything else, and nothing of its own or of a text
+        that is not later than the last of its process.
+        """
         if not text.isascii():
             return None
         origin, _, rest = text.partition(" ")
@@ -90,12 +96,24 @@ class Envelope:
         signature, body = rest[:SIGNATURE], rest[SIGNATURE:]
         if not any(hmac.compare_digest(signature.encode(), self._sign(key, origin, body)) for key in self._keys):
             return None
+        number, _, content = body.partition(" ")
         try:
-            found = json.loads(self._encryptor.decrypt(body.partition(" ")[2], "pubsub", origin))
+            if not self._is_later(origin, int(number, 16)):
+                return Packet(origin, ())
+            found = json.loads(self._encryptor.decrypt(content, "pubsub", origin))
         except (ValueError, CheckpointsError, RecursionError):
             return None
         rows = found if isinstance(found, list) else []
         return Packet(origin, [one for row in rows if (one := read_message(row))])
+
+    def _is_later(self, origin: str, number: int) -> bool:
+        """Note a text's number; return whether it follows the last one. One thread sends, so they arrive in order."""
+        last = self._heard.get(origin, 0)
+        self._heard[origin] = max(last, number)
+        self._heard.move_to_end(origin)
+        if len(self._heard) > ORIGINS:
+            self._heard.popitem(last=False)
+        return number > last
 
     def _wrapped(self, group: Sequence[str]) -> str:
         content = self._encryptor.encrypt(f"[{','.join(group)}]", "pubsub", self.origin)
