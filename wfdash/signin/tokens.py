@@ -6,12 +6,14 @@ import hmac
 import re
 import secrets
 import string
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
 from django.db.models import OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.database.storage import write
@@ -50,9 +52,13 @@ class NewSecret:
     secret_hash: str
 
 
-def new_secret() -> NewSecret:
-    """Return the id and secret of a new token."""
-    public, secret = "".join(secrets.choice(ALPHABET) for _ in range(8)), secrets.token_urlsafe(32)
+def new_secret(once: str = "") -> NewSecret:
+    """Return the id and secret of a new token. ``once``: a text that gives the same ones again, on this installation
+    alone: a form that is sent twice shows the one token that it made.
+    """
+    digest = salted_hmac("wfdash.signin.tokens", once or secrets.token_urlsafe(32), algorithm="sha512").digest()
+    public = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[32:40])
+    secret = urlsafe_b64encode(digest[:32]).decode().rstrip("=")
     return NewSecret(id=public, text=f"wfd_{public}_{secret}", secret_hash=_hash(secret))
 
 

@@ -12,11 +12,13 @@ from wfdash.actions.account.tokens import create_token
 from wfdash.actions.people.accounts import create_service_account, make_sign_in_link
 from wfdash.actions.people.authority import command_line
 from wfdash.actions.people.grants import grant_role, revoke_role
-from wfdash.errors import Invalid, NotFound, WrongState
+from wfdash.errors import Invalid, KeyReused, NotFound, WrongState
 from wfdash.signin.links import create_link, find_link
 from wfdash.signin.tokens import use_token, viewer_of
 
 TEXT = re.compile(r"wfd_[a-z0-9]{8}_[\w-]{43}")
+KEY = re.compile(r'name="_key" value="([^"]+)"')
+ROBOT = "/people/robot/"
 FORM = {"name": "ci", "rights": ["answer"], "days": "30"}
 
 
@@ -41,6 +43,29 @@ def test_a_token_is_made_shown_once_used_and_revoked(as_):
     assert f"wfd_{text.split('_')[1]}_…" in page
     assert client.post("/settings/tokens/", {"act": "revoke", "token": text.split("_")[1]}).status_code == 302
     assert Token.objects.get().revoked is not None
+
+
+@pytest.mark.parametrize(("name", "url", "act"), [("ana", "/settings/tokens/", "create"), ("adam", ROBOT, "token")])
+def test_a_form_that_is_sent_twice_makes_one_token_and_shows_its_text(as_, everybody, name, url, act):
+    """A browser drops the answer to the first click."""
+    create_service_account(people.viewer("adam"), "robot", roles=[("operator", "*")])
+    client = as_(name)
+    key = KEY.findall(client.get(url).content.decode())[-1]
+    sent = FORM | {"act": act, "_key": key}
+    first, second = (shown_token(client.post(url, sent, follow=True)) for _ in range(2))
+    assert first == second
+    assert use_token(first) == Token.objects.get()
+    assert AuditEntry.objects.filter(verb="create token").count() == 1
+    fresh = KEY.findall(client.get(url).content.decode())[-1]
+    assert fresh != key
+    assert shown_token(client.post(url, sent | {"name": "other", "_key": fresh}, follow=True)) != first
+
+
+def test_another_person_s_token_is_not_told_by_the_key_of_its_form(as_, everybody):
+    made = [create_token(people.viewer(name), "ci", rights=["see"], key="a").text for name in ("ana", "otto", "ana")]
+    assert made[0] == made[2] != made[1]
+    with pytest.raises(KeyReused):
+        create_token(people.viewer("ana"), "ci", rights=["answer"], key="a")
 
 
 def test_a_form_with_errors_keeps_what_was_typed(as_):

@@ -15,12 +15,14 @@ from checkpoints.database.storage import write
 from checkpoints.limits import NAME, cleaned, is_storable
 from checkpoints.models import Token
 from checkpoints.models.user_model import User
+from checkpoints.records import Json
 from wfdash import pubsub
 from wfdash.access.administration import obstacle, refuse_token, service_account
 from wfdash.access.names import find_person
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import rate_limit
 from wfdash.actions.audit import entries
+from wfdash.actions.idempotency import idempotent, made_before
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.schemas.validate import Problem
 from wfdash.signin.tokens import new_secret
@@ -52,19 +54,24 @@ def create_token(
     workflows: Collection[str] = (EVERY,),
     days: int | None = DAYS,
     owner: str = "",
+    key: str | None = None,
 ) -> NewToken:
     """Make a token with which programs act as its owner, as far as these rights and workflows go.
 
     It gives no right that its owner does not have at the time of use. ``days``: how long it works; None: until it is
-    revoked. ``owner``: a service account (for admins of every workflow); one's own account without. ``Invalid`` with
-    errors per field, ``NotAllowed``, ``NotFound``.
+    revoked. ``owner``: a service account (for admins of every workflow); one's own account without. The same ``key``
+    makes one token, and returns its text each time. ``Invalid`` with errors per field, ``NotAllowed``, ``NotFound``.
     """
     name = " ".join(cleaned(name).split())
     if problems := [*_no_name(name), *_no_rights(rights), *_no_workflows(workflows), *_no_days(days)]:
         raise Invalid(problems)
-    with write():
+    secret = new_secret(f"{viewer.user.pk} {key}" if key else "")
+    command: list[Json] = [name, sorted(rights), sorted(workflows), days, owner]
+    with write(), idempotent(viewer, key, "create token", command) as call:
+        user, now = _owner(viewer, owner), timezone.now()
+        if call.previous_result is not None:
+            return NewToken(token=made_before(Token, secret.id), text=secret.text)
         rate_limit.charge(viewer, "token")
-        user, secret, now = _owner(viewer, owner), new_secret(), timezone.now()
         _refuse_too_many(user)
         token = _insert(
             Token(

@@ -14,7 +14,7 @@ from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account.tokens import DAYS, NewToken, create_token, revoke_token
 from wfdash.errors import Invalid, NotFound
-from wfdash.pages.site.decorators import page, show_once, shown_once, viewer_of
+from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.account.tokens import own_tokens
 from wfdash.rendering import render
@@ -42,7 +42,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
             if request.POST.get("act") == "revoke":
                 revoke_posted(request, viewer)
                 return redirect("wfdash:tokens")
-            return show_new(request, made_by(viewer, request.POST), "wfdash:tokens")
+            return show_new(request, made_by(request), "wfdash:tokens")
         except Invalid as error:
             problems = error.by_field
     if shown := shown_once(request):
@@ -55,16 +55,18 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "account/settings/tokens.html", context, status=422 if problems else 200)
 
 
-def made_by(viewer: Viewer, post: QueryDict, *, owner: str = "") -> NewToken:
-    """Make the token that a form describes. ``Invalid``, ``NotAllowed``."""
+def made_by(request: HttpRequest, *, owner: str = "") -> NewToken:
+    """Make the token that a form describes; sent twice, the same one. ``Invalid``, ``NotAllowed``."""
+    post = request.POST
     days = post.get("days", str(DAYS))
     return create_token(
-        viewer,
+        viewer_of(request),
         post.get("name", ""),
         rights=post.getlist("rights") or ["see"],
         workflows=post.getlist("workflows") if post.get("where") == "some" else [EVERY],
         days=None if days == "never" else number_in(days),
         owner=owner,
+        key=key_of(request),
     )
 
 

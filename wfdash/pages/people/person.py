@@ -42,7 +42,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
         if act == "link":
             return show_invitation(request, accounts.make_sign_in_link(viewer, name, base=base_of(request)), new=False)
         if act == "token":
-            return show_new(request, made_by(viewer, request.POST, owner=name), "wfdash:person", name)
+            return show_new(request, made_by(request, owner=name), "wfdash:person", name)
         if act == "revoke-token":
             revoke_posted(request, viewer)
         elif act in ACTS:
