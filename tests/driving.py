@@ -13,8 +13,7 @@ from checkpoints.records import Commit
 from tests.workflow.world import PowerCut
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
-from wfdash.worker.drive import advance
-from wfdash.worker.recorder import ClaimedRecorder
+from wfdash.worker.drive import ClaimedRecorder, advance
 from wfdash.workflow import Workflow
 
 ENGINE = NativeEngine()

@@ -31,7 +31,7 @@ from wfdash.live.routing import refuse, websocket_urlpatterns
 from wfdash.pages.site.prometheus import use_sockets
 from wfdash.pages.ui.fragments import event_row
 from wfdash.pubsub.process import signals
-from wfdash.worker.in_process import follow_daphne, start_worker, stop_worker, try_start_worker
+from wfdash.worker.embedded import follow_daphne, start_worker, stop_worker, try_start_worker
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

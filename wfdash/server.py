@@ -30,9 +30,8 @@ from twisted.internet.defer import Deferred
 
 from wfdash.body_limit import FlowControl, bound_requests
 from wfdash.installation.stopping import stopping
-from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.in_process import hold_shutdown
-from wfdash.worker.shutdown import SERVER_DRAIN_SECONDS, STOP_SECONDS, drain_seconds, stop_seconds
+from wfdash.worker.embedded import EmbeddedWorker, hold_shutdown
+from wfdash.worker.process import SERVER_DRAIN_SECONDS, STOP_SECONDS, drain_seconds, stop_seconds
 
 reactor: Any = _reactor
 log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import read_link
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.write import notify
-from wfdash.worker.jobs import outbox
-from wfdash.worker.jobs.outbox import RETRY_SECONDS, Bundle, deliver, due_bundles, forget_old
+from wfdash.worker import outbox
+from wfdash.worker.outbox import RETRY_SECONDS, Bundle, deliver, due_bundles, forget_old
 
 Ask = Callable[..., HumanRequest]
 Person = Callable[..., Viewer]

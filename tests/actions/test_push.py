@@ -22,7 +22,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import Invalid, NotFound
 from wfdash.notifications import push_keys
 from wfdash.notifications.write import notify
-from wfdash.worker.jobs.outbox import RETRY_SECONDS, deliver, due_bundles
+from wfdash.worker.outbox import RETRY_SECONDS, deliver, due_bundles
 
 Ask = Callable[..., HumanRequest]
 Person = Callable[..., Viewer]

@@ -206,7 +206,7 @@ def test_a_step_that_blocks_its_thread_does_not_keep_the_server_from_stopping(tm
 LEAVING = """
 import atexit, threading, time
 import django; django.setup()
-from wfdash.worker.shutdown import exit_process
+from wfdash.worker.process import exit_process
 class SlowToCollect:
     def __del__(self):
         time.sleep(300)

@@ -18,7 +18,7 @@ from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import SECRETS, read_secret_files
 from wfdash.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
-from wfdash.worker.shutdown import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
+from wfdash.worker.process import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "docs" / "deployment"

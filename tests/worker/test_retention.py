@@ -18,7 +18,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Finished, Resume, Waiting
-from wfdash.worker import retention
+from wfdash.worker import worker as retention
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
@@ -81,7 +81,7 @@ def test_a_run_that_is_cancelled_while_it_waits_is_pruned_too(
     otto, define, start_worker, settings, monkeypatch
 ) -> None:
     settings.WFDASH_RETENTION = CheckpointConfig(keep=3, while_open="keep")
-    monkeypatch.setattr(retention, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(retention, "CANCELLED_SECONDS", 0.05)
     run, other = started(otto, define, start_worker), start_run(otto, "script", 2)
     until(reaches(other, "waiting"))
     cancel_run(otto, run.pk)

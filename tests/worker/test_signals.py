@@ -7,7 +7,7 @@ from tests.worker.conftest import reaches, until
 from wfdash.actions.checkpoints.restore import fork_run, restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.signals import send_signal
-from wfdash.worker.recorder import ClaimedRecorder
+from wfdash.worker.drive import ClaimedRecorder
 from wfdash.workflow import Context, Workflow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]

@@ -11,7 +11,7 @@ from checkpoints.models import Event
 from tests.worker.conftest import reaches, until
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.installation.environment import env_level
-from wfdash.worker.step_logs import capture_step_logs
+from wfdash.worker.worker import capture_step_logs
 from wfdash.workflow import Workflow
 
 log = logging.getLogger("shop.parcels")

@@ -33,9 +33,8 @@ from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
 from wfdash.time_limit import TimeLimit
 from wfdash.timemachine import versions
-from wfdash.worker import serving
-from wfdash.worker.jobs import heartbeat, held_runs
-from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker import heartbeat, serving, sweeps
+from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring import Migration
@@ -148,7 +147,7 @@ def test_a_run_that_nothing_carries_over_is_held_with_what_changed_and_keeps_its
 
 
 def test_a_held_run_goes_on_by_itself_once_its_old_code_is_there_again(hold, serve, monkeypatch):
-    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(sweeps, "HELD_SECONDS", 0.05)
     run = hold(expense(extra=True))
     serve(expense())
     assert output(run) == "paid 7"
@@ -259,7 +258,7 @@ def test_a_worker_among_others_holds_what_none_of_them_has_had_for_a_minute(serv
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
     monkeypatch.setattr(migrate, "BATCH", 2)
-    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(sweeps, "HELD_SECONDS", 3600)
     run = hold(expense(extra=True))
     gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
     serve(expense())
@@ -269,7 +268,7 @@ def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold,
 
 def test_a_process_that_starts_looks_at_every_held_run(hold, serve, monkeypatch):
     monkeypatch.setattr(migrate, "BATCH", 2)
-    monkeypatch.setattr(held_runs, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(sweeps, "HELD_SECONDS", 3600)
     run = hold(expense(step="decide"))
     for _ in range(5):
         make_run(workflow="gone", phase="paused")

@@ -32,7 +32,7 @@ from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
-from wfdash.worker import crash_suspects, due_runs, embedded
+from wfdash.worker import due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.worker import Worker
@@ -411,7 +411,7 @@ def test_a_suspect_whose_claim_failed_is_driven_at_a_later_look(otto, define, st
 
 
 def test_a_suspect_that_survives_long_enough_makes_way_for_the_next(otto, define, start_worker, monkeypatch) -> None:
-    monkeypatch.setattr(crash_suspects, "SURVIVED", 0.2)
+    monkeypatch.setattr(due_runs, "SURVIVED", 0.2)
     entered = threading.Semaphore(0)
 
     async def long(given, recorder):

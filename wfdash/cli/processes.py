@@ -81,7 +81,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     with loading():
         from wfdash import catalog, server
         from wfdash.queries.workflows.published import PublishedReader
-        from wfdash.worker.shutdown import exit_process
+        from wfdash.worker.process import exit_process
 
     migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
     admins: list[str] = []

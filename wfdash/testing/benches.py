@@ -38,7 +38,7 @@ from wfdash.testing.people import Cast
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount
 from wfdash.testing.runs import all_runs, refresh
 from wfdash.testing.thread import OrmThread
-from wfdash.worker.jobs import deadlines, scheduler
+from wfdash.worker import sweeps
 from wfdash.workflow import Workflow
 
 _open: list[Bench] = []
@@ -285,7 +285,7 @@ def saying_what() -> Iterator[None]:
 
 def _sweep() -> None:
     """Do what a worker's jobs do each second."""
-    while deadlines.sweep() == 0.0 or scheduler.sweep() == 0.0:
+    while sweeps.sweep_deadlines() == 0.0 or sweeps.start_scheduled() == 0.0:
         continue
 
 

@@ -14,8 +14,7 @@ from checkpoints.ids import RunId
 from checkpoints.records import Commit
 from wfdash.testing.database import BenchStorage
 from wfdash.testing.records import Call
-from wfdash.worker.drive import advance
-from wfdash.worker.recorder import ClaimedRecorder
+from wfdash.worker.drive import ClaimedRecorder, advance
 from wfdash.workflow.runtime.invoke import calls_replaced
 
 TTL = 30.0

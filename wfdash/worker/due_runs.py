@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -30,7 +31,6 @@ from checkpoints.storage import Serves
 from wfdash.installation.stopping import waited
 
 log = logging.getLogger(__name__)
-
 BATCH = 32
 """Runs that are claimed in one transaction."""
 LOOK_SECONDS = 1.0
@@ -264,3 +264,91 @@ class DueRuns:
         finally:
             self._hinted.clear()
             self._claiming = None
+
+
+# -- when a worker may take over runs whose claims have expired: not right after it was away itself, or has begun.
+# Claims expire because their worker is gone, or because no worker could reach the database, or because the machine
+# was paused. One that was away as well cannot tell which: it gives the others time to renew what is theirs. Where there
+# was no claim at its last look it may have been away for longer: none that began since can have expired.
+
+
+class Takeovers:
+    """Whether takeovers are ``allowed``, by the times at which this worker looked for runs (seconds, ``boottime``)."""
+
+    def __init__(self, *, grace: float, absence: float) -> None:
+        """``absence``: seconds without a look after which takeovers are put off, for ``grace`` seconds: so long a claim
+        lasts.
+        """
+        self.allowed = False
+        """Not before the first look: a hint may come sooner."""
+        self._grace = grace
+        self._absence = absence
+        self._last: float | None = None
+        self._was_idle = False
+        self._off_until: float | None = None
+
+    def begun(self, now: float, *, among_others: Callable[[], bool] = lambda: False) -> None:
+        """Note that a look has begun, and the database has answered. ``among_others()``, asked at the first: whether
+        there are workers that may live, whose claims may have expired in an outage right before.
+
+        After the grace one look is allowed whatever happened in the meantime: on a machine so slow that each look is an
+        absence, too, the runs of workers that are gone are taken over in the end.
+        """
+        if self._off_until is not None:
+            self.allowed = now >= self._off_until
+            if self.allowed:
+                self._off_until = None
+        elif among_others() if self._last is None else self._was_away(now, self._last):
+            self.allowed, self._off_until = False, now + self._grace
+        else:
+            self.allowed = True
+
+    def ended(self, now: float, *, idle: bool = False) -> None:
+        """Note that a look has ended well; however long it took, the worker was not away.
+
+        ``idle``: it found nothing to do, and no claim of any worker.
+        """
+        self._last, self._was_idle = now, idle
+
+    def _was_away(self, now: float, last: float) -> bool:
+        return now - last > (self._grace if self._was_idle else self._absence)
+
+
+# -- runs that may be what ends their workers: a worker takes one at a time, so that its death tells which it was
+
+SURVIVED = 300.0
+"""Seconds of running after which a suspect is none any more: one that runs for hours must not keep others waiting."""
+
+
+CANDIDATES = 50
+"""Suspects of which one is chosen."""
+
+
+class SuspectSlot:
+    """The one place for a suspect (``checkpoints.rules.is_suspect``) in a worker. ``run`` is empty while it is free."""
+
+    def __init__(self, *, steady_after: float) -> None:
+        """``steady_after``: seconds that the worker must have lived before it takes its first suspect.
+
+        Where a process ends again and again for another reason, no run is blamed for it.
+        """
+        self.run = ""
+        self._steady_at = time.monotonic() + steady_after
+        self._since = 0.0
+
+    def wanted(self) -> int:
+        """Return from how many suspects one is to be chosen now; 0 if none may be taken."""
+        return 0 if self.run or time.monotonic() < self._steady_at else CANDIDATES
+
+    def take(self, run: str) -> None:
+        """Put a run into the slot."""
+        self.run, self._since = run, time.monotonic()
+
+    def is_survivor(self) -> bool:
+        """Say whether the run in it has been there long enough to be no suspect any more."""
+        return bool(self.run) and time.monotonic() - self._since >= SURVIVED
+
+    def clear(self, run: str) -> None:
+        """Free the slot if this run is in it: it ended, parked, or has made a step."""
+        if self.run == run:
+            self.run = ""

@@ -11,7 +11,7 @@ from checkpoints.claims.renewal import boottime
 from checkpoints.database.living_workers import others
 from checkpoints.storage import Serves
 from wfdash import catalog
-from wfdash.worker.version_holds import in_thread
+from wfdash.worker.db_thread import in_thread
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 

@@ -10,10 +10,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from checkpoints.claims.holder import process_name
 from checkpoints.claims.renewal import ClaimRenewer, boottime
@@ -21,31 +23,30 @@ from checkpoints.config import CheckpointConfig
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged
 from checkpoints.ids import RunId, new_token
-from checkpoints.records import Claim
+from checkpoints.manager import CheckpointManager
+from checkpoints.models import Run
+from checkpoints.records import Claim, Phase
+from checkpoints.storage import CheckpointStorage
 from wfdash import catalog, pubsub
+from wfdash.actions.runs import cancellation
 from wfdash.hints import current_hints, subscribe
+from wfdash.installation.stopping import waited
 from wfdash.telemetry import log_context
-from wfdash.worker.consultations import Replies
-from wfdash.worker.crash_suspects import SuspectSlot
-from wfdash.worker.drive import Lease, advance, fail
-from wfdash.worker.due_runs import LOOK_SECONDS, DueRuns, look_limit
-from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.dead_workers import end_dead_until
-from wfdash.worker.jobs.election import Election
-from wfdash.worker.jobs.heartbeat import Heartbeat
-from wfdash.worker.jobs.publish import publish_until
-from wfdash.worker.jobs.sweeps import sweep_until
+from wfdash.telemetry.log_filter import MaskLinks
+from wfdash.worker.consultations import Replies, publish_until
+from wfdash.worker.db_thread import DbThread, in_thread
+from wfdash.worker.drive import ClaimedRecorder, Lease, advance, fail
+from wfdash.worker.due_runs import LOOK_SECONDS, DueRuns, SuspectSlot, Takeovers, look_limit
+from wfdash.worker.election import Election
+from wfdash.worker.heartbeat import Heartbeat, end_dead_until
 from wfdash.worker.loop_watchdog import Watchdog
-from wfdash.worker.recorder import ClaimedRecorder
-from wfdash.worker.retention import BackgroundPruner
 from wfdash.worker.serving import Serving
-from wfdash.worker.step_logs import capture_step_logs
-from wfdash.worker.takeovers import Takeovers
-from wfdash.worker.version_holds import in_thread, keep_claim
+from wfdash.worker.sweeps import sweep_until
+from wfdash.workflow.runtime import step_logs
 from wfdash.workflow.runtime.invoke import still_running
+from wfdash.workflow.runtime.step_ops import running_step
 
 log = logging.getLogger(__name__)
-
 STEADY_SECONDS = 10.0
 """A worker must have lived for so long before it takes its first suspect."""
 LEFT_SECONDS = 0.1
@@ -307,7 +308,7 @@ class Worker:
         """Release the claim once no synchronous function of its run runs here any more: it must not run twice."""
         if left := still_running(claim.run):
             log.info("Run %s has ended here, but its plain functions have not: %s", claim.run, ", ".join(left))
-            await in_thread(keep_claim, claim)
+            await in_thread(cancellation.keep_claim, claim)
             self._renewer.hold(claim, lambda: None)
             try:
                 while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)
@@ -347,3 +348,81 @@ class Worker:
         await asyncio.gather(*tasks, *map(self._storage.release, waiting), return_exceptions=True)
         await self._pruner.aclose()
         await asyncio.to_thread(self._renewer.close)
+
+
+# -- checkpoints are kept to the policy: what a worker saves, and what it removes beside the runs it drives
+
+PRUNE_EVERY = 200
+"""Steps of a run between two prunings while it is open."""
+
+
+CANCELLED_SECONDS = 60.0
+"""How often runs that were cancelled while suspended are looked for, because no worker runs them."""
+LOOK_BACK = timedelta(days=1)
+"""A worker that starts looks for what was cancelled while there was none."""
+SLACK = timedelta(seconds=30)
+"""A cancellation is dated before it is committed."""
+
+
+class BackgroundPruner(CheckpointManager):
+    """A manager that prunes in the background, one run at a time: no step and no end waits for it."""
+
+    def __init__(self, storage: CheckpointStorage, config: CheckpointConfig) -> None:
+        super().__init__(storage, config, prune_every=PRUNE_EVERY)
+        self._turn = asyncio.Lock()
+        self._due: set[RunId] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def tidy(self, run: RunId) -> None:
+        """Have the run pruned soon, unless it is about to be already."""
+        if self.config.limited and run not in self._due:
+            self._due.add(run)
+            task = asyncio.create_task(self._tidy(run), name=f"prune {run}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def tidy_cancelled_until(self, stopping: asyncio.Event) -> None:
+        """Prune runs that were cancelled, wherever that was, until stopped."""
+        since = timezone.now() - LOOK_BACK
+        while self.config.limited and not stopping.is_set():
+            began = timezone.now()
+            try:
+                for run in await in_thread(cancelled_since, since):
+                    await self.tidy(run)
+                since = began - SLACK
+            except Exception:
+                log.exception("Could not look for cancelled runs; retrying")
+            await waited(stopping, CANCELLED_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop. What was not done is done after the next save, or by ``manage.py prune``."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tidy(self, run: RunId) -> None:
+        async with self._turn:
+            self._due.discard(run)
+            await super().tidy(run)
+
+
+def cancelled_since(moment: datetime) -> list[RunId]:
+    """Return the runs that were cancelled since then and have more than one checkpoint, oldest first."""
+    rows = Run.objects.filter(phase=Phase.CANCELLED, finished__gte=moment, n__gt=1).order_by("finished")
+    return [RunId(id_) for id_ in rows.values_list("id", flat=True)]
+
+
+# -- what steps log is kept as events of their runs, while a worker drives them; their lines in the log name the step
+
+
+def capture_step_logs() -> Callable[[], None]:
+    """Begin to listen, from the level of ``WFDASH_LOG_LEVEL`` on; the returned function ends it."""
+    log_context.add_source(_step_facts)
+    level: int | None = settings.WFDASH_LOG_LEVEL
+    return (lambda: None) if level is None else step_logs.listen(level, MaskLinks())
+
+
+def _step_facts() -> log_context.Facts:
+    step = running_step.get()
+    return {} if step is None else {"step": step.node.name}

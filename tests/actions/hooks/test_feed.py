@@ -34,7 +34,7 @@ from wfdash.notifications.letters import Letter
 from wfdash.notifications.webhook import HookAttempt
 from wfdash.notifications.write import notify
 from wfdash.schemas.secrets import masked
-from wfdash.worker.jobs.outbox import deliver, due_bundles
+from wfdash.worker.outbox import deliver, due_bundles
 
 Person = Callable[..., Viewer]
 URL = "https://hooks.example.org/in"

@@ -17,7 +17,7 @@ from wfdash.actions.runs.announce import announce_held
 from wfdash.actions.schedules import announce
 from wfdash.notifications.letters import page_of
 from wfdash.queries.account.notifications import notices
-from wfdash.worker.jobs.outbox import Bundle, deliver
+from wfdash.worker.outbox import Bundle, deliver
 
 
 def fail(error: str = "lib.TimeoutError", **facts: Any) -> Run:

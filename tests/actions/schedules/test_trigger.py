@@ -23,7 +23,7 @@ from wfdash.actions.schedules.manage import create_schedule, pause_schedule, res
 from wfdash.actions.schedules.trigger import fire_schedules, next_firing
 from wfdash.domain.cron import ALL, parse
 from wfdash.time_limit import TimeLimit
-from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

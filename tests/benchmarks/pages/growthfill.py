@@ -47,7 +47,7 @@ from tests.benchmarks.pages.runsfill import (
     padded,
     run_id,
 )
-from wfdash.worker.jobs import metrics
+from wfdash.worker import sweeps
 
 EVENTS = 20
 """Per run."""
@@ -75,7 +75,7 @@ def fill_growth(count: int) -> None:
 
 def roll_up() -> None:
     """Add figures up as the worker does from time to time, until nothing is left to add up."""
-    for job in (metrics.roll_up, metrics.roll_up_decisions):
+    for job in (sweeps.roll_up, sweeps.roll_up_decisions):
         while job() < math.inf:
             pass
 

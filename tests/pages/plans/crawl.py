@@ -31,8 +31,9 @@ from wfdash.queries.schedules.listing import read_schedules
 from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter
 from wfdash.queries.statistics import readiness
-from wfdash.worker.jobs import due_work, outbox, sweeps
-from wfdash.worker.retention import cancelled_since
+from wfdash.worker import outbox, sweeps
+from wfdash.worker import sweeps as due_work
+from wfdash.worker.worker import cancelled_since
 
 LISTS: dict[str, tuple[ListFilter[Any, Any], str, Callable[[Viewer, str], Any]]] = {
     "inbox": (INBOX, "kind:approval risk:high", lambda viewer, text: read_inbox(viewer, "mine", text)),
@@ -106,7 +107,7 @@ def do_jobs(recorder: Recorder) -> None:
     # Without what sends notifications: its threads would wait for this transaction.
     jobs: dict[str, Callable[[], Any]] = {job.name: job.do for job in sweeps.all_jobs() if job.name != "delivery"}
     jobs |= {
-        "look": due_work.look,
+        "look": due_work.look_for_work,
         "outbox": outbox.due_bundles,
         "lateness": lambda: readiness.lateness(now),
         "other workers": lambda: living_workers.others("w"),

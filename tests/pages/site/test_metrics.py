@@ -12,7 +12,7 @@ from tests.people import THEN, ask, count_all_events, happen, make_run, step
 from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.pages.site import prometheus
 from wfdash.queries.statistics.gauges import Total, narrow
-from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker.heartbeat import start_heartbeat
 
 TOKEN = "a-long-token"
 LABELS = ("workflow", "step", "error", "state", "kind", "le")

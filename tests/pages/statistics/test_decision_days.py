@@ -22,7 +22,7 @@ from wfdash.queries.statistics.durations import Scope
 from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.slots import slots_of
 from wfdash.records.statistics import DecisionStatistics, DurationSummary
-from wfdash.worker.jobs import metrics
+from wfdash.worker import sweeps
 
 NOW = datetime(2026, 11, 20, 15, 20, tzinfo=UTC)
 EVERY = Scope(mine=Q(pk__isnull=False), every=True)
@@ -33,7 +33,7 @@ WORKFLOWS = ("expense", "order", "payroll")
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "database_now", lambda: NOW)
+    monkeypatch.setattr(sweeps, "database_now", lambda: NOW)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def month(everybody: dict[str, User]) -> list[HumanRequest]:
 
 def make_all() -> int:
     days = 0
-    while metrics.roll_up_decisions() < math.inf:
+    while sweeps.roll_up_decisions() < math.inf:
         days += 1
     return days
 

@@ -26,7 +26,7 @@ from wfdash.queries.runs.filtering.qualifiers import FILTER
 from wfdash.queries.runs.listing import count_found
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.slots import slots_of
-from wfdash.worker.jobs import metrics
+from wfdash.worker import sweeps
 
 BACK = datetime(2026, 10, 25, 15, 30, tzinfo=UTC)
 """The day on which clocks in Europe are set back."""
@@ -94,9 +94,9 @@ def page_in(zone: str, client: Client, query: str) -> str:
 def test_every_number_leads_to_a_list_with_as_many_rows(everybody, as_, monkeypatch, zone, now, query):
     monkeypatch.setattr(figures.timezone, "now", lambda: now)
     month(now, everybody["ana"])
-    monkeypatch.setattr(metrics, "database_now", lambda: now)
+    monkeypatch.setattr(sweeps, "database_now", lambda: now)
     # Of whole days the page shows what is added up.
-    while metrics.roll_up_decisions() < math.inf:
+    while sweeps.roll_up_decisions() < math.inf:
         pass
     page, viewer = page_in(zone, as_("otto"), query), people.viewer("otto")
     links = {(found["href"], int(found["number"].replace(",", ""))) for found in LINK.finditer(page)}

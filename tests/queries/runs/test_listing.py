@@ -19,7 +19,7 @@ from wfdash.errors import Invalid
 from wfdash.queries.runs.filtering import search as runs_search
 from wfdash.queries.runs.filtering.qualifiers import search_for
 from wfdash.queries.runs.listing import all_ids, count_found, count_runs_since, every_page, read_run, read_runs
-from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker.heartbeat import start_heartbeat
 
 PHASES = ("ready", "waiting", "failed", "completed", "paused", "cancelled")
 AMOUNTS = (5, 100, "100.00", 250, None)

@@ -30,7 +30,7 @@ from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
 from wfdash.actions.runs.bulk import start_bulk
 from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
-from wfdash.worker.jobs import deadlines, outbox, scheduler
+from wfdash.worker import outbox, sweeps
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))
 SEED = int(os.environ.get("WFDASH_SEED", "20261122"))
@@ -143,8 +143,8 @@ def test_no_value_is_answered_with_an_error_of_the_server(world: World, name: st
 
 def sweep_all() -> None:
     """Do once what workers do by themselves."""
-    deadlines.sweep()
-    scheduler.sweep()
+    sweeps.sweep_deadlines()
+    sweeps.start_scheduled()
     for bundle in outbox.due_bundles():
         outbox.deliver(bundle)
     bulk.finish_bulks()

@@ -23,7 +23,7 @@ from wfdash.actions.schedules import trigger
 from wfdash.actions.statistics import metrics_store
 from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.questions.policy import Policy
-from wfdash.worker.jobs import outbox
+from wfdash.worker import outbox
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = timezone.now() - timedelta(days=1)

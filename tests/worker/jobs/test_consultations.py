@@ -53,7 +53,7 @@ from wfdash.queries.workflows.code import code_of
 from wfdash.queries.workflows.published import PublishedReader
 from wfdash.timemachine import in_flight
 from wfdash.worker import consultations
-from wfdash.worker.jobs.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

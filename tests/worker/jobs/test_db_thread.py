@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar
 
-from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.db_thread import DbThread
 
 about: ContextVar[str] = ContextVar("about", default="")
 

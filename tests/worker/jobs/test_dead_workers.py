@@ -15,8 +15,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.worker.jobs import dead_workers
-from wfdash.worker.jobs.heartbeat import start_heartbeat
+from wfdash.worker import heartbeat
+from wfdash.worker.heartbeat import start_heartbeat
 from wfdash.worker.serving import Serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,8 +60,8 @@ async def test_others_are_looked_at_each_second_until_there_are_known_to_be_none
         else:
             stopping.set()
 
-    monkeypatch.setattr(dead_workers, "waited", waited)
-    await dead_workers.end_dead_until(stopping, Unused(), serving)
+    monkeypatch.setattr(heartbeat, "waited", waited)
+    await heartbeat.end_dead_until(stopping, Unused(), serving)
     assert pauses == [1.0, 1.0, 5.0]
 
 

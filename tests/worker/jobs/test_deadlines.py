@@ -16,8 +16,8 @@ from tests.worker.conftest import until
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.questions.policy import Policy
+from wfdash.worker import sweeps
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.jobs import deadlines
 
 Start = Callable[..., EmbeddedWorker]
 SECOND = timedelta(seconds=1)
@@ -95,10 +95,10 @@ def test_those_who_may_answer_hear_of_what_has_opened(ask, otto: Viewer, start_w
 
 
 def test_the_next_sweep_comes_when_something_is_due(ask, monkeypatch) -> None:
-    monkeypatch.setattr(deadlines, "SWEEP_SECONDS", 600)
-    assert deadlines.sweep() == 600
+    monkeypatch.setattr(sweeps, "DEADLINE_SECONDS", 600)
+    assert sweeps.sweep_deadlines() == 600
     ask(Policy(due=300, on_timeout="reject"), timezone.now())
-    assert 0 < deadlines.sweep() <= 300
+    assert 0 < sweeps.sweep_deadlines() <= 300
 
 
 def test_what_becomes_due_during_a_sweep_is_done_at_once_by_the_next(ask, monkeypatch) -> None:
@@ -108,7 +108,7 @@ def test_what_becomes_due_during_a_sweep_is_done_at_once_by_the_next(ask, monkey
         return 0
 
     monkeypatch.setattr("wfdash.actions.requests.announce.announce_opened", slow)
-    assert deadlines.sweep() == 0
+    assert sweeps.sweep_deadlines() == 0
 
 
 def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, caplog) -> None:
@@ -117,12 +117,12 @@ def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, 
 
     monkeypatch.setattr("wfdash.actions.requests.finalize.finalize_due", broken)
     ask(Policy(due=1, on_timeout="reject"), timezone.now() - 2 * SECOND)
-    deadlines.sweep()
+    sweeps.sweep_deadlines()
     assert Answer.objects.count() == 1
     assert "Could not process what is due (broken)" in caplog.text
 
 
 def test_a_sweep_with_nothing_to_do_asks_little(ask, django_assert_max_num_queries) -> None:
-    deadlines.sweep()
+    sweeps.sweep_deadlines()
     with django_assert_max_num_queries(13):
-        deadlines.sweep()
+        sweeps.sweep_deadlines()

@@ -14,9 +14,9 @@ from django.db import connection, connections
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Leader
 from wfdash import catalog, pubsub
-from wfdash.worker.jobs import election
-from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.election import LEAD_SECONDS, RENEW_SECONDS, Election, give_up_lead, take_lead
+from wfdash.worker import election
+from wfdash.worker.db_thread import DbThread
+from wfdash.worker.election import LEAD_SECONDS, RENEW_SECONDS, Election, give_up_lead, take_lead
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.readiness import lateness
 from wfdash.queries.workers import unserved, workers
+from wfdash.worker import heartbeat, sweeps
+from wfdash.worker.db_thread import DbThread
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.jobs import heartbeat, metrics
-from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.heartbeat import FORGET, Heartbeat, record_heartbeat, start_heartbeat, stop_heartbeat
+from wfdash.worker.heartbeat import FORGET, Heartbeat, record_heartbeat, start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
 
 
@@ -69,7 +69,7 @@ def test_a_workflow_is_unserved_unless_a_worker_has_it_or_does_not_say() -> None
 
 
 def test_a_worker_counts_what_happened(start_worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(sweeps, "COUNT_SECONDS", 0.01)
     run = make_run()
     started = Event.objects.create(run=run, seq=1, kind="run.started", data={}, at=timezone.now())
     start_worker()

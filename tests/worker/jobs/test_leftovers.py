@@ -10,8 +10,8 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Bulk, HumanRequest, IdempotencyKey, Notice, Run, SignInLink, UsedLink
 from checkpoints.models.user_model import User
-from wfdash.worker.jobs import leftovers
-from wfdash.worker.jobs.leftovers import Leftovers
+from wfdash.worker import sweeps
+from wfdash.worker.sweeps import Leftovers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +49,7 @@ def test_what_is_over_goes_and_what_may_still_be_used_stays(ana):
         Notice.objects.create(
             id=name, kind="k", channel="mail", user=ana, created=ago(days), due=ago(days), sent=ago(1)
         )
-    assert remove_all()[:-1] == [0.0] * (len(leftovers.KINDS) - 1)
+    assert remove_all()[:-1] == [0.0] * (len(sweeps.LEFTOVER_KINDS) - 1)
     left = {
         "session_key": Session,
         "secret_hash": SignInLink,
@@ -67,11 +67,11 @@ def test_many_go_in_batches_with_pauses_and_one_kind_that_fails_holds_up_no_othe
     def fail(limit):
         raise OSError("no")
 
-    monkeypatch.setattr(leftovers, "BATCH", 2)
-    kinds = {"failing things": fail, "expired sign-in links": leftovers.KINDS["expired sign-in links"]}
-    monkeypatch.setattr(leftovers, "KINDS", kinds)
+    monkeypatch.setattr(sweeps, "LEFTOVER_BATCH", 2)
+    kinds = {"failing things": fail, "expired sign-in links": sweeps.LEFTOVER_KINDS["expired sign-in links"]}
+    monkeypatch.setattr(sweeps, "LEFTOVER_KINDS", kinds)
     SignInLink.objects.bulk_create(SignInLink(secret_hash=ids.new_token(), user=ana, expires=ago(60)) for _ in range(5))
-    assert remove_all() == [0.0, leftovers.REST, leftovers.REST, math.inf]
+    assert remove_all() == [0.0, sweeps.LEFTOVER_REST, sweeps.LEFTOVER_REST, math.inf]
     assert not SignInLink.objects.exists()
     assert "Could not remove failing things; retrying in 10 minutes" in caplog.text
 

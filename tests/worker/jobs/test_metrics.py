@@ -36,7 +36,7 @@ from wfdash.domain.histograms import (
     up_to,
     value_of,
 )
-from wfdash.worker.jobs import metrics
+from wfdash.worker import sweeps
 
 THEN = datetime(2026, 1, 5, 9, 20, tzinfo=UTC)
 HOUR = THEN.replace(minute=0)
@@ -292,6 +292,6 @@ def test_making_roll_ups_leaves_most_of_the_time_to_others(monkeypatch, more):
         time.sleep(0.01)
         return more
 
-    monkeypatch.setattr(metrics, "database_now", lambda: THEN)
-    monkeypatch.setattr(metrics.rollups, "make_next", make)
-    assert 0.03 <= metrics.roll_up() <= 0.9 if more else metrics.roll_up() == math.inf
+    monkeypatch.setattr(sweeps, "database_now", lambda: THEN)
+    monkeypatch.setattr(sweeps.rollups, "make_next", make)
+    assert 0.03 <= sweeps.roll_up() <= 0.9 if more else sweeps.roll_up() == math.inf

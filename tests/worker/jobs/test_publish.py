@@ -26,9 +26,9 @@ from wfdash.errors import CodeElsewhere, Invalid, status_for
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows.published import PublishedReader
-from wfdash.worker.jobs import publish as jobs_publish
-from wfdash.worker.jobs.heartbeat import start_heartbeat
-from wfdash.worker.jobs.publish import publish
+from wfdash.worker import consultations as jobs_publish
+from wfdash.worker.consultations import publish
+from wfdash.worker.heartbeat import start_heartbeat
 from wfdash.worker.serving import Serving
 from wfdash.workflow import Workflow
 

@@ -14,7 +14,7 @@ from django.db import connections
 from tests.checkpoints.sql.postgres.beside import until_one_waits
 from tests.worker.graphs import expense
 from tests.worker.jobs.test_publish import entry_of, refund
-from wfdash.worker.jobs.publish import publish
+from wfdash.worker.consultations import publish
 
 
 @pytest.mark.postgres

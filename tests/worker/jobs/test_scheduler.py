@@ -17,8 +17,8 @@ from tests.worker.conftest import until
 from tests.worker.script import checkpoint_after, moved
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Finished, Outcome, RunInput
+from wfdash.worker import sweeps
 from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.jobs import scheduler
 
 Start = Callable[..., EmbeddedWorker]
 SECOND = timedelta(seconds=1)
@@ -73,19 +73,19 @@ def test_what_came_while_no_worker_ran_is_started_once_one_does(plan, start_work
 
 
 def test_the_next_sweep_comes_when_something_is_due(plan, monkeypatch) -> None:
-    monkeypatch.setattr(scheduler, "SWEEP_SECONDS", 600)
-    assert scheduler.sweep() == 600
+    monkeypatch.setattr(sweeps, "SCHEDULE_SECONDS", 600)
+    assert sweeps.start_scheduled() == 600
     plan(timezone.now() + 300 * SECOND)
-    assert 0 < scheduler.sweep() <= 300
+    assert 0 < sweeps.start_scheduled() <= 300
 
 
 def test_what_cannot_be_done_now_is_not_tried_without_a_pause(plan, monkeypatch) -> None:
     plan(timezone.now() - SECOND)
     monkeypatch.setattr("wfdash.actions.schedules.trigger.fire_schedules", lambda: 0)
-    assert scheduler.sweep() == scheduler.SWEEP_SECONDS
+    assert sweeps.start_scheduled() == sweeps.SCHEDULE_SECONDS
 
 
 def test_a_sweep_without_schedules_asks_once(db, django_assert_num_queries) -> None:
     connection.ensure_connection()
     with django_assert_num_queries(1):
-        scheduler.sweep()
+        sweeps.start_scheduled()

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from checkpoints.models import Event, Run, TallyMark
 from tests.people import make_run
-from wfdash.worker.jobs import due_work, sweeps
-from wfdash.worker.jobs.db_thread import DbThread
-from wfdash.worker.jobs.due_work import DueWork
-from wfdash.worker.jobs.sweeps import Job, sweep_until
+from wfdash.worker import sweeps
+from wfdash.worker import sweeps as due_work
+from wfdash.worker.db_thread import DbThread
+from wfdash.worker.sweeps import DueWork, Job, sweep_until
 
 NOW = timezone.now()
 
@@ -29,7 +29,7 @@ def sweep_with(
     """Sweep over what these looks find until a condition holds."""
     monkeypatch.setattr(sweeps, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(sweeps, "all_jobs", lambda: list(jobs))
-    monkeypatch.setattr(due_work, "look", looks)
+    monkeypatch.setattr(due_work, "look_for_work", looks)
 
     async def serve() -> None:
         thread, stopping = DbThread("test"), asyncio.Event()
@@ -45,9 +45,9 @@ def sweep_with(
 
 @pytest.mark.django_db
 def test_a_look_is_one_statement(django_assert_num_queries) -> None:
-    due_work.look()
+    due_work.look_for_work()
     with django_assert_num_queries(1):
-        found = due_work.look()
+        found = due_work.look_for_work()
     assert not found.first
     assert abs((found.now - timezone.now()).total_seconds()) < 5
 
@@ -57,12 +57,12 @@ def test_it_finds_what_there_is_of_each_kind_and_when() -> None:
     run = make_run()
     Run.objects.filter(pk=run.pk).update(phase="failed", listed=False, ending="otto")
     event = Event.objects.create(run=run, seq=9, kind="run.started", data={}, at=NOW)
-    found = due_work.look()
+    found = due_work.look_for_work()
     assert all(found.has(kind) for kind in ("failures", "unlisted", "ending"))
     assert not found.has("alarms", "schedules", "bulks")
     assert found.has_events_after("counted")
     TallyMark.objects.create(pk=1, event=event.pk)
-    assert not due_work.look().has_events_after("counted")
+    assert not due_work.look_for_work().has_events_after("counted")
 
 
 def test_what_has_a_time_is_due_when_that_comes() -> None:

@@ -12,8 +12,7 @@ from checkpoints.models import Claim, Event, WorkerBeat
 from checkpoints.sql.claims import DueLook
 from tests.worker.conftest import phase_of, reaches, until
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.worker.due_runs import DueRuns
-from wfdash.worker.takeovers import Takeovers
+from wfdash.worker.due_runs import DueRuns, Takeovers
 from wfdash.workflow import Workflow
 
 

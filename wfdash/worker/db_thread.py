@@ -1,4 +1,4 @@
-"""One thread for loops that use the ORM: it keeps its connection from one pass to the next."""
+"""Threads for code that uses the ORM, which an event loop must not wait for."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from django.db import close_old_connections, connections
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what uses the ORM in a thread, and close its connections afterwards."""
+
+    def call() -> T:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connections.close_all()
+
+    return await asyncio.to_thread(call)
+
+
 class DbThread:
-    """Calls functions one after the other in a thread of its own."""
+    """Calls functions one after the other in a thread of its own, which keeps its connection from one to the next."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)

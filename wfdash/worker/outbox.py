@@ -7,24 +7,33 @@ At least once, therefore; a letter's id stays the same, so that receivers can dr
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import connections
 from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.claims.renewal import boottime
+from checkpoints.content.canonical_json import dumps
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
-from checkpoints.models import Notice, PushSubscription
+from checkpoints.errors import CheckpointsError
+from checkpoints.models import Answer, Notice, PushSubscription, Run, Webhook
+from checkpoints.records import Json
+from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.push import forget_browser
+from wfdash.actions.hooks.deliveries import keep_attempt
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.actions.sweep_backoff import is_outage
 from wfdash.notifications.apprise import send_apprise
@@ -37,10 +46,51 @@ from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
 from wfdash.queries.requests.request import read_request as find_request
 from wfdash.queries.requests.tabs import count_open
+from wfdash.queries.workflows.published import published_secrets
 from wfdash.rendering.addresses import absolute
-from wfdash.worker.jobs.hook_content import hook_refusal, recipient_of, values_for
+from wfdash.schemas.secrets import masked
+from wfdash.timemachine.restore_point import secrets_in
 
 log = logging.getLogger(__name__)
+
+SENDERS = 4
+"""Receivers served at the same time: one that does not answer must not keep the others waiting."""
+
+
+class Senders:
+    """Sends from threads of its own."""
+
+    def __init__(self) -> None:
+        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="wfdash-sender")
+        self._busy: set[Bundle] = set()
+
+    def dispatch(self) -> float:
+        """Give each receiver for whom something is due to a sender, one at a time each; returns the seconds until it is
+        to be called again.
+        """
+        for bundle in due_bundles():
+            if bundle not in self._busy:
+                self._busy.add(bundle)
+                self._senders.submit(deliver_bundle, bundle).add_done_callback(partial(self._ended, bundle))
+        return math.inf
+
+    def close(self) -> None:
+        """Begin no further delivery. One in progress is completed; the rest is left to the next sender."""
+        self._senders.shutdown(wait=False, cancel_futures=True)
+
+    def _ended(self, bundle: Bundle, _: object) -> None:
+        self._busy.discard(bundle)
+
+
+def deliver_bundle(bundle: Bundle) -> None:
+    """Deliver to one receiver, and leave no connection in this thread."""
+    try:
+        deliver(bundle)
+    except Exception:
+        log.exception("Could not deliver; what was claimed comes up again")
+    finally:
+        connections.close_all()
+
 
 RETRY_SECONDS = (30, 120, 300, 900, 3600, 7200, 14400, 28800, 30600)
 """Seconds before each further attempt: ten attempts within a day."""
@@ -290,3 +340,85 @@ def _give_up(notices: Sequence[Notice], why: str) -> None:
     if notices:
         Notice.objects.filter(pk__in=[notice.pk for notice in notices]).update(given_up=timezone.now(), error=why[:500])
         log.warning("Gave up %d notifications by %s: %s", len(notices), notices[0].channel, why[:500])
+
+
+# -- what a delivery to a webhook carries: decided when it is sent, by the rights that its owner has then
+
+LARGEST = 262_144
+"""Bytes of a value that a delivery carries; a larger one is to be fetched by the API."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipient:
+    """A webhook, and its owner's rights: None where it is one of the installation."""
+
+    webhook: Webhook
+    owner: Viewer | None
+
+    @property
+    def receiver(self) -> Receiver:
+        """Return where to post, and what signs it."""
+        secrets = tuple(self.webhook.secret.split())
+        return Receiver(url=self.webhook.url, secrets=secrets, keep=keep_attempt)
+
+    def may(self, right: str, workflow: str) -> bool:
+        """Return whether its owner has a right; the installation has every one."""
+        return self.owner is None or self.owner.may(right, workflow)
+
+
+def recipient_of(target: str) -> Recipient:
+    """Return a webhook by its id. ``Undeliverable`` if it was removed or disabled."""
+    webhook = Webhook.objects.select_related("owner").filter(pk=target).first()
+    if webhook is None or not (webhook.active or webhook.run_id):
+        raise Undeliverable("This webhook was removed or disabled")
+    return Recipient(webhook=webhook, owner=viewer_for(webhook.owner) if webhook.owner else None)
+
+
+def hook_refusal(recipient: Recipient, notice: Notice) -> str:
+    """Return why a webhook is not sent this, empty if it is."""
+    workflow = _workflow_of(notice)
+    return "" if not workflow or recipient.may("see", workflow) else "The owner can no longer see this"
+
+
+def values_for(recipient: Recipient, notice: Notice) -> dict[str, Json]:
+    """Return the answer, output or error, if the webhook is to carry it and its owner may inspect it.
+
+    Secrets are masked. ``{"omitted": name}`` for one that is too large or cannot be read.
+    """
+    workflow = _workflow_of(notice)
+    if not recipient.webhook.values or not workflow or not recipient.may("inspect", workflow):
+        return {}
+    try:
+        values = _values(notice)
+        names = _secrets_of(workflow) if values else ()
+        found = {name: masked(value, names) for name, value in values.items()}
+    except CheckpointsError:
+        return {"omitted": "unreadable"}
+    return found if len(dumps(found)) <= LARGEST else {"omitted": ", ".join(found)}
+
+
+def _secrets_of(workflow: str) -> frozenset[str]:
+    """Return the names of a workflow's secret fields: the worker that delivers may be another than the one that has its
+    code.
+    """
+    entry = catalog.find(workflow)
+    return entry.secrets if entry else published_secrets(workflow)
+
+
+def _values(notice: Notice) -> Mapping[str, Any]:
+    if notice.kind == "answered" and notice.request is not None:
+        answer = Answer.objects.filter(request=notice.request).first()
+        return {"answer": masked(answer.value, secrets_in(notice.request))} if answer else {}
+    if notice.kind not in ("completed", "failed"):
+        return {}
+    run = Run.objects.filter(pk=str(notice.payload.get("run") or "")).first()
+    if run is None:
+        return {}
+    if notice.kind == "completed":
+        return {"output": run.output}
+    error = run.error or {}
+    return {"error": {name: error.get(name) for name in ("type", "message", "step")}}
+
+
+def _workflow_of(notice: Notice) -> str:
+    return str(notice.request.workflow if notice.request else notice.workflow or notice.payload.get("workflow") or "")

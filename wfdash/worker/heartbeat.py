@@ -13,14 +13,15 @@ from functools import partial
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.living_workers import OTHERS, others_in
-from checkpoints.database.storage import write
+from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.models import WorkerBeat
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash.installation.stopping import waited
 from wfdash.queries.statistics import readiness
 from wfdash.telemetry.outages import FailingLoop
-from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.db_thread import DbThread
+from wfdash.worker.election import give_up_lead
 from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
@@ -143,3 +144,38 @@ def stop_heartbeats_of(home: str) -> None:
     """Say that the workers whose names begin so have ended: others wait for what they had loaded no more."""
     with write():
         WorkerBeat.objects.filter(pk__startswith=home).delete()
+
+
+# -- the claims of workers on this machine that were killed are ended, and their lead: neither need be waited for. A
+# worker of which that is not certain (on another machine, in another container) counts as alive. Which workers
+# there are is read with each heartbeat: the database is not asked each second.
+
+DEAD_SECONDS = 1.0
+DEAD_FAILED = "Could not end the claims of workers that have ended; retrying each second"
+
+
+async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serving: Serving) -> None:
+    """Look for them each second, as long as there are others, until stopped."""
+    thread, loop = DbThread("wfdash-dead-workers"), FailingLoop(log, DEAD_FAILED)
+    try:
+        while not stopping.is_set():
+            try:
+                for worker in await thread.call(serving.ended) if serving.has_others else ():
+                    await storage.expire_claims(worker_prefix=worker)
+                    await thread.call(partial(forget_dead, worker))
+                    serving.forget(worker)
+                loop.works()
+            except Exception as error:
+                loop.failed(error)
+            # Where a look has found no others, the next one comes with a heartbeat.
+            alone = serving.looked and not serving.has_others
+            await waited(stopping, HEARTBEAT_SECONDS if alone else DEAD_SECONDS)
+    finally:
+        await thread.aclose(wait=False)
+
+
+def forget_dead(worker: str) -> None:
+    """Remove the heartbeat of a worker whose claims have been ended, and let another lead if it did."""
+    log.warning("Worker %s has ended without a word; its runs continue in others", worker)
+    give_up_lead(worker)
+    stop_heartbeat(worker)

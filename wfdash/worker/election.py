@@ -26,7 +26,7 @@ from wfdash import catalog, pubsub
 from wfdash.hints import subscribe
 from wfdash.installation.stopping import waited
 from wfdash.telemetry.outages import FailingLoop
-from wfdash.worker.jobs.db_thread import DbThread
+from wfdash.worker.db_thread import DbThread
 
 log = logging.getLogger(__name__)
 

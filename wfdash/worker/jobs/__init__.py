@@ -1,1 +1,0 @@
-"""The loops beside a worker's runs: deadlines, schedules, delivery, metrics, heartbeat."""
