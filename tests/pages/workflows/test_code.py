@@ -103,7 +103,7 @@ def test_a_run_s_traceback_and_step_lead_to_the_code(folder, as_):
 def test_of_a_long_file_the_steps_are_shown(folder, as_):
     filler = "\n".join(f"# {n}" for n in range(WHOLE))
     (folder / "coded.py").write_text((folder / "coded.py").read_text().replace("KEY =", f"{filler}\nKEY ="))
-    catalog.load.cache_clear()
+    catalog.reload()
     (shown, _helper) = code_files(code_of(people.viewer("otto"), "coded"))
     assert 'id="step-begin"' in shown.html
     assert f"⋯ {WHOLE + 5} lines" in shown.html
