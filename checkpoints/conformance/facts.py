@@ -68,7 +68,7 @@ async def facts_that_are_too_big_or_no_json_are_refused_before_anything_is_store
     bad: list[dict[Any, Any]] = [{"a": fits["a"] + "x"}, {"a": float("nan")}, {"a": object()}, {"a": "\ud800"}]
     bad += [{1: "a"}, {"a": (1, 2)}, {"a": Decimal(1)}, {"a": datetime.now(UTC)}]
     for facts in bad:
-        with refused(InvalidValue, saying="facts"):
+        with refused(InvalidValue, facts, saying="facts"):
             await world.storage.save(checkpoint(run).model_copy(update={"facts": facts}))
     assert await world.storage.get_latest(run) is None
     await world.storage.save(checkpoint(run, facts=fits))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.conformance.samples import checkpoint, checks_in, question, refused
+from checkpoints.conformance.samples import checkpoint, checks_in, question, refused, shown
 from checkpoints.conformance.worlds import JournalWorld, StorageWorld
 from checkpoints.content.canonical_json import DIGITS, LEVELS
 from checkpoints.errors import InvalidValue, NotFound
@@ -71,11 +71,11 @@ async def what_is_too_long_or_odd_is_refused_by_name_before_anything_is_stored(w
     names = {"id": "checkpoint id"}
     for field, value in too_long.items():
         for bad in (value, *(f"a{odd}" for odd in ODD)):
-            with refused(InvalidValue, saying=names.get(field, field)):
+            with refused(InvalidValue, bad, saying=names.get(field, field)):
                 await world.storage.save(checkpoint(run).model_copy(update={field: bad}))
     for key in ("k" * (KEY + 1), *ODD):
         asking = (question().model_copy(update={"key": key}),)
-        with refused(InvalidValue, saying="request key"):
+        with refused(InvalidValue, key, saying="request key"):
             await world.storage.save(checkpoint(run).model_copy(update={"requests": asking}))
     assert await world.storage.get_latest(run) is None
 
@@ -84,9 +84,9 @@ async def a_run_id_that_is_too_long_or_odd_is_refused(world: StorageWorld) -> No
     good = checkpoint(new_run_id())
     await world.storage.save(good)
     for bad in ("r" * (ID + 1), "", " ", *ODD):
-        with refused(ValueError, saying="run id"):
+        with refused(ValueError, bad, saying="run id"):
             await world.storage.save(checkpoint(new_run_id()).model_copy(update={"run": bad}))
-        with refused(ValueError, saying="run id"):
+        with refused(ValueError, bad, saying="run id"):
             await world.storage.fork(good.run, good.id, RunId(bad))
 
 
@@ -97,9 +97,9 @@ async def what_cannot_exist_is_not_found(world: StorageWorld) -> None:
     for odd in (*ODD, "x" * 10_000, ""):
         for where in ((run, odd), (odd, saved.id)):
             for look_up in (storage.load(*where), storage.quarantine(*where, "bad"), storage.set_label(*where, "x")):
-                with refused(NotFound):
+                with refused(NotFound, *where):
                     await look_up
-            with refused(NotFound):
+            with refused(NotFound, *where):
                 await storage.fork(*where, new_run_id())
             assert await storage.delete(*where) is False
         assert await storage.get_latest(odd) is None
@@ -129,8 +129,10 @@ async def what_is_accepted_can_be_read(world: StorageWorld) -> None:
         except ValueError as error:
             refusal = error
         latest = await world.storage.get_latest(run)
-        assert refusal is None or value not in WITHIN, f"a value within the limits was refused: {refusal}"
-        assert (latest is None) is (refusal is not None), "what was refused is stored, or what was accepted is not"
+        assert refusal is None or value not in WITHIN, f"{shown(value)} is within the limits and was refused: {refusal}"
+        assert (latest is None) is (refusal is not None), (
+            f"what was refused is stored, or what was accepted is not: {shown(value)}"
+        )
         assert latest is None or latest.body == saved.body
 
 
@@ -165,7 +167,7 @@ async def what_a_commit_accepts_can_be_read(world: JournalWorld) -> None:
         found += [result for *_, result in await world.effects(run)]
         found += [answer.value for answer in (await world.storage.read_answers(run)).values()]
         assert found == [value] * (len(parts) - refusals)
-        assert not refusals or value not in WITHIN, "a value within the limits was refused"
+        assert not refusals or value not in WITHIN, f"{shown(value)} is within the limits and was refused"
 
 
 async def a_commit_with_a_name_that_is_too_long_or_odd_writes_nothing(world: StorageWorld) -> None:
@@ -176,7 +178,7 @@ async def a_commit_with_a_name_that_is_too_long_or_odd_writes_nothing(world: Sto
         wrong += [Commit(run=run, events=(EventKind.CUSTOM.draft(bad),))]
         wrong += [Commit(run=run, effects=(Effect(**{**call, field: bad}),)) for field in call]
         for commit in wrong:
-            with refused(InvalidValue):
+            with refused(InvalidValue, bad):
                 await world.storage.commit(commit)
     assert not await world.storage.read_events(run)
 
@@ -185,7 +187,7 @@ async def a_commit_with_an_event_that_is_not_in_the_table_writes_nothing(world: 
     run = new_run_id()
     good, kind = EventKind.CUSTOM.draft(name="n"), EventKind.CUSTOM.value
     for bad in (EventDraft(kind="run.exploded"), EventDraft(kind=kind, data={"odd": 1}), EventKind.STREAM.draft()):
-        with refused(InvalidValue):
+        with refused(InvalidValue, bad):
             await world.storage.commit(Commit(run=run, events=(good, bad)))
     assert not await world.storage.read_events(run)
 

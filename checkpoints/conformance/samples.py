@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import reprlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -95,16 +96,27 @@ async def until(condition: Callable[[], Awaitable[T]], *, seconds: float = 5.0) 
 
 
 @contextmanager
-def refused(kind: type[Exception], *, saying: str = "") -> Iterator[list[Any]]:
-    """Expect that the block raises ``kind`` with these words in its message; the list holds it afterwards."""
+def refused(kind: type[Exception], *values: Any, saying: str = "") -> Iterator[list[Any]]:
+    """Expect that the block raises ``kind`` with these words in its message; the list holds it afterwards. ``values``
+    are what is given to the storage, to be shown where it takes them.
+    """
     message, caught = None, list[Any]()
     try:
         yield caught
     except kind as error:
         message = str(error)
         caught.append(error)
-    assert message is not None, f"expected {kind.__name__}, but nothing was raised"
-    assert saying in message, f"the message lacks {saying!r}: {message}"
+    given = "".join(f" for {shown(value)}" for value in values)
+    assert message is not None, f"expected {kind.__name__}{given}, but nothing was raised"
+    assert saying in message, f"the message{given} lacks {saying!r}: {message}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message has it, however large or deep it is."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of many digits"
 
 
 def checks_in(names: dict[str, Any]) -> tuple[Callable[[Any], Awaitable[None]], ...]:

@@ -36,7 +36,7 @@ async def what_is_saved_is_loaded(world: StorageWorld) -> None:
 async def what_is_no_json_is_refused_and_leaves_nothing(world: StorageWorld) -> None:
     run = new_run_id()
     for bad in (float("nan"), [float("-inf")], {"a": object()}):
-        with refused(ValueError):
+        with refused(ValueError, bad):
             await world.storage.save(checkpoint(run).model_copy(update={"body": {"state": bad}}))
     assert await world.storage.get_latest(run) is None
 
@@ -96,13 +96,13 @@ async def a_checkpoint_of_another_run_is_not_found(world: StorageWorld) -> None:
     await world.storage.save(saved)
     await world.storage.save(checkpoint(yours))
     for run, id_ in ((yours, saved.id), (mine, new_checkpoint_id()), (new_run_id(), saved.id)):
-        with refused(NotFound):
+        with refused(NotFound, run, id_):
             await world.storage.load(run, id_)
-        with refused(NotFound):
+        with refused(NotFound, run, id_):
             await world.storage.fork(run, id_, new_run_id())
-        with refused(NotFound):
+        with refused(NotFound, run, id_):
             await world.storage.quarantine(run, id_, "why")
-        with refused(NotFound):
+        with refused(NotFound, run, id_):
             await world.storage.set_label(run, id_, "x")
         assert not await world.storage.delete(run, id_)
         assert await world.storage.prune(run, [id_]) == 0
@@ -190,9 +190,9 @@ async def a_label_that_is_too_long_is_refused_and_changes_nothing(world: Storage
     saved, most = checkpoint(run, label="here"), "x" * 200
     await world.storage.save(saved)
     for label in (f"{most}x", "", "  "):
-        with refused(ValueError, saying="label"):
+        with refused(ValueError, label, saying="label"):
             await world.storage.set_label(run, saved.id, label)
-        with refused(ValueError, saying="label"):
+        with refused(ValueError, label, saying="label"):
             await world.storage.save(checkpoint(run, 2, label=label))
     assert [info.label for info in await world.storage.list_checkpoints(run)] == ["here"]
     await world.storage.save(checkpoint(run, 2, label=most))
@@ -328,7 +328,7 @@ async def runs_in_one_storage_never_mix(world: StorageWorld) -> None:
 async def checkpoints_are_numbered_from_one(world: StorageWorld) -> None:
     run = new_run_id()
     for n in (0, -1):
-        with refused(ValueError, saying="n:"):
+        with refused(ValueError, n, saying="n:"):
             await world.storage.save(checkpoint(run, n))
     assert await world.storage.get_latest(run) is None
 

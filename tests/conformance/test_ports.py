@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, FAILURES, JOURNAL, RUNS, STORAGE, WORKER
+from checkpoints.conformance.samples import refused
 
 
 def name_of(check: Any) -> str:
@@ -50,3 +51,12 @@ async def test_driving(check: Any, world: Any) -> None:
 @pytest.mark.parametrize("check", RUNS, ids=name_of)
 async def test_holding(check: Any, world: Any) -> None:
     await check(world)
+
+
+def test_a_check_shows_the_value_that_a_storage_should_have_refused() -> None:
+    said = "^expected ValueError for nan for .*digits, but nothing was raised"
+    with pytest.raises(AssertionError, match=said), refused(ValueError, float("nan"), 10**6_000):
+        pass
+    said = "^the message for 'run' for 7 lacks 'key': no such label"
+    with pytest.raises(AssertionError, match=said), refused(ValueError, "run", 7, saying="key"):
+        raise ValueError("no such label")
