@@ -196,7 +196,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "wfdash.signin.session_user.SignedInUser",
+    "wfdash.signin.sessions.SignedInUser",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "wfdash.pages.account.second_factor.RequireSecondFactor",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from ninja.security import HttpBearer, django_auth
@@ -13,7 +12,7 @@ from checkpoints.models import Token
 from wfdash.access.viewer import Viewer, evaluated
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.signin import tokens
-from wfdash.signin.client_address import client_address
+from wfdash.signin.client_address import address_of
 
 HEADER = "Idempotency-Key"
 """The same command with the same key is done once; with another command it is a conflict (409)."""
@@ -30,8 +29,7 @@ class BearerToken(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Token:
         """Return the token and act as its owner. ``BadToken``, ``TooManyTries``; ``NotAllowed`` if it may only read."""
-        address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
-        found = tokens.use_token(token.strip(), address=address)
+        found = tokens.use_token(token.strip(), address=address_of(request.META))
         request.user = found.owner
         request.viewer = SimpleLazyObject(lambda: tokens.viewer_of(found))  # type: ignore[attr-defined]
         if request.method not in READING and tokens.scope_of(found).rights <= READS:

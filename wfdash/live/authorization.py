@@ -18,8 +18,8 @@ from wfdash.access.viewer import Viewer, watcher_for
 from wfdash.errors import BadToken, TooManyTries
 from wfdash.live.origin import header
 from wfdash.signin import second_factor, tokens
-from wfdash.signin.client_address import client_address
-from wfdash.signin.session_user import rights_read_with, user_of
+from wfdash.signin.client_address import address_of
+from wfdash.signin.sessions import rights_read_with, user_of
 
 
 def read_viewer(scope: Mapping[str, Any]) -> Viewer | None:
@@ -37,9 +37,8 @@ def bearer_of(scope: Mapping[str, Any]) -> str | None:
 
 def _read_token(scope: Mapping[str, Any], text: str) -> Viewer | None:
     meta = {"REMOTE_ADDR": (scope.get("client") or [""])[0], "HTTP_X_FORWARDED_FOR": header(scope, b"x-forwarded-for")}
-    address = client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
     try:
-        token = tokens.use_token(text, address=address)
+        token = tokens.use_token(text, address=address_of(meta))
     except (BadToken, TooManyTries):
         return None
     return tokens.watcher_of(token)

@@ -1,16 +1,22 @@
 """Limits on failed sign-ins per five minutes, counted in the database, so that every process sees them.
 
 An attempt is counted before it is checked and uncounted if it succeeds, so that parallel ones cannot pass the limit.
+Browsers in which a person has signed in before are recognised by a signed cookie that contains no name.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
+from django.core import signing
 from django.db.models import F
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -24,6 +30,9 @@ PAIR, NAME, ADDRESS, ALL, BROWSER, CODE = 8, 30, 60, 1000, 8, 5
 which this person has signed in before, and of a person's second factor.
 """
 EVERYONE = "all"
+SALT = "wfdash.signin.known"
+DAYS = 90
+"""How long a browser is known."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -112,3 +121,31 @@ def too_many(until: datetime, now: datetime, *, code: bool = False) -> TooManyTr
     # A link is no way around the code: it is asked for after links, too.
     words = f"Too many wrong codes. Wait {wait}" if code else f"Too many attempts. Wait {wait} or use a one-time link"
     return TooManyTries(f"{words}.", retry_after=seconds)
+
+
+def known_browser(request: HttpRequest | None, name: str) -> str:
+    """Return the browser's id if the person of this name has signed in there before; empty if not."""
+    if request is None:
+        return ""
+    try:
+        cookie = signing.loads(request.COOKIES.get(settings.WFDASH_KNOWN_COOKIE, ""), salt=SALT, max_age=DAYS * 86400)
+        return str(cookie["browser"]) if cookie["person"] == _person(name) else ""
+    except (signing.BadSignature, KeyError, TypeError):
+        return ""
+
+
+def remember_browser(response: HttpResponseBase, name: str) -> None:
+    """Set the cookie that says that this person signed in there."""
+    cookie = {"person": _person(name), "browser": secrets.token_urlsafe(12)}
+    response.set_cookie(
+        settings.WFDASH_KNOWN_COOKIE,
+        signing.dumps(cookie, salt=SALT),
+        max_age=DAYS * 86400,
+        httponly=True,
+        secure=settings.SESSION_COOKIE_SECURE,
+        samesite="Lax",
+    )
+
+
+def _person(name: str) -> str:
+    return salted_hmac(SALT, name.casefold(), algorithm="sha256").hexdigest()[:24]

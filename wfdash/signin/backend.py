@@ -11,10 +11,9 @@ from django.http import HttpRequest
 
 from checkpoints.models.user_model import User
 from wfdash.signin import attempt_limits
-from wfdash.signin.client_address import client_address
-from wfdash.signin.known_browsers import known_browser
+from wfdash.signin.client_address import address_of
 from wfdash.signin.password_slots import slots
-from wfdash.signin.session_user import read_with_session
+from wfdash.signin.sessions import read_with_session
 
 NAME, PASSWORD = 150, 1000
 """Maximum lengths in characters; longer ones match no user."""
@@ -31,9 +30,8 @@ class PasswordBackend(ModelBackend):
             return None
         if not username or password is None or len(username) > NAME or len(password) > PASSWORD:
             return None
-        meta = {} if request is None else request.META
-        address = client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
-        counted = attempt_limits.for_password(username, address, known_browser(request, username))
+        address = address_of(getattr(request, "META", {}))
+        counted = attempt_limits.for_password(username, address, attempt_limits.known_browser(request, username))
         attempt_limits.check(counted)
         with slots.take():
             attempt_limits.charge(counted)

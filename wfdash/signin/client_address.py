@@ -6,10 +6,17 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 HOME = 64
 """Leading bits of an IPv6 address that identify one customer, who has all addresses that start with them."""
+
+
+def address_of(meta: Mapping[str, Any]) -> str:
+    """Return the client's address, behind the proxies of the settings."""
+    return client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
 
 
 def client_address(meta: Mapping[str, Any], proxies: Sequence[Network], *, behind: bool) -> str:

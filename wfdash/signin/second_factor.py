@@ -48,6 +48,13 @@ def takes_passkeys() -> bool:
     return apps.is_installed("allauth.mfa")
 
 
+def allauth_passkeys() -> Any:
+    """Return the module that makes and checks passkeys: the models of allauth exist only where its app is installed."""
+    from wfdash.signin import passkeys
+
+    return passkeys
+
+
 def passkeys(**of: Any) -> Any:
     """Return the passkeys of whom these look-ups say, oldest first."""
     if not takes_passkeys():
@@ -133,7 +140,7 @@ def check(user: User, code: str, passkey: str = "") -> None:
     attempt_limits.charge(counted)
     with write():
         if passkey:
-            used = _passkeys().used(passkey, user) is not None
+            used = allauth_passkeys().used(passkey, user) is not None
         else:
             used = _use_step(user, code) or _use_recovery(user, code)
         if not used:
@@ -151,7 +158,7 @@ def add_passkey(user: User, name: str, answer: str) -> list[str]:
             raise WrongState(f"You have {MOST_PASSKEYS} passkeys. Remove one first")
         # Someone else may have begun to set up an authenticator while nothing was asked for.
         SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
-        _passkeys().add(user, name, answer)
+        allauth_passkeys().add(user, name, answer)
         changed.send(SecondFactor, user=user, act="add passkey", passkey=name)
         return [] if codes_left(user) else _new_codes(user)
 
@@ -221,13 +228,6 @@ def reset(user: User) -> bool:
 def codes_left(user: User) -> int:
     """Return how many recovery codes are unused."""
     return RecoveryCode.objects.filter(user=user, used__isnull=True).count()
-
-
-def _passkeys() -> Any:
-    # The models of allauth exist only where its app is installed.
-    from wfdash.signin import passkeys
-
-    return passkeys
 
 
 @contextmanager

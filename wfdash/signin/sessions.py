@@ -1,23 +1,31 @@
-"""Sessions stored under the hash of their key: a copy of the table, or of a backup, cannot be used to sign in."""
+"""Sessions stored under the hash of their key: a copy of the table, or of a backup, cannot be used to sign in.
+
+The signed-in user is read together with the session wherever this process knows whose session it is.
+"""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import SESSION_KEY, get_user
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
 from django.db import router
 from django.db.models import QuerySet, Subquery
+from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models.user_model import User
 from wfdash import pubsub
-from wfdash.access.viewer import rights_of
+from wfdash.access.viewer import RightsRows, rights_of, rights_rows
 
 
 def stored_key(key: str) -> str:
@@ -136,3 +144,44 @@ class SessionStore(db.SessionStore):
     async def adelete(self, session_key: str | None = None) -> None:
         """Delete the same, asynchronously."""
         await sync_to_async(self.delete)(session_key)
+
+
+_looked_at: ContextVar[Any] = ContextVar("wfdash_session", default=None)
+"""The session that is being looked at."""
+
+
+class SignedInUser(AuthenticationMiddleware):
+    """Django's middleware, except that ``request.user`` needs no query of its own after the session's."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """Attach the user, read when first used."""
+        super().process_request(request)
+        request.user = SimpleLazyObject(lambda: user_of(request))  # type: ignore[assignment]
+
+
+def user_of(request: HttpRequest) -> User | AnonymousUser:
+    """Return who is signed in, by Django's rules (backend, session hash, active account), and keep them where Django's
+    own middleware does: a request that has someone there already is theirs.
+    """
+    given: Any = request
+    if not hasattr(given, "_cached_user"):
+        token = _looked_at.set(request.session)
+        try:
+            given._cached_user = get_user(request)
+        finally:
+            _looked_at.reset(token)
+    found: User | AnonymousUser = given._cached_user
+    return found
+
+
+def rights_read_with(request: HttpRequest, user: User | AnonymousUser) -> RightsRows | None:
+    """Return this user's rights if the request's session was read together with them; None if not."""
+    session: Any = getattr(request, "session", None)
+    together = user.is_authenticated and getattr(session, "user_row", None) is user
+    return rights_rows(session.rights_text) if together else None
+
+
+def read_with_session(user_id: Any) -> User | None:
+    """Return this user if the session that is being looked at was read together with them."""
+    user: User | None = getattr(_looked_at.get(), "user_row", None)
+    return user if user is not None and user.pk == user_id else None

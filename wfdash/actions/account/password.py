@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.conf import settings
 from django.contrib.auth import password_validation
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
@@ -20,6 +23,7 @@ from wfdash.signin.open_sessions import end_sessions
 from wfdash.signin.password_slots import slots
 
 WRONG = "Wrong password"
+JUST_NOW = timedelta(minutes=10)
 NO_PASSWORDS = "No one signs in by password here. Use the sign-in provider, or a one-time link"
 
 
@@ -81,6 +85,26 @@ def _check_strength(new: str, user: User) -> None:
         password_validation.validate_password(new, user)
     except ValidationError as error:
         raise Invalid([{"loc": ["new"], "msg": " ".join(error.messages).rstrip(".")}]) from None
+
+
+def may_add_passkey(
+    viewer: Viewer, *, current: str = "", code: str = "", passkey: str = "", since: datetime | None = None
+) -> bool:
+    """Check that it is the person who adds a passkey; return whether they have a second factor.
+
+    A passkey replaces password and code, so both are asked for; of someone with neither, a sign-in (``since``) a moment
+    ago. ``Invalid`` with errors per field; ``TooManyTries``, ``Busy``, ``WrongState``.
+    """
+    refuse_token(viewer)
+    user = User.objects.get(pk=viewer.user.pk)
+    has_password, on = user.has_usable_password(), second_factor.is_on(user)
+    if has_password:
+        check_identity(user, current, "")
+    if on:
+        second_factor.check(user, code, passkey)
+    if not (has_password or on or (since is not None and timezone.now() - since < JUST_NOW)):
+        raise WrongState("Sign out and in again first: you have no password and no code to prove that it is you")
+    return on
 
 
 def check_identity(user: User, current: str, code: str, passkey: str = "") -> None:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.db.models import Model
@@ -25,7 +24,7 @@ from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.signin import second_factor
-from wfdash.signin.client_address import client_address
+from wfdash.signin.client_address import address_of
 
 COMMAND_LINE = "command line"
 STRANGER = "not signed in"
@@ -95,12 +94,12 @@ def _record(verb: str, facts: dict[str, Any], *, actor: str = "", workflow: str 
 
 def _signed_in(sender: Any, request: HttpRequest | None, user: User, **_: Any) -> None:
     how = getattr(request, "signed_in_by", "password")
-    _record("sign in", {"how": how, "address": _address(request)}, actor=user.get_username())
+    _record("sign in", {"how": how, "address": address_of(getattr(request, "META", {}))}, actor=user.get_username())
 
 
 def _signed_out(sender: Any, request: HttpRequest | None, user: User | None, **_: Any) -> None:
     if user is not None:
-        _record("sign out", {"address": _address(request)}, actor=user.get_username())
+        _record("sign out", {"address": address_of(getattr(request, "META", {}))}, actor=user.get_username())
 
 
 def _factor_changed(sender: Any, user: User, act: str, passkey: str = "", **_: Any) -> None:
@@ -110,11 +109,6 @@ def _factor_changed(sender: Any, user: User, act: str, passkey: str = "", **_: A
 def _factor_removed(sender: Any, instance: SecondFactor, using: str, **_: Any) -> None:
     if instance.confirmed is not None and using == alias():
         _record("second factor: remove", {"user": instance.user.get_username()})
-
-
-def _address(request: HttpRequest | None) -> str:
-    meta = request.META if request is not None else {}
-    return client_address(meta, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
 
 
 def _ignored(raw: bool, using: str) -> bool:

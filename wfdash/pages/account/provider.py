@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse
@@ -24,7 +23,7 @@ from wfdash.pages.account.signin import wanted_page
 from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import attempt_limits
-from wfdash.signin.client_address import client_address
+from wfdash.signin.client_address import address_of
 from wfdash.signin.identities import Arrival, provider_in_use
 
 log = logging.getLogger(__name__)
@@ -103,8 +102,7 @@ def _connected(request: HttpRequest, provider: Provider, arrival: Arrival) -> Ht
 
 
 def _limits(request: HttpRequest) -> list[attempt_limits.AttemptLimit]:
-    address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
-    return attempt_limits.for_begun("provider", address)
+    return attempt_limits.for_begun("provider", address_of(request.META))
 
 
 def _failed(request: HttpRequest, provider: Provider, error: Exception) -> HttpResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,6 @@ from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -23,14 +22,14 @@ from qrcode.image.svg import SvgPathFillImage
 
 from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.password import check_identity
+from wfdash.actions.account.password import may_add_passkey
 from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import keep_zone
 from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import second_factor as signin_second_factor
-from wfdash.signin.known_browsers import remember_browser
+from wfdash.signin.attempt_limits import remember_browser
 from wfdash.signin.open_sessions import note_start, started
 
 PENDING = "wfdash_signing_in"
@@ -100,7 +99,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "account/settings/secondfactor.html", shown | _page_context(request, viewer.user))
     try:
-        found = ACTS.get(request.POST.get("act", ""), _cancel)(request, viewer)
+        found = _perform(request, viewer)
     except (Invalid, TooManyTries, Busy) as error:
         shown |= _page_context(request, viewer.user) | {"name": request.POST.get("name", "")}
         return _refused(request, "account/settings/secondfactor.html", shown, error)
@@ -131,88 +130,42 @@ class RequireSecondFactor:
         return self.get_response(request)
 
 
-def _proof(request: HttpRequest) -> dict[str, str]:
-    """Return what a form has to prove that it is the person."""
-    return {"code": request.POST.get("code", "")[:100], "passkey": request.POST.get("passkey", "")}
-
-
-def _begin(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    request.session[SETUP] = signin_second_factor.begin(viewer.user, **_proof(request))
+def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    """Do what a button of the page says, and return what it then shows instead of what there is."""
+    user, given = viewer.user, request.POST
+    name, key = given.get("name", ""), given.get("key", "")
+    proof = {"code": given.get("code", "")[:100], "passkey": given.get("passkey", "")}
+    match given.get("act"):
+        case "begin":
+            request.session[SETUP] = signin_second_factor.begin(user, **proof)
+        case "cancel":
+            signin_second_factor.cancel(user)
+        case "confirm":
+            return {"codes": _confirm(request, user, proof["code"])}
+        case "renew":
+            return {"codes": signin_second_factor.renew_codes(user, **proof)}
+        case "off":
+            signin_second_factor.turn_off(user, **proof)
+            messages.success(request, "Second factor turned off.")
+        case "name-passkey":
+            name, since = signin_second_factor.checked_name(name), started(request)
+            on = may_add_passkey(viewer, current=given.get("current", ""), **proof, since=since)
+            request.session[PASSKEY] = {"name": name, "on": on, "until": time.time() + SECONDS}
+            return {"making": signin_second_factor.allauth_passkeys().to_add(user), "name": name}
+        case "add-passkey":
+            may = request.session.pop(PASSKEY, {"until": 0})
+            if may["until"] < time.time() or may["on"] != signin_second_factor.is_on(user):
+                raise WrongState("This took too long. Add the passkey again")
+            codes = signin_second_factor.add_passkey(user, may["name"], proof["passkey"])
+            request.session[signin_second_factor.SESSION_MARK] = True
+            messages.success(request, f"Passkey {may['name']} added.")
+            return {"codes": codes} if codes else {}
+        case "rename-passkey":
+            signin_second_factor.rename_passkey(user, key, name)
+        case "remove-passkey":
+            signin_second_factor.remove_passkey(user, key, **proof)
+            messages.success(request, "Passkey removed.")
     return {}
-
-
-def _cancel(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    signin_second_factor.cancel(viewer.user)
-    return {}
-
-
-def _turn_on(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    return {"codes": _confirm(request, viewer.user, _proof(request)["code"])}
-
-
-def _renew(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    return {"codes": signin_second_factor.renew_codes(viewer.user, **_proof(request))}
-
-
-def _turn_off(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    signin_second_factor.turn_off(viewer.user, **_proof(request))
-    messages.success(request, "Second factor turned off.")
-    return {}
-
-
-def _name_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    """Make sure that it is the person, then show the page on which the browser makes a passkey.
-
-    One replaces password and code: both are asked for, and of who has neither, that they signed in a moment ago.
-    """
-    from wfdash.signin import passkeys
-
-    name = signin_second_factor.checked_name(request.POST.get("name", ""))
-    user, on = User.objects.get(pk=viewer.user.pk), signin_second_factor.is_on(viewer.user)
-    if user.has_usable_password():
-        check_identity(user, request.POST.get("current", ""), "")
-    if on:
-        signin_second_factor.check(user, **_proof(request))
-    since = started(request)
-    if not (on or user.has_usable_password()) and (since is None or (timezone.now() - since).total_seconds() > SECONDS):
-        raise WrongState("Sign out and in again first: you have no password and no code to prove that it is you")
-    request.session[PASSKEY] = {"name": name, "on": on, "until": time.time() + SECONDS}
-    return {"making": passkeys.to_add(user), "name": name}
-
-
-def _add_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    may = request.session.pop(PASSKEY, {"until": 0})
-    if may["until"] < time.time() or may["on"] != signin_second_factor.is_on(viewer.user):
-        raise WrongState("This took too long. Add the passkey again")
-    codes = signin_second_factor.add_passkey(viewer.user, may["name"], _proof(request)["passkey"])
-    messages.success(request, f"Passkey {may['name']} added.")
-    request.session[signin_second_factor.SESSION_MARK] = True
-    return {"codes": codes} if codes else {}
-
-
-def _rename_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    signin_second_factor.rename_passkey(viewer.user, request.POST.get("key", ""), request.POST.get("name", ""))
-    return {}
-
-
-def _remove_passkey(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    signin_second_factor.remove_passkey(viewer.user, request.POST.get("key", ""), **_proof(request))
-    messages.success(request, "Passkey removed.")
-    return {}
-
-
-ACTS: Mapping[str, Callable[[HttpRequest, Viewer], dict[str, Any]]] = {
-    "begin": _begin,
-    "cancel": _cancel,
-    "confirm": _turn_on,
-    "renew": _renew,
-    "off": _turn_off,
-    "name-passkey": _name_passkey,
-    "add-passkey": _add_passkey,
-    "rename-passkey": _rename_passkey,
-    "remove-passkey": _remove_passkey,
-}
-"""What the page's buttons do; each returns what the page then shows, nothing to show it as it is."""
 
 
 def waiting(request: HttpRequest) -> User | None:

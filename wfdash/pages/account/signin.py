@@ -21,7 +21,7 @@ from wfdash.pages.account.second_factor import SECONDS, enter, waiting
 from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import attempt_limits, links, second_factor
-from wfdash.signin.client_address import client_address
+from wfdash.signin.client_address import address_of
 
 
 @never_cache
@@ -53,17 +53,14 @@ def sign_in_passkey(request: HttpRequest) -> HttpResponse:
     """
     if not second_factor.takes_passkeys():
         raise Http404
-    # The models of allauth exist only where its app is installed.
-    from wfdash.signin import passkeys
-
+    passkeys = second_factor.allauth_passkeys()
     answer, target = request.POST.get("passkey", ""), wanted_page(request)
     known = request.user if request.user.is_authenticated else waiting(request)
     if known is not None and not answer:
         return JsonResponse(passkeys.to_use(known))
     if not settings.WFDASH_PASSWORDS:
         raise Http404
-    address = client_address(request.META, settings.WFDASH_PROXIES, behind=settings.WFDASH_HTTPS)
-    limits = attempt_limits.for_begun("passkey", address)
+    limits = attempt_limits.for_begun("passkey", address_of(request.META))
     if not answer:
         try:
             attempt_limits.charge(limits)

@@ -25,7 +25,7 @@ from wfdash.installation.keep_rules import keep_rules
 from wfdash.problems import is_for_programs, problem_response, with_retry
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render, render_to_string
-from wfdash.signin.session_user import rights_read_with
+from wfdash.signin.sessions import rights_read_with
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from wfdash.access.viewer import evaluated, viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.live.authorization import read_viewer
 from wfdash.signin import sessions
-from wfdash.signin.session_user import SignedInUser
-from wfdash.signin.sessions import SessionStore, stored_key
+from wfdash.signin.sessions import SessionStore, SignedInUser, stored_key
 
 pytestmark = pytest.mark.django_db
 PAGE = "/settings/"
