@@ -10,13 +10,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.core import context
 from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.internal import auth
 from cryptography.exceptions import UnsupportedAlgorithm
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 
+from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
 from wfdash.errors import Invalid
@@ -60,7 +64,9 @@ def add(user: User, name: str, answer: str) -> None:
         given = auth.parse_registration_response(_read(answer))
         # Written again from what was understood, so that nothing else is stored.
         credential = json.loads(json.dumps(dict(given)))
-        if auth.complete_registration(credential).is_user_verified():
+        verified = auth.complete_registration(credential).is_user_verified()
+        known = Authenticator.objects.filter(type=Authenticator.Type.WEBAUTHN, data__credential__id=credential["id"])
+        if verified and _is_here(given) and not known.exists():
             auth.WebAuthn.add(user, name, credential)
             return
     raise Invalid([{"loc": ["passkey"], "msg": NOT_MADE}])
@@ -75,10 +81,22 @@ def used(answer: str, user: User | None = None) -> User | None:
         given = auth.parse_authentication_response(credential)
         owner: User = user or auth.extract_user_from_response(credential)
         alone = given.response.authenticator_data.is_user_verified() and owner.is_active and not is_service(owner)
-        if user is not None or alone:
-            auth.complete_authentication(owner, credential).record_usage()
-            return owner
+        if _is_here(given) and (user is not None or alone):
+            row = auth.complete_authentication(owner, credential)
+            with write():
+                row = Authenticator.objects.select_for_update().get(pk=row.pk)
+                # Of two answers at once to one challenge, which both sessions still had, one counts.
+                if row.data.get("answered") != (answered := given.response.client_data.hash.hex()):
+                    row.data["answered"], row.last_used_at = answered, timezone.now()
+                    row.save(update_fields=["data", "last_used_at"])
+                    return owner
     return None
+
+
+def _is_here(given: Any) -> bool:
+    """Return whether the browser was at this very host: by the standard a host above it would do, too."""
+    host: str | None = urlsplit(given.response.client_data.origin).hostname
+    return host == str(context.request.get_host()).partition(":")[0]
 
 
 @contextmanager

@@ -157,3 +157,19 @@ def test_who_has_a_passkey_is_listed_with_a_second_factor(ana: User, phone: Auth
     shown = as_("adam").get("/people/?show=open").content.decode()
     assert 'href="/people/ben/"' in shown
     assert 'href="/people/ana/"' not in shown
+
+
+def test_a_project_without_the_app_of_allauth_has_authenticator_apps_alone(
+    ana: User, home: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_factor, "takes_passkeys", lambda: False)
+    turn_on(ana)
+    for client, address in ((home, SETTINGS), (home, "/settings/account/"), (Client(), "/sign-in/")):
+        shown = client.get(address).content.decode()
+        assert not {"Use a passkey", "Add a passkey", "Passkeys</h2>"} & set(
+            re.findall(r"\w+ a passkey|Passkeys</h2>", shown)
+        )
+    assert Client().post(PASSKEY).status_code == 404
+    client = Client()
+    client.post("/sign-in/", {"username": "ana", "password": "ana-password"})
+    assert client.post("/sign-in/code/", {"code": app_of(ana).now()}).status_code == 302

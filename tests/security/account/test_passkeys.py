@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
@@ -16,7 +19,7 @@ from django.utils import timezone
 from checkpoints.models import RecoveryCode, SecondFactor, ServiceAccount
 from tests.pages.account.test_second_factor import app_of, signed_in, turn_on
 from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, making, to_sign
-from wfdash.signin import attempt_limits, second_factor
+from wfdash.signin import attempt_limits, passkeys, second_factor
 from wfdash.signin.attempt_limits import CODE
 from wfdash.signin.open_sessions import MARK
 
@@ -118,6 +121,37 @@ def test_a_signature_signs_in_once(ana: User, phone: Authenticator) -> None:
         assert not signed_in(again)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_of_two_at_once_with_the_same_signature_one_gets_in(
+    phone: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, together = Client(), Barrier(2)
+    answer, cookies = phone.sign(to_sign(client)), client.cookies
+    monkeypatch.setattr(passkeys, "_is_here", lambda given: together.wait(20) >= 0)
+
+    def try_it(_: int) -> bool:
+        mine = Client()
+        mine.cookies = cookies.copy()
+        try:
+            return mine.post(PASSKEY, {"passkey": answer}).status_code == 302
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(try_it, range(2))) == [False, True]
+
+
+def test_one_key_is_no_passkey_of_two_people(home: Client, phone: Authenticator, as_: Callable[[str], Client]) -> None:
+    ben = as_("ben")
+    copied = Authenticator().named_as(phone).make(making(ben, current="ben-password"))
+    assert ben.post(SETTINGS, {"act": "add-passkey", "passkey": copied}).status_code == 422
+
+
+def test_the_administration_s_page_for_passwords_is_no_way_to_guess_one(as_: Callable[[str], Client]) -> None:
+    for answer in (as_("adam").post("/admin/password_change/", OWN), Client().get("/admin/password_change/")):
+        assert answer.url == "/settings/account/"
+
+
 def test_a_challenge_is_used_up_by_a_wrong_answer(ana: User, phone: Authenticator) -> None:
     client = waiting()
     options = to_sign(client)
@@ -139,7 +173,9 @@ def test_no_one_s_passkey_is_another_s_second_factor(
     assert stranger.post(PASSKEY, {"passkey": bens.sign(to_sign(stranger))}).status_code == 422
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://testserver", "https://testserver.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://testserver", "https://testserver.evil.example", "https://sub.testserver"]
+)
 def test_what_was_signed_on_another_site_proves_nothing(origin: str, phone: Authenticator) -> None:
     phone.origin = origin
     for client in (waiting(), Client()):

@@ -71,7 +71,8 @@ def sign_in_passkey(request: HttpRequest) -> HttpResponse:
     user = passkeys.used(answer)
     if user is None:
         return _form(request, target, "", "No one here has this passkey.", status=422)
-    attempt_limits.forgive(limits)
+    if known is None:
+        attempt_limits.forgive(limits)
     return enter(request, user, target, how="passkey", asks=False)
 
 

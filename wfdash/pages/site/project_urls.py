@@ -17,6 +17,8 @@ urlpatterns = [
     path("", include("wfdash.urls")),
     path("static/<slug:version>/<path:name>", static_files.static_file),
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
+    # One page changes one's password: there the password so far cannot be guessed at.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="wfdash:account")),
     path("admin/", admin.site.urls),
 ]
 
