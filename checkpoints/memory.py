@@ -8,10 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
+from checkpoints.sql.reads import Script
 from checkpoints.sql.sqlite.executor import roll_back, run_script
 from checkpoints.sql.sqlite.schema import create_tables
 from checkpoints.sql.standalone import StandaloneStorage, standalone_scripts
-from checkpoints.sql.writes import Database, Script, Scripts
+from checkpoints.sql.writes import Database, Scripts
 
 T = TypeVar("T")
 

@@ -29,6 +29,7 @@ from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.reads import Script
 from checkpoints.sql.runs import LIVE
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
@@ -41,7 +42,7 @@ from checkpoints.sql.statements import (
 )
 from checkpoints.sql.storage import SqlStorage
 from checkpoints.sql.user_table import UserTable
-from checkpoints.sql.writes import Database, Script, Scripts
+from checkpoints.sql.writes import Database, Scripts
 
 T = TypeVar("T")
 

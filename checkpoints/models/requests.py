@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from checkpoints.models.expressions import CoveringIndex, Headline
 from checkpoints.models.fields import CharField, EncryptedJsonField, JsonField, MomentField
-from checkpoints.models.operations import PERSON
 from checkpoints.records import SIGNAL
 from checkpoints.rules import answer_digest
 
+PERSON = settings.AUTH_USER_MODEL
 UNANSWERED: dict[str, Any] = {"closed__isnull": True, "answered__isnull": True}
 """Which requests partial indexes hold: also those whose answer can still be undone."""
 

@@ -10,9 +10,8 @@ from checkpoints.ids import RunId
 from checkpoints.limits import findable
 from checkpoints.records import Phase, RunInfo
 from checkpoints.rules import UNREADABLE
-from checkpoints.sql.reads import NEVER
+from checkpoints.sql.reads import NEVER, Script
 from checkpoints.sql.statements import Dialect, Statement
-from checkpoints.sql.writes import Script
 
 COLUMNS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
 LIVE = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now})"

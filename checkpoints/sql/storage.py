@@ -45,8 +45,9 @@ from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_unt
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.preparing import prepared
 from checkpoints.sql.pruning import Pruning, Survey
+from checkpoints.sql.reads import Script
 from checkpoints.sql.runs import Removed, listed_runs
-from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Script, Scripts
+from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Scripts
 from checkpoints.storage import Serves
 
 T = TypeVar("T")

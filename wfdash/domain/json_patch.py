@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
-Json: TypeAlias = Any
+from checkpoints.records import Json
+
 Operation: TypeAlias = dict[str, Any]
 """``op``, ``path`` and, by the kind, ``value`` or ``from``."""
 

@@ -22,7 +22,7 @@ from checkpoints.sql.postgres.pool import Pool
 from checkpoints.sql.postgres.prepared import UTF8, Connection
 from checkpoints.sql.postgres.session import set_up_session
 from checkpoints.sql.postgres.transactions import run_script
-from checkpoints.sql.writes import Script
+from checkpoints.sql.reads import Script
 
 T = TypeVar("T")
 MAX_CONNECTIONS = 12

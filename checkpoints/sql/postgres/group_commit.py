@@ -17,8 +17,8 @@ import psycopg
 
 from checkpoints.sql.postgres.pool import Pool
 from checkpoints.sql.postgres.transactions import BegunScript, GroupRolledBack, run_scripts
+from checkpoints.sql.reads import Script
 from checkpoints.sql.transaction_stats import meter
-from checkpoints.sql.writes import Script
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from psycopg import errors
 
 from checkpoints.sql.postgres.prepared import Connection, can_prepare, fetch
 from checkpoints.sql.postgres.session import set_up_transaction
+from checkpoints.sql.reads import Script
 from checkpoints.sql.statements import Rows, Statement
 from checkpoints.sql.whole_step import WholeBatch
-from checkpoints.sql.writes import Script
 
 MANY_ROWS = 250
 """Rows of a batch that a script is handed on the event loop, more in a thread: so many chunks are 256 KB of state."""

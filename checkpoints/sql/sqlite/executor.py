@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 
 from checkpoints.errors import Damaged, StorageFailed
 from checkpoints.sql.durability import Durability
+from checkpoints.sql.reads import Script
 from checkpoints.sql.sqlite.fair_lock import FairLock as FairLock
 from checkpoints.sql.sqlite.fair_lock import write_lock as write_lock
 from checkpoints.sql.sqlite.write_queue import LoopTurns, QueuedScript, WriteLatency, fail_all, resolve_in_loops
 from checkpoints.sql.statements import Rows, Statement
-from checkpoints.sql.writes import Script, Scripts
+from checkpoints.sql.writes import Scripts
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from checkpoints.sql.reads import Script
 from checkpoints.sql.transaction_stats import meter
-from checkpoints.sql.writes import Script
 
 QUICK = 0.001
 """Average seconds of a transaction up to which an event loop waits for it without yielding."""
