@@ -16,8 +16,8 @@ class CheckpointsConfig(AppConfig):
     def ready(self) -> None:
         """Register the checks of databases and parameters, and make ORM writes take the write lock on SQLite."""
         from checkpoints import checks
-        from checkpoints.database import orm_write_lock, text_guard
+        from checkpoints.database import direct
 
         pre_migrate.connect(checks.refuse_gaps, sender=self)
-        text_guard.install()
-        orm_write_lock.install()
+        direct.install_text_guard()
+        direct.install_write_lock()

@@ -16,7 +16,7 @@ from checkpoints.errors import InvalidConfig
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.sqlite.executor import FairLock, ReadOnlyDatabase, SqliteDatabase, connect, connect_read_only
 from checkpoints.sql.sqlite.schema import bring_up_to_date, refuse_old
-from checkpoints.sql.standalone import StandaloneStorage, standalone_scripts
+from checkpoints.sql.storage import StandaloneStorage, standalone_scripts
 from checkpoints.sql.writes import Database
 
 

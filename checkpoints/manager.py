@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
-from checkpoints.claims.taking import give_back, new_holder, take
+from checkpoints.claims import give_back, new_holder, take
 from checkpoints.config import CheckpointConfig
 from checkpoints.errors import Damaged, Incompatible, InvalidConfig, Unsupported
 from checkpoints.events import EventKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from checkpoints.claims.renewal import ClaimRenewer, boottime
+from checkpoints.claims import ClaimRenewer, boottime
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.models import Claim, HumanRequest, Run

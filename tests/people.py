@@ -14,7 +14,7 @@ from django.contrib.auth.models import Group, User
 from checkpoints import ids, records
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Reply, Run
-from checkpoints.sql.preparing import encoded_content
+from checkpoints.sql.writes import encoded_content
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.statistics.metrics_store import count_events
 

@@ -8,19 +8,27 @@ down, dicts and lists of long items: documents by name, messages, and the calls 
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from dataclasses import dataclass
+from itertools import accumulate, compress
 from operator import is_not
+from threading import Lock
 from typing import Any, NamedTuple
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.chunks import (
+    FANOUT,
     INLINE,
     LEAF,
     Leaf,
     ListPart,
     Pages,
+    Part,
     digest,
+    groups,
+    inner,
     joined,
     key_text,
     list_part,
@@ -30,8 +38,72 @@ from checkpoints.content.chunks import (
     tree,
     with_digest,
 )
-from checkpoints.content.merkle_levels import MerkleLevels, build_levels, hash_in
+from checkpoints.ids import CheckpointId, RunId
+from checkpoints.records import Commit
 from checkpoints.records.base import value_object
+
+# Cache of the latest big checkpoint of each run as it was encoded, so that unchanged chunks are not written again.
+
+MAX_RUNS = 512
+"""Runs in the cache at most; the least recently written is evicted first."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Bytes of state (as JSON) in the cache at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedEncoding:
+    """The encoding of a stored checkpoint."""
+
+    id: CheckpointId
+    known: EncodedDict
+    size: int
+
+
+class EncoderCache:
+    """Encodings by run; thread-safe."""
+
+    def __init__(self, *, runs: int = MAX_RUNS, max_bytes: int = MAX_BYTES) -> None:
+        self._runs = runs
+        self._budget = max_bytes
+        self._size = 0
+        self._cached: OrderedDict[RunId, CachedEncoding] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """Return the number of cached runs."""
+        return len(self._cached)
+
+    def get(self, run: RunId) -> CachedEncoding | None:
+        """Return the run's cached encoding, None if there is none."""
+        return self._cached.get(run)
+
+    def update(self, commit: Commit, encoded: Encoded | None) -> None:
+        """Cache what a commit has stored; a run whose drive ends is evicted."""
+        if commit.standing is not None:
+            self.forget(commit.run)
+        elif commit.checkpoint is not None and encoded is not None and encoded.known is not None:
+            self._put(commit.run, CachedEncoding(id=commit.checkpoint.id, known=encoded.known, size=encoded.size))
+        elif commit.checkpoint is not None and commit.run in self._cached:
+            self.forget(commit.run)
+
+    def forget(self, run: RunId) -> None:
+        """Evict a run: its next checkpoint is written in full."""
+        with self._lock:
+            self._drop(run)
+
+    def _put(self, run: RunId, head: CachedEncoding) -> None:
+        with self._lock:
+            self._drop(run)
+            self._cached[run] = head
+            self._size += head.size
+            while len(self._cached) > self._runs or self._size > self._budget:
+                self._drop(next(iter(self._cached)))
+
+    def _drop(self, run: RunId) -> None:
+        head = self._cached.pop(run, None)
+        if head is not None:
+            self._size -= head.size
+
 
 Json = Any
 
@@ -356,3 +428,68 @@ def in_pages(entries: Iterable[EncodedEntry], inner: dict[str, bytes]) -> bytes:
         else:
             pages.add_entry(entry.text, entry.mark)
     return pages.node()
+
+
+# Merkle levels of a big dict: its entries in groups, groups of groups; entries are replaced without a rebuild.
+
+
+@dataclass(frozen=True, slots=True)
+class MerkleLevel:
+    """Nodes of one level in order, and where each group of them ends; the top level has no groups."""
+
+    parts: list[Part]
+    ends: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MerkleLevels:
+    """The levels of a dict, from its entries up; immutable."""
+
+    levels: tuple[MerkleLevel, ...]
+
+    @property
+    def node(self) -> bytes:
+        """Return the node of the dict."""
+        return inner("D", self.levels[-1].parts)
+
+    def replaced(self, changes: Sequence[tuple[int, bytes]], chunks: dict[str, bytes]) -> tuple[MerkleLevels, set[str]]:
+        """Return the levels with other nodes at some places, and the hashes that are obsolete.
+
+        Marks do not change, so neither do the groups: only those around the changes are rebuilt.
+        """
+        obsolete: set[str] = set()
+        levels: list[MerkleLevel] = []
+        for level in self.levels:
+            parts = list(level.parts)
+            for place, node in changes:
+                parts[place] = (node, parts[place][1])
+            levels.append(MerkleLevel(parts, level.ends))
+            changes = [(at, joined_group(parts, level.ends, at, chunks)) for at in groups_around(level, changes)]
+            above = self.levels[len(levels)].parts if changes else []
+            obsolete.update(hash_in(above[at][0]) for at, node in changes if above[at][0] != node)
+        return MerkleLevels(tuple(levels)), obsolete - {""}
+
+
+def build_levels(parts: list[Part], chunks: dict[str, bytes]) -> MerkleLevels:
+    """Return the levels over entries in order; inner nodes are added to ``chunks``."""
+    levels: list[MerkleLevel] = []
+    while len(parts) > 2 * FANOUT:
+        grouped = list(groups(parts))
+        levels.append(MerkleLevel(parts, list(accumulate(len(group) for group in grouped))))
+        parts = [(stored(inner("D", group), chunks), group[-1][1] >> 4) for group in grouped]
+    return MerkleLevels((*levels, MerkleLevel(parts, [])))
+
+
+def groups_around(level: MerkleLevel, changes: Sequence[tuple[int, bytes]]) -> list[int]:
+    """Return which groups hold the changes, each once, in order."""
+    return sorted({bisect_right(level.ends, place) for place, _ in changes}) if level.ends else []
+
+
+def joined_group(parts: list[Part], ends: list[int], at: int, chunks: dict[str, bytes]) -> bytes:
+    """Return the reference to one group."""
+    return stored(inner("D", parts[ends[at - 1] if at else 0 : ends[at]]), chunks)
+
+
+def hash_in(node: bytes) -> str:
+    """Return the hash of a node that is only a reference, else an empty string."""
+    return node[6:-2].decode() if node.startswith(b'{"c":"') else ""

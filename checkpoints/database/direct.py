@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Any
 
@@ -20,9 +20,62 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from checkpoints.database.alias import alias, connection
+from checkpoints.errors import InvalidValue
+from checkpoints.limits import findable, is_holdable
 from checkpoints.sql.postgres.conninfo import application_name, be_process, parameters_of, settings_of
+from checkpoints.sql.sqlite.executor import write_lock
+
+# Keeps text that not every database can store out of every statement of the ORM, Django's own tables included.
+
+LOOK_UPS = ("SELECT", "(SELECT", "DELETE")
+
+
+def keep_storable(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    """Execute a statement; text that no row can have finds nothing in a look-up, and is refused elsewhere."""
+    if params and not many and not all(is_holdable(value) for value in params if isinstance(value, str)):
+        if not sql.lstrip().upper().startswith(LOOK_UPS):
+            raise InvalidValue("Text holds NUL or half a character (a lone surrogate): remove it")
+        params = [findable(value) if isinstance(value, str) else value for value in params]
+    return execute(sql, params, many, context)
+
+
+def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Install the wrapper on a new connection of the ORM."""
+    if keep_storable not in connection.execute_wrappers:
+        connection.execute_wrappers.append(keep_storable)
+
+
+def install_text_guard() -> None:
+    """Connect the wrapper to every connection that is opened from now on."""
+    connection_created.connect(guard_connection, dispatch_uid="checkpoints.database.direct")
+
+
+# Makes every ORM write on SQLite take the process's write lock first (sessions, the admin and shells included).
+
+READS = ("SELECT", "PRAGMA", "EXPLAIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
+
+
+def with_write_lock(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    """Execute a statement, under the write lock if it writes outside a transaction."""
+    if context["connection"].in_atomic_block or sql.lstrip().upper().startswith(READS):
+        return execute(sql, params, many, context)
+    with write_lock:
+        return execute(sql, params, many, context)
+
+
+def wrap_writes(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Install the wrapper on a new SQLite connection of the ORM."""
+    if connection.vendor == "sqlite" and with_write_lock not in connection.execute_wrappers:
+        connection.execute_wrappers.append(with_write_lock)
+
+
+def install_write_lock() -> None:
+    """Connect the wrapper to every connection that is opened from now on."""
+    connection_created.connect(wrap_writes, dispatch_uid="checkpoints.database.direct")
+
 
 NEEDS_DIRECT = (
     "WFDASH_DATABASE leads to a connection pooler. {what} needs a connection of its own: set WFDASH_DATABASE_DIRECT to "
@@ -110,7 +163,7 @@ def keep_limits() -> None:
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
     if is_psycopg3:
-        from checkpoints.sql.postgres.impatient import be_impatient
+        from checkpoints.sql.postgres.conninfo import be_impatient
 
         open_usual = usual.get_new_connection
 

@@ -29,8 +29,7 @@ from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.postgres.conninfo import parameters_of
-from checkpoints.sql.reads import Script
-from checkpoints.sql.runs import LIVE
+from checkpoints.sql.reads import LIVE, Script
 from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import (
@@ -41,7 +40,7 @@ from checkpoints.sql.statements import (
     Statements,
 )
 from checkpoints.sql.storage import SqlStorage
-from checkpoints.sql.user_table import UserTable
+from checkpoints.sql.tables import UserTable
 from checkpoints.sql.writes import Database, Scripts
 
 T = TypeVar("T")

@@ -24,11 +24,10 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from checkpoints.errors import InvalidConfig
-from checkpoints.langgraph.access import Access
-from checkpoints.langgraph.company import Company
 from checkpoints.langgraph.encoding import Heads
 from checkpoints.langgraph.serializer import AllowedTypes, refuse_pickle
-from checkpoints.langgraph.verbs import DatabaseCall, ThreadPage, Verb, Verbs, Wait
+from checkpoints.langgraph.verbs import Access, DatabaseCall, ThreadPage, Verb, Verbs, Wait
+from checkpoints.langgraph.writes import Company
 
 T = TypeVar("T")
 

@@ -5,12 +5,18 @@ One driver performs them in the caller's thread and one in an event loop: see ``
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from threading import Lock
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -24,27 +30,188 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from checkpoints.errors import Damaged, InvalidValue
-from checkpoints.langgraph.access import Verb as Script
-from checkpoints.langgraph.company import MOMENT, Company, WaitingWrites, tell
-from checkpoints.langgraph.encoding import LACKING, Heads, StoredChannel, StoredHead, encode, encode_writes, typed_of
-from checkpoints.langgraph.pieces import Typed, extent, load
+from checkpoints.content.encryption import encryptor_of
+from checkpoints.database.alias import alias
+from checkpoints.database.storage import open_database, unsupported
+from checkpoints.errors import Conflict, Damaged, InvalidValue, raise_if_driver_failed
+from checkpoints.langgraph.encoding import (
+    LACKING,
+    Heads,
+    StoredChannel,
+    StoredHead,
+    Typed,
+    encode,
+    encode_writes,
+    extent,
+    load,
+    typed_of,
+)
 from checkpoints.langgraph.pruning import ThreadPruning, ThreadSurvey
-from checkpoints.langgraph.reads import DeltaHistory, ReadCheckpoint, ThreadRow, first_group
+from checkpoints.langgraph.reads import (
+    ROOTS,
+    Cursor,
+    DeltaHistory,
+    ReadCheckpoint,
+    ThreadFilter,
+    ThreadRow,
+    first_group,
+)
 from checkpoints.langgraph.serializer import AllowedTypes
-from checkpoints.langgraph.statements import ROOTS, Cursor, ThreadFilter
 from checkpoints.langgraph.values import NAME, ThreadPlace, checked, metadata_of, place_of, thread_key
-from checkpoints.langgraph.writes import PreparedPut, PreparedWrites, StoredPut
-from checkpoints.sql.writes import BaseGone
+from checkpoints.langgraph.writes import MOMENT, Company, PreparedPut, PreparedWrites, StoredPut, WaitingWrites, tell
+from checkpoints.sql.durability import Durability, parse_durability
+from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.reads import Script
+from checkpoints.sql.sqlite.executor import BlockingSqlite, SqliteDatabase, write_lock
+from checkpoints.sql.statements import POSTGRES, SQLITE, Statements
+from checkpoints.sql.writes import BaseGone, Database
+
+# How a saver reaches its database: from any event loop, and from any thread without one.
 
 T = TypeVar("T")
+PruningVerb = Callable[[ThreadPruning], Script[T]]
+"""What to run, of a dialect's scripts."""
+
+WITHIN = (
+    "a graph cannot be run inside of a transaction of its saver's database: each checkpoint is a commit of its own, "
+    "which a rollback would not undo. Run it before or after, with @transaction.non_atomic_requests in a view, and in "
+    "tests with TransactionTestCase"
+)
+caller: ContextVar[BaseDatabaseWrapper | None] = ContextVar("caller", default=None)
+"""The connection of the thread that a graph was called in: graphs save in other threads, but with its context."""
+
+
+class Access:
+    """The database of a saver and of its clones, opened at first use."""
+
+    def __init__(self, using: str | None) -> None:
+        """``using`` names one of Django's databases, else it is wfdash's. ``Unsupported`` for other engines."""
+        self.using = using or alias()
+        connection = connections[self.using]
+        if connection.vendor not in ("sqlite", "postgresql"):
+            raise unsupported(connection)
+        dialect = POSTGRES if connection.vendor == "postgresql" else SQLITE
+        encryptor = encryptor_of(getattr(settings, "WFDASH_ENCRYPTION_KEYS", ""))
+        self._scripts = ThreadPruning(dialect, Statements(dialect), encryptor)
+        self._lock = Lock()
+        self._database: Database | None = None
+        self._blocking: BlockingDatabase | None = None
+
+    # From an event loop
+
+    async def read(self, verb: PruningVerb[T]) -> T:
+        """Return the result of a script that only reads."""
+        self._note_caller()
+        with self._reporting():
+            return await self._opened().read(lambda: verb(self._scripts))
+
+    async def write(self, verb: PruningVerb[T], writer: str) -> T:
+        """Return the result of a script, run in a transaction that others may share. ``Conflict`` inside of one.
+
+        ``writer``: see ``Database.write``.
+        """
+        self._refuse_transaction()
+        with self._reporting():
+            database = self._opened()
+            return await database.write(lambda: verb(self._scripts), sync=False, shared=True, writer=writer)
+
+    async def aclose(self) -> None:
+        """End threads and connections. They are opened again when they are needed."""
+        with self._lock:
+            database, self._database = self._database, None
+        self._close_blocking()
+        if database is not None:
+            await database.aclose()
+
+    # From any thread
+
+    def read_blocking(self, verb: PruningVerb[T]) -> T:
+        """Return the result of a script that only reads."""
+        self._note_caller()
+        with self._reporting():
+            return self._opened_blocking().read(lambda: verb(self._scripts))
+
+    def write_blocking(self, verb: PruningVerb[T]) -> T:
+        """Return the result of a script, run in a transaction of its own. ``Conflict`` inside of one."""
+        self._refuse_transaction()
+        with self._reporting():
+            return self._opened_blocking().write(lambda: verb(self._scripts))
+
+    def close(self) -> None:
+        """End threads and connections, without an event loop: those of a loop that still runs are its own to close."""
+        with self._lock:
+            database = self._database
+            if isinstance(database, SqliteDatabase):
+                database.close()
+                self._database = None
+        self._close_blocking()
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Return a context manager that raises ``StorageFailed`` for an error of the driver."""
+        try:
+            yield
+        except Exception as error:
+            raise_if_driver_failed(error, f"database {self.using!r}")
+            raise
+
+    def _close_blocking(self) -> None:
+        with self._lock:
+            blocking, self._blocking = self._blocking, None
+        if blocking is not None:
+            blocking.close()
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            with self._lock:
+                if self._database is None:
+                    self._database = open_database(connections[self.using], self._scripts.encryptor)
+        return self._database
+
+    def _opened_blocking(self) -> BlockingDatabase:
+        if self._blocking is None:
+            with self._lock:
+                if self._blocking is None:
+                    self._blocking = open_blocking(connections[self.using])
+        return self._blocking
+
+    def _note_caller(self) -> None:
+        caller.set(connections[self.using])
+
+    def _refuse_transaction(self) -> None:
+        for connection in (connections[self.using], caller.get()):
+            if connection is not None and connection.in_atomic_block and connection.alias == self.using:
+                raise Conflict(WITHIN, database=self.using)
+
+
+class BlockingDatabase(Protocol):
+    """Runs scripts in the caller's thread."""
+
+    def read(self, make: Callable[[], Script[T]]) -> T:
+        """Return the result of a script that only reads."""
+
+    def write(self, make: Callable[[], Script[T]]) -> T:
+        """Return the result of a script run in a transaction of its own."""
+
+    def close(self) -> None:
+        """Close the connections that no one uses."""
+
+
+def open_blocking(connection: BaseDatabaseWrapper) -> BlockingDatabase:
+    """Return access to one of Django's databases for any thread."""
+    full = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL)) is Durability.FULL
+    if connection.vendor == "sqlite":
+        return BlockingSqlite(str(connection.settings_dict["NAME"]), write_lock, synced=full)
+    from checkpoints.sql.postgres.executor import BlockingPostgres
+
+    return BlockingPostgres(parameters_of(connection.settings_dict), flush=full)
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCall:
     """A script to run; ``writes``: in a transaction. ``writer``: who writes one after the other."""
 
-    verb: Script[Any]
+    verb: PruningVerb[Any]
     writes: bool = False
     writer: str = ""
 

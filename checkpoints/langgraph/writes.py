@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -18,12 +22,118 @@ from checkpoints.langgraph.encoding import (
     checkpoint_row,
     write_row,
 )
-from checkpoints.langgraph.reads import PARAMETERS, ThreadReads
-from checkpoints.langgraph.statements import put_writes
+from checkpoints.langgraph.reads import PARAMETERS, ThreadReads, put_writes
 from checkpoints.langgraph.values import Json, ThreadPlace, plain_text, run_key, thread_key, whole_number
 from checkpoints.sql.reads import Script
 from checkpoints.sql.statements import Statement, insert_chunks
 from checkpoints.sql.writes import BaseGone
+
+# Serialized values as chunks: long bytes are cut where their structure suggests it, and found again by hash.
+
+"""A value as a row has it."""
+"""A value as a serializer writes it."""
+"""What a serializer writes."""
+
+"""Bytes up to which a value is in its row."""
+"""Bytes of a piece: at least (but for a header and the last) and at most."""
+"""Hashes in a row at most."""
+"""Levels of hashes over the pieces of a value: of 6 hashes at least each, as ``_groups`` makes them."""
+"""Bytes of a hash."""
+"""Parts in which pieces are looked at that are not all the same."""
+"""Which bytes may begin a piece: in MessagePack, all that begin a text, a list or a dict; in ASCII text there are none.
+
+Cut there, and not at fixed places, most pieces of a value that grew or shrank are those of the value before.
+"""
+
+"""Bytes that say in MessagePack how many entries a dict or list has, by the first of them.
+
+They are a piece of their own: so a list has the same pieces behind its header as what a task wrote to it.
+"""
+
+
+# Writes of tasks that wait a moment, so that the checkpoint that follows them is stored in the same transaction.
+
+MOMENT = 0.003
+"""Seconds for which writes wait for company."""
+PATIENCE = 3
+"""Writes that wait in vain, one after the other, until none does; a caller may store one thing at a time."""
+
+
+class WaitingWrites:
+    """Writes that wait. ``stored``: whether someone else's transaction had them; False: they are still to be stored."""
+
+    def __init__(self, given: PreparedWrites) -> None:
+        self.given = given
+        self.stored: Future[bool] = Future()
+
+
+class Company:
+    """Writes that wait, by namespace; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting: dict[tuple[str, str], list[WaitingWrites]] = {}
+        self._alone: Counter[tuple[str, str]] = Counter()
+        self._patience = PATIENCE
+
+    @property
+    def expected(self) -> bool:
+        """Return whether it is worth to wait: lately something came along while writes waited or were stored."""
+        return self._patience > 0
+
+    @contextmanager
+    def without(self, given: PreparedWrites) -> Iterator[None]:
+        """Note for as long as it lasts that writes are stored alone: a checkpoint in between is company missed."""
+        space = given.place[:2]
+        with self._lock:
+            self._alone[space] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._alone[space] -= 1
+                if not self._alone[space]:
+                    del self._alone[space]
+
+    def join(self, given: PreparedWrites) -> WaitingWrites:
+        """Let writes wait."""
+        waiting = WaitingWrites(given)
+        with self._lock:
+            self._waiting.setdefault(given.place[:2], []).append(waiting)
+        return waiting
+
+    def leave(self, waiting: WaitingWrites) -> None:
+        """Let writes wait no longer, if no one has taken them yet."""
+        with self._lock:
+            rest = [other for other in self._waiting.pop(waiting.given.place[:2], []) if other is not waiting]
+            if rest:
+                self._waiting[waiting.given.place[:2]] = rest
+
+    def lead(self, waiting: WaitingWrites) -> list[WaitingWrites] | None:
+        """Return the others that wait in its namespace, as ``take``; None if someone has taken it already."""
+        with self._lock:
+            found = self._waiting.get(waiting.given.place[:2], [])
+            if waiting not in found:
+                return None
+            del self._waiting[waiting.given.place[:2]]
+            others = [other for other in found if other is not waiting]
+            self._patience = PATIENCE if others else self._patience - 1
+            return others
+
+    def take(self, place: ThreadPlace) -> list[WaitingWrites]:
+        """Return what waits in a namespace; from now on the caller sees to it, and says by ``tell`` how it went."""
+        with self._lock:
+            found = self._waiting.pop(place[:2], [])
+            if found or place[:2] in self._alone:
+                self._patience = PATIENCE
+            return found
+
+
+def tell(company: Sequence[WaitingWrites], *, stored: bool) -> None:
+    """Say whether the writes were stored."""
+    for waiting in company:
+        if not waiting.stored.done():
+            waiting.stored.set_result(stored)
 
 
 @dataclass(frozen=True, kw_only=True)

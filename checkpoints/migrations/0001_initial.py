@@ -11,7 +11,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import checkpoints.models.expressions
+import checkpoints.models.fields
 import checkpoints.models.fields
 
 
@@ -354,7 +354,7 @@ class Migration(migrations.Migration):
                     "subject",
                     models.GeneratedField(
                         db_persist=True,
-                        expression=checkpoints.models.expressions.Headline("card"),
+                        expression=checkpoints.models.fields.Headline("card"),
                         output_field=models.TextField(null=True),
                     ),
                 ),
@@ -368,7 +368,7 @@ class Migration(migrations.Migration):
                         fields=["alarm"],
                         name="request_alarm",
                     ),
-                    checkpoints.models.expressions.CoveringIndex(
+                    checkpoints.models.fields.CoveringIndex(
                         condition=models.Q(("answered__isnull", True), ("closed__isnull", True)),
                         covered=[
                             "workflow",

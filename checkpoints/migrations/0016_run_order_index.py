@@ -1,7 +1,7 @@
 from django.db import migrations, models
 from django.db.models.functions import Coalesce
 
-from checkpoints.database.concurrent_index import AddIndexConcurrently, RemoveIndexConcurrently
+from checkpoints.database.schema import AddIndexConcurrently, RemoveIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -2,7 +2,7 @@ from django.conf import settings
 from django.db import migrations, models, router
 from django.db.models import CASCADE, PROTECT
 
-from checkpoints.database.concurrent_index import (
+from checkpoints.database.schema import (
     AddIndexConcurrently,
     DropFieldIndexConcurrently,
     RemoveIndexConcurrently,

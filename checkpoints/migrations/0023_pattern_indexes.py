@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from checkpoints.database.concurrent_index import DropPatternIndexes
+from checkpoints.database.schema import DropPatternIndexes
 
 
 class Migration(migrations.Migration):

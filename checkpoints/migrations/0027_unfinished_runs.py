@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-from checkpoints.database.concurrent_index import AddIndexConcurrently
+from checkpoints.database.schema import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

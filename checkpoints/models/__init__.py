@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
-from checkpoints.models import accounts, hooks, operations, removal, requests, review
+from checkpoints.models import accounts, operations, removal, review
 from checkpoints.models.fields import (
     CharField,
     EncryptedJsonField,
@@ -219,10 +219,10 @@ class Effect(models.Model):
         return f"{self.name} {self.state}"
 
 
-HumanRequest = requests.HumanRequest
-Answer = requests.Answer
-OPEN = requests.OPEN
-FOR_PEOPLE = requests.FOR_PEOPLE
+HumanRequest = review.HumanRequest
+Answer = review.Answer
+OPEN = review.OPEN
+FOR_PEOPLE = review.FOR_PEOPLE
 Bulk = operations.Bulk
 Consultation = operations.Consultation
 IdempotencyKey = operations.IdempotencyKey
@@ -256,7 +256,7 @@ Reply = review.Reply
 SavedView = review.SavedView
 Shown = review.Shown
 UsedLink = review.UsedLink
-Webhook = hooks.Webhook
-DeliveryAttempt = hooks.DeliveryAttempt
-IncomingHook = hooks.IncomingHook
-IncomingDelivery = hooks.IncomingDelivery
+Webhook = review.Webhook
+DeliveryAttempt = review.DeliveryAttempt
+IncomingHook = review.IncomingHook
+IncomingDelivery = review.IncomingDelivery

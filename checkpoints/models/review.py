@@ -5,14 +5,235 @@ Append-only where it counts: a reply that was undone stays with the time it was;
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from checkpoints.limits import ID
-from checkpoints.models.fields import CharField, EncryptedJsonField, EncryptedTextField, JsonField, MomentField
+from checkpoints.models.fields import (
+    CharField,
+    CoveringIndex,
+    EncryptedJsonField,
+    EncryptedTextField,
+    Headline,
+    JsonField,
+    MomentField,
+)
+from checkpoints.records import SIGNAL
+from checkpoints.rules import answer_digest
+
+# The tables of webhooks: those that are sent, with each attempt, and those that are received.
 
 PERSON = settings.AUTH_USER_MODEL
+
+
+class Webhook(models.Model):
+    """An address that receives events, signed with secrets of its own (the newest first).
+
+    ``owner``: the person or service account whose rights limit what it is sent; null for a webhook of the
+    installation, which only admins of all workflows manage.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    name = CharField(max_length=80)
+    url = CharField(max_length=500)
+    secret = EncryptedTextField("webhook", ("id",))
+    workflow = CharField(max_length=200, default="*")
+    kinds = JsonField(default=list)
+    active = models.BooleanField(default=True)
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    created = MomentField()
+    owner = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, related_name="webhooks")
+    values = models.BooleanField(default=False, db_default=False)
+    """Whether deliveries carry the answer, output or error itself."""
+    run = models.ForeignKey("checkpoints.Run", null=True, on_delete=models.CASCADE, related_name="callbacks")
+    """A callback: it hears of this run only, and is asked for when the run is started."""
+
+    class Meta:
+        indexes = [models.Index(fields=["workflow"], condition=Q(active=True, run=None), name="webhook_active")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DeliveryAttempt(models.Model):
+    """One attempt to deliver a notification to a webhook. ``status`` is null where no HTTP response came."""
+
+    notice = models.ForeignKey("checkpoints.Notice", on_delete=models.CASCADE, related_name="tries")
+    at = MomentField()
+    ms = models.IntegerField()
+    status = models.IntegerField(null=True)
+    answer = EncryptedTextField("attempt", ("notice_id",), blank=True, default="")
+    """The first characters of the response."""
+    error = CharField(max_length=500, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.status or self.error}"
+
+
+class IncomingHook(models.Model):
+    """An address at which another system starts runs of a workflow, or sends signals to them, as ``owner``."""
+
+    id = CharField(max_length=36, primary_key=True)
+    name = CharField(max_length=80)
+    workflow = CharField(max_length=200)
+    signal = CharField(max_length=100, blank=True)
+    """The signal that is sent; empty: a run is started."""
+    run_at = CharField(max_length=300, blank=True)
+    """Where a delivery names the run that gets the signal: a JSON Pointer."""
+    mapping = JsonField()
+    """The message as a template: see ``wfdash.domain.hooks.mapping``."""
+    scheme = CharField(max_length=12)
+    """How deliveries are signed: standard | github | timestamped | token."""
+    header = CharField(max_length=80, blank=True)
+    """The header with the signature or token, where the scheme leaves it open."""
+    secret = EncryptedTextField("incoming", ("id",))
+    """Secrets, the newest first, separated by spaces: each of them is accepted."""
+    key_at = CharField(max_length=300, blank=True)
+    """Where a delivery has its own id; without one the same body counts once."""
+    active = models.BooleanField(default=True)
+    owner = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="incoming_hooks")
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    authors = JsonField(null=True)
+    """Names of all who made it, changed it or saw one of its secrets: each counts as requester of its runs."""
+    created = MomentField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IncomingDelivery(models.Model):
+    """What came to an incoming webhook, and what it did. ``key`` is unique among those that were accepted."""
+
+    id = CharField(max_length=36, primary_key=True)
+    hook = models.ForeignKey(IncomingHook, on_delete=models.CASCADE, related_name="deliveries")
+    at = MomentField()
+    key = CharField(max_length=80, null=True)
+    status = models.IntegerField()
+    outcome = CharField(max_length=12)
+    """started | signalled | duplicate | refused."""
+    run = CharField(max_length=ID, blank=True)
+    why = EncryptedTextField("received", ("id",), blank=True, default="")
+    size = models.IntegerField()
+    body = EncryptedTextField("received", ("id",), blank=True, default="")
+    """The beginning of a body whose signature was right."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["hook", "key"], name="one_accepted_per_key")]
+        indexes = [
+            models.Index(fields=["hook", "-id"], name="received_by_hook"),
+            models.Index(fields=["at"], name="received_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.status}"
+
+
+# Requests to people, and the answers that won.
+
+UNANSWERED: dict[str, Any] = {"closed__isnull": True, "answered__isnull": True}
+"""Which requests partial indexes hold: also those whose answer can still be undone."""
+
+
+class HumanRequest(models.Model):
+    """A question to people. Open while it has no answer, is not closed, and no reply is about to take effect.
+
+    ``key`` is the engine's name for it; after a restore a new row with the same key reopens the question.
+    ``closed_as``: taken (the engine has the answer), withdrawn, superseded (restore), cancelled. ``policy`` is
+    ``wfdash.questions.policy.Policy`` as JSON; ``alarm`` the next time it names (reminder, escalation,
+    deadline). ``risk``: 0 not said, 1 low, 2 medium, 3 high. ``asked``: since when it waits for its requester's reply.
+    ``subject``: the card's, for lists; null where the card is encrypted.
+    """
+
+    id = CharField(max_length=36, primary_key=True)
+    run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="requests")
+    key = CharField(max_length=300)
+    workflow = CharField(max_length=200)
+    step = CharField(max_length=200)
+    kind = CharField(max_length=40)
+    card = EncryptedJsonField("request", ("id",), default=dict)
+    answer_schema = EncryptedJsonField("request", ("id",), default=dict)
+    by = JsonField(default=list)
+    not_by = JsonField(default=list)
+    due = MomentField(null=True)
+    created = MomentField()
+    answered = MomentField(null=True)
+    closed = MomentField(null=True)
+    closed_as = CharField(max_length=12, blank=True)
+    replaces = CharField(max_length=36, null=True)
+    suggestion = EncryptedJsonField("request", ("id",), null=True)
+    policy = JsonField(default=dict)
+    alarm = MomentField(null=True)
+    risk = models.SmallIntegerField(default=0, db_default=0)
+    settles = MomentField(null=True)
+    asked = MomentField(null=True)
+    told = MomentField(null=True)
+    """When those who may answer were notified that it opened."""
+    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
+    stuck = CharField(max_length=12, blank=True, db_default="", default="")
+    """Why it cannot be decided: no one, few, split, unknown (see ``wfdash.access.voters``); empty where it can."""
+    subject = models.GeneratedField(
+        expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "key"], condition=Q(closed__isnull=True), name="one_pending_request_per_key"
+            )
+        ]
+        indexes = [
+            CoveringIndex(
+                fields=["created", "id"],
+                covered=[
+                    *("workflow", "step", "kind", "due", "risk", "assignee", "asked", "settles"),
+                    *("run", "by", "not_by", "subject", "closed", "answered"),
+                ],
+                condition=Q(**UNANSWERED),
+                name="request_open",
+            ),
+            models.Index(fields=["alarm"], condition=Q(alarm__isnull=False, **UNANSWERED), name="request_alarm"),
+            models.Index(fields=["created"], condition=Q(told__isnull=True, **UNANSWERED), name="request_untold"),
+            models.Index(fields=["created", "id"], condition=Q(stuck__gt="", **UNANSWERED), name="request_stuck"),
+            models.Index(fields=["answered", "id"], condition=Q(answered__isnull=False), name="request_answered"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.card.get("subject") or self.step)
+
+
+OPEN = Q(closed__isnull=True, answered__isnull=True, settles__isnull=True)
+"""Requests that wait for an answer."""
+FOR_PEOPLE = ~Q(kind=SIGNAL)
+"""Requests that people answer: all but those that wait for a signal."""
+
+
+class Answer(models.Model):
+    """The reply that won, on behalf of ``acting_for`` if that is not empty. One per request, by the primary key."""
+
+    request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
+    value = EncryptedJsonField("answer", ("request_id",), null=True)
+    verdict = CharField(max_length=40, blank=True)
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    at = MomentField()
+    acting_for = CharField(max_length=150, blank=True, db_default="", default="")
+    others = models.TextField(blank=True, db_default="", default="")
+    """Who voted before, and in whose name: a JSON list of user names, empty if no one did."""
+    digest = CharField(max_length=40, blank=True, db_default="", default="")
+    """Binds the row: see ``bound``. Empty for an answer from before there were digests."""
+
+    def __str__(self) -> str:
+        return f"{self.verdict or 'answer'} to {self.request_id}"
+
+    def bound(self) -> Answer:
+        """Return this answer with its digest, by which storages notice that it was changed."""
+        given = (self.request_id, self.request.key, self.value, self.by_id, self.at, self.acting_for, self.others)
+        self.digest = answer_digest(*given)
+        return self
+
+
 REQUEST = "checkpoints.HumanRequest"
 
 

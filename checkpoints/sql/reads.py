@@ -13,6 +13,7 @@ from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, verif
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.errors import Damaged, NotFound
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
+from checkpoints.limits import findable
 from checkpoints.records import (
     ENDED,
     FORMAT,
@@ -25,11 +26,89 @@ from checkpoints.records import (
     Reason,
     Request,
     RunFacts,
+    RunInfo,
 )
 from checkpoints.retention import Needs
-from checkpoints.sql.listing import list_checkpoints
-from checkpoints.sql.statements import Dialect, Rows, Statement, Statements, select_chunks
+from checkpoints.rules import UNREADABLE
+from checkpoints.sql.statements import METADATA, Dialect, Rows, Statement, Statements, select_chunks
 from checkpoints.sql.tables import INFO
+
+# Scripts that list runs, and delete one of a file with everything it has; ``database.runs`` deletes in a database.
+
+COLUMNS = ("id", "workflow", "version", "engine", "phase", "n", "forked_from", "created", "updated", "finished")
+LIVE = "EXISTS (SELECT 1 FROM checkpoints_claim c WHERE c.run_id=r.id AND c.expires > {now})"
+OWNED = (
+    "DELETE FROM checkpoints_answer WHERE request_id IN (SELECT id FROM checkpoints_humanrequest WHERE run_id=?)",
+    "DELETE FROM checkpoints_humanrequest WHERE run_id=?",
+    "DELETE FROM checkpoints_event WHERE run_id=?",
+    "DELETE FROM checkpoints_effect WHERE run_id=?",
+    "DELETE FROM checkpoints_claim WHERE run_id=?",
+    "DELETE FROM checkpoints_checkpoint WHERE run_id=?",
+    "DELETE FROM checkpoints_run WHERE id=?",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """A deleted run. ``relative``: a run that may share content with it, None if there is none."""
+
+    relative: RunId | None
+
+
+def list_runs(
+    dialect: Dialect, workflow: str | None, phase: Phase | None, before: RunInfo | None, limit: int
+) -> Statement:
+    """Return the statement that lists runs, newest first."""
+    conditions, parameters = ["1=1"], []
+    if workflow is not None:
+        conditions.append("workflow=?")
+        parameters.append(findable(workflow))
+    if phase is not None:
+        conditions.append("phase=?")
+        parameters.append(phase.value)
+    if before is not None:
+        conditions.append("(created, id) < (?, ?)")
+        parameters += [dialect.moment(before.created), findable(before.id)]
+    wanted = " AND ".join(conditions)
+    columns = f"{', '.join(COLUMNS)}, {LIVE}"
+    sql = f"SELECT {columns} FROM checkpoints_run r WHERE {wanted} ORDER BY created DESC, id DESC LIMIT ?"
+    return dialect.sql(sql), (*parameters, limit)
+
+
+def listed_runs(
+    dialect: Dialect, workflow: str | None, phase: Phase | None, before: RunInfo | None, limit: int
+) -> Script[list[RunInfo]]:
+    """Return runs, newest first."""
+    (rows,) = yield [list_runs(dialect, workflow, phase, before, limit)]
+    return [info_of(dialect, row) for row in rows]
+
+
+def info_of(dialect: Dialect, row: tuple[Any, ...]) -> RunInfo:
+    """Return a row as a record; one that cannot be read hides no other."""
+    facts = {**dict(zip(COLUMNS, row, strict=False)), "claimed": bool(row[-1])}
+    times = dict.fromkeys(("created", "updated", "finished"), NEVER)
+    try:
+        for name in times:
+            times[name] = dialect.time(facts[name])
+        return RunInfo(**facts | times)
+    except (ValueError, TypeError):
+        return RunInfo.trusted(**facts | times | {"phase": Phase.FAILED, "flaw": UNREADABLE})
+
+
+def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed | None]:
+    """Delete a run with everything it has; None if there is none. ``Conflict`` as ``rules.refuse_removal`` says."""
+    look = f"SELECT family, phase, {LIVE} FROM checkpoints_run r WHERE id=?{{lock}}"
+    (rows,) = yield [(dialect.sql(look), (run,))]
+    if not rows:
+        return None
+    family, phase, claimed = rows[0]
+    rules.refuse_removal(run, Phase(phase), claimed=bool(claimed), force=force)
+    yield [(dialect.sql(statement), (run,)) for statement in OWNED]
+    (relatives,) = yield [(dialect.sql("SELECT id FROM checkpoints_run WHERE family=? LIMIT 1"), (family,))]
+    if not relatives:
+        yield [(dialect.sql("DELETE FROM checkpoints_chunk WHERE family=?"), (family,))]
+    return Removed(relative=RunId(relatives[0][0]) if relatives else None)
+
 
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
@@ -206,3 +285,33 @@ class ReadScripts:
             words = f"the answer to {key} cannot be read: restore the run's newest checkpoint, which asks again"
             raise Damaged(words, run=run, key=key) from error
         return Answer.trusted(key=RequestKey(key), value=read, **given)
+
+
+# The statement that lists a run's checkpoints, by a filter.
+
+CONDITIONS = {
+    "step": "step=?",
+    "reason": "reason=?",
+    "clean": "clean=?",
+    "has_request": ("waiting=0", "waiting>0"),
+    "labelled": ("label IS NULL", "label IS NOT NULL"),
+    "label": "label=?",
+    "since": "created>=?",
+    "until": "created<?",
+}
+"""The SQL of each field of a ``CheckpointFilter``; a pair is that of false and true, without a parameter."""
+
+
+def list_checkpoints(dialect: Dialect, run: str, before: int, limit: int, where: CheckpointFilter) -> Statement:
+    """Return the statement that lists a run's metadata, newest first."""
+    conditions = ["run_id=?", "n < ?"]
+    parameters: list[Any] = [run, before]
+    for name, condition in CONDITIONS.items():
+        value = getattr(where, name)
+        if value is not None:
+            conditions.append(condition if isinstance(condition, str) else condition[value])
+        if value is not None and isinstance(condition, str):
+            parameters.append(dialect.parameter(value))
+    wanted = " AND ".join(conditions)
+    sql = dialect.sql(f"SELECT {METADATA} FROM checkpoints_checkpoint WHERE {wanted} ORDER BY n DESC LIMIT ?")
+    return sql, (*parameters, limit)

@@ -15,8 +15,7 @@ from typing import Any
 
 from checkpoints import rules
 from checkpoints.limits import findable
-from checkpoints.sql.tables import CHECKPOINT, EFFECT, REQUEST, RUN
-from checkpoints.sql.user_table import UserTable
+from checkpoints.sql.tables import CHECKPOINT, EFFECT, REQUEST, RUN, UserTable
 
 Rows = list[tuple[Any, ...]]
 Statement = tuple[str, tuple[Any, ...]]

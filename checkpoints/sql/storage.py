@@ -6,20 +6,23 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
-from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
-from checkpoints.content.encoder import TooMuchToEncode
-from checkpoints.content.encoder_cache import CachedEncoding, EncoderCache
+from checkpoints import rules
+from checkpoints.claims import RENEW_SECONDS, TTL, ClaimRenewer
+from checkpoints.content.chunks import hashes_in, hashes_in_chunk
+from checkpoints.content.encoder import CachedEncoding, EncoderCache, TooMuchToEncode
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.errors import (
     CheckpointsError,
     Damaged,
+    Incompatible,
     InvalidValue,
     NotFound,
     StorageFailed,
@@ -28,6 +31,7 @@ from checkpoints.errors import (
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.limits import check, check_commit, check_label, cleaned, findable
 from checkpoints.records import (
+    FORMAT,
     Answer,
     Checkpoint,
     CheckpointFilter,
@@ -43,11 +47,9 @@ from checkpoints.records import (
 from checkpoints.retention import Needs
 from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_until_sure
 from checkpoints.sql.durability import must_sync
-from checkpoints.sql.preparing import prepared
-from checkpoints.sql.pruning import Pruning, Survey
-from checkpoints.sql.reads import Script
-from checkpoints.sql.runs import Removed, listed_runs
-from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Scripts
+from checkpoints.sql.reads import ReadScripts, Removed, Script, listed_runs, remove_run
+from checkpoints.sql.statements import SQLITE, Rows, Statements, delete_checkpoints, delete_chunks, select_roots
+from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Scripts, prepared
 from checkpoints.storage import Serves
 
 T = TypeVar("T")
@@ -418,3 +420,140 @@ def pruning(scripts: Scripts) -> Pruning:
 def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script[int | None]:
     """Follow a page of a run's checkpoints."""
     return pruning(scripts).mark(survey, run, before)
+
+
+# Storage without Django.
+
+
+class StandaloneStorage(SqlStorage):
+    """The ports over the tables of ``checkpoints.sql.sqlite.schema``, which have no table of people."""
+
+    async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
+        """See ``Runs.delete_run``."""
+        return await self.forget_run(
+            run, await self._write(lambda s: remove_run(s.dialect, findable(run), force=force))
+        )
+
+
+def standalone_scripts(encryptor: Encryptor) -> Scripts:
+    """Return the scripts for these tables."""
+    return Scripts(SQLITE, Statements(SQLITE, users=None), encryptor)
+
+
+# Mark and sweep: removes checkpoints and the chunks that no remaining checkpoint refers to.
+
+PAGE = 256
+"""Roots, chunks or ids per statement."""
+
+
+@dataclass(kw_only=True)
+class Survey:
+    """The state of a mark-and-sweep over one family of runs."""
+
+    family: str
+    run: RunId
+    """The run whose checkpoints are removed."""
+    runs: list[RunId]
+    doomed: frozenset[CheckpointId]
+    unreached: set[str]
+    """Names of chunks."""
+    reached: set[str] = field(default_factory=set)
+    seen: set[CheckpointId] = field(default_factory=set)
+
+    def give_up(self) -> None:
+        """Keep every chunk."""
+        self.unreached = set()
+
+
+class Pruning(ReadScripts):
+    """The three phases in one dialect."""
+
+    def survey(self, run: RunId, doomed: Collection[CheckpointId]) -> Script[Survey | None]:
+        """Return a family's chunks and runs; None if there is no such run."""
+        (families,) = yield [(self.sql.family, (run,))]
+        if not families:
+            return None
+        family = families[0][0]
+        # Chunks first: those of later commits are not in the survey, so they stay.
+        (hashes,) = yield [(self.sql.hashes, (family,))]
+        (runs,) = yield [(self.sql.relatives, (family,))]
+        found = {hash_ for (hash_,) in hashes}
+        return Survey(family=family, run=run, runs=[id_ for (id_,) in runs], doomed=frozenset(doomed), unreached=found)
+
+    def mark(self, survey: Survey, run: RunId, before: int) -> Script[int | None]:
+        """Follow a page of a run's checkpoints and return where the next one starts, None after the last."""
+        (rows,) = yield [(self.sql.roots, (run, before, PAGE))]
+        survey.seen.update(row[1] for row in rows)
+        doomed = survey.doomed if run == survey.run else ()
+        yield from self._follow(survey, [row[:4] for row in rows if row[1] not in doomed])
+        return rows[-1][4] if len(rows) == PAGE else None
+
+    def sweep(self, survey: Survey) -> Script[int]:
+        """Remove the checkpoints and the unreachable chunks, and return how many checkpoints were removed."""
+        run, doomed = survey.run, survey.doomed
+        runs = yield from self._lock(survey.family)
+        (rows,) = yield [(self.sql.needed, (run, run, run))]
+        rules.refuse_needed(run, [id_ for (id_,) in rows], doomed)
+        removed = 0
+        for ids in pages(doomed):
+            (rows,) = yield [delete_checkpoints(self.dialect, run, ids)]
+            removed += len(rows)
+        if survey.unreached:
+            yield from self._follow_new(survey, runs)
+        for hashes in pages(survey.unreached):
+            yield [delete_chunks(self.dialect, survey.family, hashes)]
+        return removed
+
+    def _lock(self, family: str) -> Script[list[RunId]]:
+        """Lock every run of the family, including forks created while waiting, and return their ids."""
+        runs: list[RunId] = []
+        while True:
+            (rows,) = yield [(self.sql.lock_relatives, (family,))]
+            found = [id_ for (id_,) in rows]
+            if found == runs or not self.dialect.lock:
+                return found
+            runs = found
+
+    def _follow_new(self, survey: Survey, runs: Iterable[RunId]) -> Script[None]:
+        new: set[CheckpointId] = set()
+        for run in runs:
+            (rows,) = yield [(self.sql.ids, (run,))]
+            new.update(id_ for (id_,) in rows if id_ not in survey.seen)
+        for ids in pages(new):
+            (rows,) = yield [select_roots(self.dialect, ids)]
+            yield from self._follow(survey, rows)
+
+    def _follow(self, survey: Survey, roots: Rows) -> Script[None]:
+        if not survey.unreached:
+            return
+        try:
+            wanted = {hash_ for root in roots for hash_ in self._hashes(*root)} - survey.reached
+            while wanted:
+                wanted = (yield from self._level(survey, wanted)) - survey.reached
+        except (Damaged, Incompatible):
+            survey.give_up()
+
+    def _level(self, survey: Survey, wanted: set[str]) -> Script[set[str]]:
+        """Reach some chunks and return the hashes inside them."""
+        inside: set[str] = set()
+        for hashes in pages(wanted):
+            found = yield from self.chunks(survey.family, hashes)
+            if len(found) < len(hashes):
+                raise Damaged("a chunk of a checkpoint is missing")
+            for data in found.values():
+                inside.update(hashes_in_chunk(data))
+        survey.reached |= wanted
+        survey.unreached.difference_update(self.encryptor.names(survey.family, wanted))
+        return inside
+
+    def _hashes(self, run: str, checkpoint: str, format_: int, body: str) -> list[str]:
+        """Return the hashes a stored checkpoint refers to. ``Incompatible`` for a format this code cannot follow."""
+        if format_ > FORMAT:
+            raise Incompatible(f"a checkpoint has format {format_}, this code reads up to {FORMAT}")
+        return hashes_in(self.encryptor.decrypt(body, "checkpoint", run, checkpoint))
+
+
+def pages(ids: Iterable[str]) -> Iterable[list[str]]:
+    """Return the ids in lists of at most ``PAGE``, in order."""
+    ordered = sorted(ids)
+    return (ordered[at : at + PAGE] for at in range(0, len(ordered), PAGE))

@@ -6,6 +6,7 @@ by the database's clock (``created``, ``updated``, ``at``) are in no row here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypedDict
@@ -14,6 +15,28 @@ from checkpoints.content.chunks import bind_to_row
 from checkpoints.ids import RequestId, RunId
 from checkpoints.records import CheckpointInfo, Effect, Json, Phase, Request
 from checkpoints.rules import Priority, facts_text, risk_of, row_of
+
+# Where statements find the people whom answers refer to.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserTable:
+    """The table of the project's user model, its key, and the column with a person's name; each as SQL writes it."""
+
+    table: str = "auth_user"
+    key: str = "id"
+    name: str = "username"
+
+    @property
+    def join(self) -> str:
+        """The join from an answer ``a`` to its author ``u``."""
+        return f" LEFT JOIN {self.table} u ON u.{self.key}=a.by_id"
+
+    @property
+    def named(self) -> str:
+        """The key of the person with a name."""
+        return f"(SELECT {self.key} FROM {self.table} WHERE {self.name}=?)"  # noqa: S608, the names are the model's
+
 
 INFO = tuple(CheckpointInfo.model_fields)
 """A checkpoint's metadata, by the record's names."""

@@ -6,9 +6,10 @@ that raises leaves nothing behind: its executor rolls back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
@@ -16,9 +17,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from checkpoints import rules
 from checkpoints.content.canonical_json import dumps
-from checkpoints.content.encoder import Encoded
+from checkpoints.content.encoder import UNBOUNDED, CachedEncoding, Encoded, encode
+from checkpoints.content.encryption import Encryptor
 from checkpoints.errors import ClaimLost, Conflict, NotFound, Unsupported
-from checkpoints.events import EventKind
+from checkpoints.events import UNENCRYPTED, EventKind
 from checkpoints.ids import CheckpointId, RunId, new_request_id
 from checkpoints.records import (
     ENDED,
@@ -26,29 +28,60 @@ from checkpoints.records import (
     Checkpoint,
     Claim,
     Commit,
+    EventDraft,
     Phase,
     Reason,
     Request,
     Standing,
 )
 from checkpoints.records.base import value_object
+from checkpoints.rules import times_of
 from checkpoints.sql.claims import ClaimScripts
-from checkpoints.sql.event_rows import StoredEvent, insert_events, stored_events
 from checkpoints.sql.reads import Script as Script
 from checkpoints.sql.statements import (
+    Dialect,
     Rows,
     Statement,
+    insert,
     insert_chunks,
 )
 from checkpoints.sql.tables import (
+    CHECKPOINT,
     CHECKPOINT_VALUES,
+    EVENT,
+    INFO,
     checkpoint_row,
     copied,
     effect_row,
+    event_row,
     request_row,
     run_row,
 )
-from checkpoints.sql.whole_step import KNOWN_VALUES, WholeBatch, write_step
+
+# Commits with everything encoded that can be before a database is asked. Pure.
+
+
+def prepared(commit: Commit, claim: Claim | None, head: CachedEncoding | None, most: int = UNBOUNDED) -> PreparedCommit:
+    """Return a commit with everything encoded that can be. ``ValueError`` if something is not valid JSON.
+
+    ``TooMuchToEncode`` if more than ``most`` bytes of its checkpoint have to be.
+    """
+    point, frozen = commit.checkpoint, commit.frozen
+    encoded = None if point is None else encoded_content(point, head, frozen=frozen, most=most)
+    events = stored_events(commit.events)
+    base = head.id if head is not None and encoded is not None and encoded.reuses_chunks else None
+    times = times_of(commit.events)
+    return PreparedCommit(commit=commit, claim=claim, encoded=encoded, events=events, base=base, times=times)
+
+
+def encoded_content(
+    checkpoint: Checkpoint, head: CachedEncoding | None, *, frozen: bool, most: int = UNBOUNDED
+) -> Encoded:
+    """Return a checkpoint's body and requests as text. ``ValueError`` if they are not valid JSON."""
+    requests = [r.model_dump(mode="json") for r in checkpoint.requests]
+    known = None if head is None else head.known
+    return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen, most=most)
+
 
 T = TypeVar("T")
 
@@ -369,3 +402,102 @@ class Database(Protocol):
 def text_of(value: Any) -> str:
     """Return JSON text."""
     return dumps(value).decode()
+
+
+# A step's commit as one statement: it writes the run's counters, checkpoint and events, or nothing at all.
+
+KNOWN = tuple(name for name in (*INFO, "body") if name != "seq")
+"""What is known of a checkpoint's row before its commit: all but the number of its last event."""
+KNOWN_VALUES = itemgetter(*KNOWN)
+
+
+class WholeBatch(list[Statement]):
+    """A batch of one statement that writes all of a commit and returns a row, or writes nothing and returns none.
+
+    It also writes nothing where it breaks a constraint; that counts as no row.
+    """
+
+
+@lru_cache(maxsize=64)
+def write_step(dialect: Dialect, events: int) -> str:
+    """Return the statement that writes a step with so many events, and returns the number of the last one.
+
+    Parameters: the run, its epoch, the seconds for which its claim must be good at least, the claim's token, the number
+    of events, n twice; then ``KNOWN_VALUES`` of the checkpoint; then kind, step and data of each event.
+    """
+    fence = "SELECT id FROM checkpoints_run WHERE id=? AND epoch=?{lock}"
+    fresh = "SELECT expires > {later} FROM checkpoints_claim c WHERE c.run_id=fence.id AND c.token=?"
+    moved = (
+        "UPDATE checkpoints_run r SET seq=r.seq+?, n=CASE WHEN r.n<? THEN ? ELSE r.n END, attempts=0, updated={now}"
+        " FROM held WHERE r.id=held.id RETURNING r.id, r.seq"
+    )
+    columns = ", ".join(f'"{name}"' for name in CHECKPOINT)
+    values = ", ".join("moved.seq" if name == "seq" else "?" for name in CHECKPOINT)
+    parts = [
+        f"fence AS MATERIALIZED ({fence})",
+        f"held AS MATERIALIZED (SELECT id FROM fence WHERE ({fresh}))",
+        f"moved AS ({moved})",
+        f"kept AS (INSERT INTO checkpoints_checkpoint ({columns}) SELECT {values} FROM moved)",
+    ]
+    if events:
+        row = "CAST(? AS varchar), CAST(? AS varchar), CAST(? AS json)"
+        rows = ", ".join(f"({before}, {row})" for before in reversed(range(events)))
+        parts.append(
+            f"said AS (INSERT INTO checkpoints_event ({', '.join(EVENT)}, at)"
+            " SELECT moved.id, moved.seq - e.before, e.kind, e.step, e.data, {now}"
+            f" FROM moved, (VALUES {rows}) AS e (before, kind, step, data) ORDER BY 2)"
+        )
+    return dialect.sql(f"WITH {', '.join(parts)} SELECT seq FROM moved")
+
+
+# The events of a commit as rows, and the statement that inserts them.
+
+StoredEvent: TypeAlias = tuple[str, str | None, str]
+"""Kind, step, data as text."""
+OWN_TIME = "{least}({greatest}(?, coalesce((SELECT at FROM checkpoints_event WHERE run_id=? AND seq=?), ?)), {{now}})"
+"""The time of an event that has one, not before the event before the commit and not after it."""
+
+
+def stored_events(drafts: Iterable[EventDraft]) -> tuple[StoredEvent, ...]:
+    """Return events with their data as text."""
+    return tuple([(event.kind, event.step, dumps(event.data).decode()) for event in drafts])
+
+
+def insert_events(
+    dialect: Dialect,
+    encryptor: Encryptor,
+    run: RunId,
+    events: Sequence[StoredEvent],
+    times: Sequence[datetime | None],
+    last: int,
+) -> Statement:
+    """Return the statement that inserts a run's events. ``last``: the number of the last one.
+
+    ``times``: the time of each event, None for that of the commit; empty if none has one of its own.
+    """
+    first = last - len(events) + 1
+    params: list[Any] = []
+    for seq, (kind, step, data) in enumerate(events, first):
+        if encryptor.changes(data):
+            data = encryptor.encrypt_document(data, "event", run, str(seq), "data", clear=UNENCRYPTED)
+        params += event_row(run, seq, kind, step, data)
+        if times and (time := dialect.moment(times[seq - first])) is not None:
+            params += (time, run, first - 1, time)
+    if times:
+        return _timed(dialect, tuple(time is not None for time in times)), tuple(params)
+    return _plain(dialect, len(events)), tuple(params)
+
+
+@lru_cache(maxsize=512)
+def _plain(dialect: Dialect, count: int) -> str:
+    return dialect.sql(insert("checkpoints_event", EVENT, rows=count, at="{now}"))
+
+
+@lru_cache(maxsize=512)
+def _timed(dialect: Dialect, timed: tuple[bool, ...]) -> str:
+    least, greatest = ("min", "max") if dialect.name == "sqlite" else ("least", "greatest")
+    own = OWN_TIME.format(least=least, greatest=greatest)
+    columns = ", ".join(f'"{name}"' for name in (*EVENT, "at"))
+    marks = ",".join(["?"] * len(EVENT))
+    rows = ",".join(f"({marks},{own if one else '{now}'})" for one in timed)
+    return dialect.sql(f"INSERT INTO checkpoints_event ({columns}) VALUES {rows}")

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.content.chunks import bind_to_row, verify_digest
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.models import Checkpoint, Event, Run
 from checkpoints.rules import row_of
 from tests.driving import drive, pending

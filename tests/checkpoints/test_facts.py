@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.conformance.samples import checkpoint
+from checkpoints.conformance.worlds import checkpoint
 from checkpoints.errors import Damaged, InvalidValue
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints.conformance.samples import asking, checkpoint
+from checkpoints.conformance.worlds import asking, checkpoint
 from checkpoints.errors import Conflict, Damaged, Incompatible, InvalidConfig, NotFound, StorageFailed
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SAVER = """
 import asyncio, sys
-from checkpoints.conformance.samples import checkpoint
+from checkpoints.conformance.worlds import checkpoint
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
 

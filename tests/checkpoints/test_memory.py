@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from checkpoints.conformance.samples import asking, checkpoint
+from checkpoints.conformance.worlds import asking, checkpoint
 from checkpoints.errors import Conflict, NotFound
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.memory import MemoryStorage

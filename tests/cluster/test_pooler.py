@@ -10,10 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from checkpoints.sql.postgres.blocking import BlockingPostgres
 from checkpoints.sql.postgres.conninfo import parameters_of, settings_of
-from checkpoints.sql.postgres.executor import configure
-from checkpoints.sql.postgres.pool import Pool
+from checkpoints.sql.postgres.executor import BlockingPostgres, Pool, configure
 from tests.cluster.pooler import Pooler
 from tests.e2e.server import wait_until
 from tests.faults.worlds import World

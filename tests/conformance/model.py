@@ -12,8 +12,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from checkpoints.conformance.samples import checkpoint, question, refused
 from checkpoints.conformance.storage import THEN
+from checkpoints.conformance.worlds import checkpoint, question, refused
 from checkpoints.errors import Conflict, Damaged
 from checkpoints.ids import CheckpointId, RunId, new_run_id
 from checkpoints.records import Checkpoint, CheckpointFilter, Reason

@@ -16,8 +16,7 @@ from django.db import connections
 from checkpoints import models
 from checkpoints.conformance import CLAIMS, JOURNAL, STORAGE
 from checkpoints.content.encryption import KEY_ID, MARK, PLAIN, Locked, NotEncrypted, encryptor_of
-from checkpoints.database.installation_key import keep_first_key, keys_of_content
-from checkpoints.database.key_rotation import rotate
+from checkpoints.database.installation_key import keep_first_key, keys_of_content, rotate
 from checkpoints.database.storage import DatabaseStorage, refuse_missing_keys, write
 from checkpoints.errors import Damaged, InvalidConfig
 from checkpoints.events import EventKind

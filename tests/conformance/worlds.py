@@ -15,18 +15,18 @@ from django.contrib.auth.models import User
 from django.db import connections
 
 from checkpoints import models
-from checkpoints.conformance.samples import asking, checkpoint, claimed, started, until
+from checkpoints.conformance.worlds import asking, checkpoint, claimed, started, until
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.database.storage import DatabaseStorage, write
 from checkpoints.file import FileStorage
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.langgraph.models import LangGraphThread, ThreadCheckpoint, ThreadWrite
 from checkpoints.memory import MemoryStorage
-from checkpoints.models.expressions import DatabaseNow
+from checkpoints.models.fields import DatabaseNow
 from checkpoints.models.operations import Installation
 from checkpoints.records import Phase
 from checkpoints.rules import Priority
-from checkpoints.sql.standalone import StandaloneStorage
+from checkpoints.sql.storage import StandaloneStorage
 
 __all__ = [
     "AnyWorld",

@@ -88,7 +88,7 @@ def right_value(request: Any, ledger: str) -> Any:
 @contextmanager
 def working(name: str = "play") -> Iterator[None]:
     """Drive runs in a thread in the meantime; claims that dead workers left behind are ended first."""
-    from checkpoints.claims.holder import process_name
+    from checkpoints.claims import process_name
     from checkpoints.database.storage import DatabaseStorage
     from wfdash.worker.worker import Worker
 

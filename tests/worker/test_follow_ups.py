@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkpoints.database.rows import insert_row
+from checkpoints.database.runs import insert_row
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Phase, Reason
 from tests.driving import drive

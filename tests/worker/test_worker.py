@@ -16,8 +16,7 @@ from django.db import connection, connections
 from django.db.models import F
 from django.utils import timezone
 
-from checkpoints import ids
-from checkpoints.claims import renewal
+from checkpoints import claims, ids
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.events import EventKind
 from checkpoints.models import Claim, Event, HumanRequest, Run
@@ -534,8 +533,8 @@ def test_a_worker_that_wakes_up_begins_no_step_before_it_knows_that_the_run_is_i
     """Another worker took the run over while this process was stopped between two steps."""
     wf, began = Workflow("woken"), []
     slept = [0.0]
-    real = renewal.boottime
-    monkeypatch.setattr(renewal, "boottime", lambda: real() + slept[0])
+    real = claims.boottime
+    monkeypatch.setattr(claims, "boottime", lambda: real() + slept[0])
 
     @wf.step(start=True)
     async def first(number: int, ctx: Context) -> int:

@@ -21,7 +21,7 @@ from django.utils.functional import LazyObject, empty
 
 from checkpoints.database.compiled import compiled
 from checkpoints.models import Absence, Grant, HumanRequest, Run
-from checkpoints.models.expressions import JsonRows
+from checkpoints.models.fields import JsonRows
 from checkpoints.models.user_model import USERNAME, User
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TextIO
 
-from checkpoints.content.signing import Keyring
+from checkpoints.content.pickles import Keyring
 from wfdash.domain.hash_chain import Break, breaks, shown_breaks, shown_flaw, shown_keys
 from wfdash.domain.invisible import escaped
 from wfdash.domain.json_stream import JsonStream

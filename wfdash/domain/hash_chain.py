@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from checkpoints.content.canonical_json import dumps
-from checkpoints.content.signing import Keyring
+from checkpoints.content.pickles import Keyring
 from wfdash.domain.fingerprint import fingerprint
 from wfdash.schemas.secrets import masked
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from checkpoints.database.alias import connection
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Webhook
-from checkpoints.models.expressions import DatabaseNow, JsonRows
+from checkpoints.models.fields import DatabaseNow, JsonRows
 from checkpoints.models.user_model import User
 from wfdash.notifications.preferences import Preferences, read_preferences
 

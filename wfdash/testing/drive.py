@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from checkpoints.claims.renewal import ClaimRenewer, boottime
+from checkpoints.claims import ClaimRenewer, boottime
 from checkpoints.ids import RunId
 from checkpoints.records import Commit
 from wfdash.testing.database import BenchStorage

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.models import OPEN, Checkpoint, Claim, HumanRequest, Run
 from checkpoints.models import Event as EventRow

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Checkpoint, Claim, Run
 from wfdash import catalog

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.events import Trait, kinds_with
 from checkpoints.models import Answer, Effect, Event, HumanRequest, Run
 from checkpoints.models import Checkpoint as Row

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Run, WorkflowVersion

@@ -18,7 +18,7 @@ from datetime import datetime
 from django.conf import settings
 
 from checkpoints import rules
-from checkpoints.claims.renewal import ClaimRenewer
+from checkpoints.claims import ClaimRenewer
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind

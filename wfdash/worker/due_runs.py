@@ -21,7 +21,7 @@ from itertools import islice
 
 from django.db import OperationalError
 
-from checkpoints.claims.renewal import boottime
+from checkpoints.claims import boottime
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.records import Claim

@@ -23,7 +23,7 @@ from uuid import getnode
 
 from django.conf import settings
 
-from checkpoints.claims.holder import process_name
+from checkpoints.claims import process_name
 from checkpoints.database.installation_key import check_keys
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token

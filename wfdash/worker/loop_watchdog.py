@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from checkpoints.claims.renewal import close_loop
+from checkpoints.claims import close_loop
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
 from checkpoints.models import Event

@@ -22,7 +22,7 @@ from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints.claims.renewal import boottime
+from checkpoints.claims import boottime
 from checkpoints.content.canonical_json import dumps
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now

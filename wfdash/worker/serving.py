@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from checkpoints.claims.holder import is_gone
-from checkpoints.claims.renewal import boottime
+from checkpoints.claims import boottime, is_gone
 from checkpoints.database.living_workers import others
 from checkpoints.storage import Serves
 from wfdash import catalog

@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from checkpoints.database import timers
+from checkpoints.database import clock
 from checkpoints.database.clock import database_now
-from checkpoints.database.compiled.first_values import FirstValues
+from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Event, TallyMark
 from wfdash.actions import idempotency
@@ -168,9 +168,9 @@ async def close_all(running: Iterable[_JobThread]) -> None:
 # -- what there is to do, found by one statement: a look each second that mostly finds nothing
 
 _look = FirstValues(
-    answers=timers.SETTLING.values_list("settles"),
-    alarms=timers.ALARMS.values_list("alarm"),
-    schedules=timers.SCHEDULES.values_list("next_at"),
+    answers=clock.SETTLING.values_list("settles"),
+    alarms=clock.ALARMS.values_list("alarm"),
+    schedules=clock.SCHEDULES.values_list("next_at"),
     notices=outbox.UNSENT.order_by("due").values_list("due"),
     unannounced=announce.UNANNOUNCED.values_list("pk"),
     ending=cancellation.ENDING.values_list("pk"),

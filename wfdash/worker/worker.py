@@ -17,8 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from checkpoints.claims.holder import process_name
-from checkpoints.claims.renewal import ClaimRenewer, boottime
+from checkpoints.claims import ClaimRenewer, boottime, process_name
 from checkpoints.config import CheckpointConfig
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Damaged

@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
-from checkpoints.sql.postgres.prepared import Connection, can_prepare, fetch
-from checkpoints.sql.postgres.session import set_up_transaction
 from checkpoints.sql.reads import Script
 from checkpoints.sql.statements import Rows, Statement
-from checkpoints.sql.whole_step import WholeBatch
+from checkpoints.sql.writes import WholeBatch
 
 MANY_ROWS = 250
 """Rows of a batch that a script is handed on the event loop, more in a thread: so many chunks are 256 KB of state."""
@@ -154,3 +157,171 @@ async def _begin(connection: Connection, *, flush: bool, hurried: bool) -> None:
         await connection.execute(ASYNC_COMMIT)
     if hurried:
         await connection.execute(LOCK_TIMEOUT)
+
+
+# What PostgreSQL is asked to do for our connections: wait for the disk at each commit, and drop those that hang.
+
+IDLE_IN_TRANSACTION_TIMEOUT = 10.0
+"""Seconds a transaction may wait for its client: locks of a frozen process are released then, as is its claim."""
+TRANSACTION_TIMEOUT = 30.0
+"""Seconds a transaction may take in all (PostgreSQL 17+): a process may also freeze in the middle of a pipeline."""
+TCP_KEEPALIVES = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
+"""TCP keepalive settings by which the server drops a client whose machine is unreachable."""
+IS_DIRECT = "pg_backend_pid() = {pid}"
+"""A pooler gives its clients process numbers of its own."""
+
+
+def limits(server_version: int) -> dict[str, int]:
+    """Return the server's settings that bound our transactions, times in milliseconds."""
+    total = {"transaction_timeout": int(TRANSACTION_TIMEOUT * 1000)} if server_version >= 170000 else {}
+    return {"idle_in_transaction_session_timeout": int(IDLE_IN_TRANSACTION_TIMEOUT * 1000)} | total
+
+
+def set_up_session(server_version: int, pid: int) -> str:
+    """Return the statement that sets up a new connection, unless it leads through a pooler.
+
+    Its first column says whether it is direct. ``pid``: the server process that the connection claims to lead to.
+    """
+    return _settings(limits(server_version) | TCP_KEEPALIVES, when=IS_DIRECT.format(pid=int(pid)), local=False)
+
+
+@lru_cache(maxsize=8)
+def set_up_transaction(server_version: int) -> str:
+    """Return the statement that sets up one transaction on a connection that others share."""
+    return _settings(limits(server_version), when="true", local=True)
+
+
+def _settings(values: dict[str, int], *, when: str, local: bool) -> str:
+    """Return one SELECT of these settings. ``local``: until the transaction's end."""
+    end = f"{str(local).lower()}) END"
+    columns = [f"CASE WHEN {when} THEN set_config('{name}', '{value}', {end}" for name, value in values.items()]
+    unsafe = f"{when} AND current_setting('synchronous_commit') = 'off'"
+    flushed = f"CASE WHEN {unsafe} THEN set_config('synchronous_commit', 'on', {end}"
+    return ", ".join([f"SELECT {when}", flushed, *columns])
+
+
+# A statement that each step writes, prepared once per connection and handed to libpq as it is.
+
+MAX_PREPARED = 32
+"""Statements that a connection keeps prepared at most."""
+CANCEL_TIMEOUT = 5.0
+"""Seconds until a statement that was cancelled counts as one whose end will not be heard of."""
+UTF8 = "utf-8"
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that knows what is prepared on it."""
+
+    names: dict[str, bytes] | None = None
+    """By statement; None where nothing may be prepared (through a pooler), or text is not sent as UTF-8."""
+    prepared: int = 0
+    """How often something was prepared on it: no name is given twice, as what became of one may not be known."""
+
+
+def can_prepare(connection: Connection, params: Sequence[Any]) -> bool:
+    """Return whether ``fetch`` takes a statement with these parameters."""
+    return connection.names is not None and TEXT_OF.keys() >= set(map(type, params))
+
+
+async def fetch(connection: Connection, sql: str, params: Sequence[Any]) -> Rows:
+    """Return the rows of a statement, as text, outside of a transaction. psycopg's errors."""
+    values = [TEXT_OF[type(value)](value) for value in params]
+    try:
+        result = await _executed(connection, sql, values)
+    except errors.InvalidSqlStatementName:
+        # The driver ends all prepared statements of a connection on which it has rolled something back.
+        connection.names = {}
+        result = await _executed(connection, sql, values)
+    fields = range(result.nfields)
+    return [tuple(_decoded(result.get_value(row, field)) for field in fields) for row in range(result.ntuples)]
+
+
+async def _executed(connection: Connection, sql: str, values: list[bytes | None]) -> PGresult:
+    names = connection.names if connection.names is not None else {}
+    if (name := names.get(sql)) is None:
+        name = b"step_%d" % connection.prepared if len(names) < MAX_PREPARED else b""
+        connection.prepared += 1
+        connection.pgconn.send_prepare(name, numbered(sql))
+        await _result(connection)
+        if name:
+            names[sql] = name
+    connection.pgconn.send_query_prepared(name, values)
+    return await _result(connection)
+
+
+async def _result(connection: Connection) -> PGresult:
+    """Return the result of what was sent. Its error is raised."""
+    try:
+        results = await _arrived(connection)
+    except asyncio.CancelledError:
+        with contextlib.suppress(psycopg.Error, TimeoutError):
+            await connection.cancel_safe(timeout=CANCEL_TIMEOUT)
+            async with asyncio.timeout(CANCEL_TIMEOUT):
+                await _arrived(connection)
+        raise
+    for result in results:
+        if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+            raise errors.error_from_result(result)
+    return results[-1]
+
+
+async def _arrived(connection: Connection) -> list[PGresult]:
+    """Return the results of what was sent, once all of them are here."""
+    pgconn = connection.pgconn
+    while pgconn.flush():
+        await _ready(pgconn.socket, writing=True)
+        pgconn.consume_input()
+    while pgconn.is_busy():
+        await _ready(pgconn.socket)
+        pgconn.consume_input()
+    results = []
+    while (result := pgconn.get_result()) is not None:
+        results.append(result)
+    return results
+
+
+async def _ready(socket: int, *, writing: bool = False) -> None:
+    """Return once something can be read, or written."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(socket, _wake, ready)
+    if writing:
+        loop.add_writer(socket, _wake, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(socket)
+        if writing:
+            loop.remove_writer(socket)
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def numbered(sql: str) -> bytes:
+    """Return a statement with numbered parameters, as the server takes it, instead of the driver's marks."""
+    first, *rest = sql.split("%s")
+    return first.encode() + b"".join(b"$%d" % number + part.encode() for number, part in enumerate(rest, 1))
+
+
+def _encoded(text: str) -> bytes:
+    if "\0" in text:
+        raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) characters")
+    return text.encode()
+
+
+def _decoded(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+TEXT_OF: dict[type, Callable[[Any], bytes | None]] = {
+    str: _encoded,
+    int: b"%d".__mod__,
+    bool: lambda value: b"t" if value else b"f",
+    float: lambda value: repr(value).encode(),
+    datetime: lambda value: value.isoformat().encode(),
+    NoneType: lambda value: None,
+}
+"""How values go as text."""

@@ -1,7 +1,7 @@
 """SQLite: a writer thread and a reader thread; scripts that arrive during a commit share the next transaction.
 
 A run, or a task, that is the only writer on a fast disk writes inline, in the thread of its event loop: two thread
-switches cost more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.fair_lock``.
+switches cost more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.executor``.
 """
 
 from __future__ import annotations
@@ -11,22 +11,138 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from checkpoints.errors import Damaged, StorageFailed
-from checkpoints.sql.durability import Durability
+from checkpoints.sql.durability import Durability, meter
 from checkpoints.sql.reads import Script
-from checkpoints.sql.sqlite.fair_lock import FairLock as FairLock
-from checkpoints.sql.sqlite.fair_lock import write_lock as write_lock
-from checkpoints.sql.sqlite.write_queue import LoopTurns, QueuedScript, WriteLatency, fail_all, resolve_in_loops
 from checkpoints.sql.statements import Rows, Statement
 from checkpoints.sql.writes import Scripts
 
+# SQLite for callers without an event loop: each script runs in the caller's thread, on a connection of its own.
+
 T = TypeVar("T")
+
+MAX_IDLE = 8
+"""Connections that are kept while no one uses them."""
+
+
+class BlockingSqlite:
+    """Runs scripts of any thread; writers take turns, readers wait for no one."""
+
+    def __init__(self, path: str, lock: FairLock, *, synced: bool = True) -> None:
+        """``lock``: the write lock of this process for the file. ``synced``: every commit waits for the disk."""
+        self._path = path
+        self._write_lock = lock
+        self._synced = synced
+        self._idle: deque[sqlite3.Connection] = deque()
+        # A program that ends, or drops its storage, leaves no connection open and gets no warning.
+        self._end = weakref.finalize(self, close_all, self._idle)
+
+    def write(self, make: Callable[[], Script[T]]) -> T:
+        """Return the result of a script run in a transaction of its own."""
+        with self._connection() as connection, self._write_lock:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = run_script(connection, make())
+                connection.execute("COMMIT")
+                return result
+            finally:
+                roll_back(connection)
+
+    def read(self, make: Callable[[], Script[T]]) -> T:
+        """Return the result of a script that only reads."""
+        with self._connection() as connection:
+            return run_script(connection, make())
+
+    def close(self) -> None:
+        """Close the connections that no one uses; later calls open others."""
+        close_all(self._idle)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = connect(self._path)
+            set_synchronous(connection, self._synced, True)
+        try:
+            yield connection
+        finally:
+            if len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+
+def close_all(idle: deque[sqlite3.Connection]) -> None:
+    """Close connections."""
+    while idle:
+        with contextlib.suppress(IndexError):
+            idle.pop().close()
+
+
+# FIFO lock for SQLite's single writer; SQLite's own busy-wait is unfair.
+
+
+class FairLock:
+    """A reentrant lock that is granted in the order of requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+        self._owner: int | None = None
+        self._depth = 0
+
+    def acquire(self) -> None:
+        """Acquire the lock, after every thread that waits already."""
+        me = threading.get_ident()
+        with self._lock:
+            if self._owner is None or self._owner == me:
+                self._owner, self._depth = me, self._depth + 1
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()
+        self._owner = me
+
+    def try_acquire(self) -> bool:
+        """Acquire the lock and return True if it is free (not even held by this thread); never waits."""
+        with self._lock:
+            if self._owner is not None:
+                return False
+            self._owner, self._depth = threading.get_ident(), 1
+            return True
+
+    def release(self) -> None:
+        """Release the lock; the thread that has waited longest gets it."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth:
+                return
+            if self._waiting:
+                self._owner, self._depth = -1, 1
+                self._waiting.popleft().release()
+            else:
+                self._owner = None
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+write_lock = FairLock()
+"""The lock of this process's writes to its SQLite database."""
+
 
 MAX_GROUP = 64
 """Scripts that may share a transaction."""
@@ -397,3 +513,100 @@ def roll_back(connection: sqlite3.Connection) -> None:
     """End a failed transaction, if SQLite has not done so itself."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+# Queued writes and their recent latency.
+
+QUICK = 0.001
+"""Average seconds of a transaction up to which an event loop waits for it without yielding."""
+
+LONGEST_TURN = 0.003
+"""Seconds for which tasks may write inline, one script after the other, before the loop's other tasks run."""
+
+
+class QueuedScript:
+    """A script with its result or error, and the future of it once it waits in a queue."""
+
+    __slots__ = ("error", "future", "loop", "make", "result", "sync", "writer")
+
+    def __init__(self, make: Callable[[], Script[Any]], *, sync: bool = True, writer: str = "") -> None:
+        """``sync``: its commit has to survive a power failure. ``writer``: who writes, if not the task: a run."""
+        self.make = make
+        self.sync = sync
+        # A run commits one state after the other, some engines each in a task of its own.
+        self.writer: object = writer or id(asyncio.current_task())
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[Any] | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def queued(self) -> asyncio.Future[Any]:
+        """Return the future of its result, which belongs to the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self.future = self.loop.create_future()
+        return self.future
+
+    def resolve(self) -> None:
+        """Resolve the future with the result or error; call it in the future's loop."""
+        if self.future is None or self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class WriteLatency:
+    """Average latency of recent transactions, and which run or task wrote last. Changed only under the write lock."""
+
+    def __init__(self) -> None:
+        self._seconds = 4 * QUICK
+        self._writer: object = None
+
+    def record(self, jobs: list[QueuedScript], seconds: float) -> None:
+        """Record a transaction's scripts and duration."""
+        meter.record(len(jobs), seconds)
+        self._writer = jobs[0].writer if len(jobs) == 1 else None
+        self._seconds += (min(seconds, 8 * QUICK) - self._seconds) / 4
+
+    def allows_inline(self, job: QueuedScript) -> bool:
+        """Return whether to write inline: writes are quick, and the same writer alone wrote last."""
+        return self._writer == job.writer and self._seconds <= QUICK
+
+
+class LoopTurns:
+    """How long tasks have written inline without a pause: they must not starve the event loop's other tasks."""
+
+    def __init__(self) -> None:
+        self._paused = (0, 0.0)
+
+    def is_over(self) -> bool:
+        """Return whether to pause now, and begin the next turn if so."""
+        loop, now = id(asyncio.get_running_loop()), time.perf_counter()
+        if self._paused[0] == loop and now - self._paused[1] < LONGEST_TURN:
+            return False
+        self._paused = loop, now
+        return True
+
+
+def fail_all(jobs: list[QueuedScript], error: BaseException) -> None:
+    """Set the error of every script that has none of its own: nothing of theirs was stored."""
+    for job in jobs:
+        job.error = job.error or error
+
+
+def resolve_in_loops(jobs: list[QueuedScript]) -> None:
+    """Resolve scripts in their loops, one call per loop; closed loops are skipped."""
+    loops: dict[asyncio.AbstractEventLoop, list[QueuedScript]] = {}
+    for job in jobs:
+        if job.loop is not None:
+            loops.setdefault(job.loop, []).append(job)
+    for loop, theirs in loops.items():
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(resolve_all, theirs)
+
+
+def resolve_all(jobs: list[QueuedScript]) -> None:
+    """Resolve scripts of the running loop."""
+    for job in jobs:
+        job.resolve()

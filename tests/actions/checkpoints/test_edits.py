@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
 from wfdash import catalog

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from checkpoints.database import removal
-from checkpoints.database.rows import read_row
+from checkpoints.database import runs
+from checkpoints.database.runs import read_row
 from checkpoints.database.storage import write
 from checkpoints.limits import problem_of
 from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
@@ -40,10 +40,10 @@ def many_rows_are_few(monkeypatch, settings, tmp_path):
     ``tmp_path``.
     """
     settings.WFDASH_KEEP_RUNS, settings.WFDASH_ARCHIVE = 30, str(tmp_path)
-    for module in (removal, retention):
+    for module in (runs, retention):
         monkeypatch.setattr(module, "MOST_AT_ONCE", FEW_ROWS)
     monkeypatch.setattr("checkpoints.database.runs.MOST_AT_ONCE", FEW_ROWS)
-    monkeypatch.setattr(removal, "FEW", 0)
+    monkeypatch.setattr(runs, "FEW", 0)
     monkeypatch.setattr(BatchSize, "LEAST", FEW_ROWS)
     monkeypatch.setattr(BatchSize, "MOST", FEW_ROWS)
 
@@ -72,7 +72,7 @@ def test_what_is_left_of_an_open_run_is_in_no_count_of_states(scope, person, run
     assert count_statuses(otto) == {Status.WAITING: 1}
     with write():
         lock_rows(Run.objects.filter(pk=run.pk))
-        removal.begin_removal("default", run.pk)
+        runs.begin_removal("default", run.pk)
     assert Run.remains.get(pk=run.pk).phase == "waiting"
     assert (count_statuses(otto), count_by_status(otto)) == ({}, {})
 
@@ -163,7 +163,7 @@ def test_webhooks_hear_nothing_of_what_is_left(old):
     assert len(feed._events(0, 10**9)) == 1
     with write():
         lock_rows(Run.objects.filter(pk=old.pk))
-        removal.begin_removal("default", old.pk)
+        runs.begin_removal("default", old.pk)
     assert feed._events(0, 10**9) == []
 
 

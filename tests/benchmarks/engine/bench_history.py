@@ -24,7 +24,7 @@ LATEST = "SELECT * FROM checkpoints_checkpoint WHERE run_id=? ORDER BY n DESC LI
 
 async def fill(storage: Any, database: Path, count: int) -> tuple[RunId, CheckpointId]:
     """Store a run of so many checkpoints of 1 KB; returns it and one from its middle."""
-    from checkpoints.conformance.samples import checkpoint
+    from checkpoints.conformance.worlds import checkpoint
 
     run = new_run_id()
     await storage.save(checkpoint(run, 1, body={"state": {"text": "x" * 1000}, "position": {}}))

@@ -27,7 +27,7 @@ def fill() -> tuple[str, list[str]]:
     from checkpoints import ids
     from checkpoints.content.chunks import bind_to_row
     from checkpoints.content.encoder import encode
-    from checkpoints.database.rows import info_of
+    from checkpoints.database.runs import info_of
     from checkpoints.models import Checkpoint, Effect, Event, Run
     from checkpoints.rules import row_of
     from tests import people

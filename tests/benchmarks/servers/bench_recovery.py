@@ -103,7 +103,7 @@ def library(folder: Path) -> tuple[list[float], list[float]]:
 
 async def recover_big() -> float:
     """Return the milliseconds of ``recover`` with 1 MB of state."""
-    from checkpoints.conformance.samples import checkpoint
+    from checkpoints.conformance.worlds import checkpoint
     from checkpoints.database.storage import DatabaseStorage
     from checkpoints.manager import CheckpointManager
 

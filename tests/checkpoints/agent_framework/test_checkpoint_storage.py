@@ -22,8 +22,7 @@ pytest.importorskip("agent_framework")
 from agent_framework import CheckpointStorage as TheirProtocol
 from agent_framework import InMemoryCheckpointStorage, WorkflowCheckpoint, WorkflowCheckpointException
 
-from checkpoints.agent_framework import CheckpointStorage
-from checkpoints.agent_framework.encoding import decode, encode
+from checkpoints.agent_framework import CheckpointStorage, decode, encode
 from checkpoints.file import FileStorage
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("agent_framework")
 
-from checkpoints.agent_framework.names import run_of_workflow, stored_id, workflow_id
+from checkpoints.agent_framework import run_of_workflow, stored_id, workflow_id
 from checkpoints.limits import problem_of
 
 NAMES = st.text(st.sampled_from("ab:%\0\ud8003A "), max_size=6) | st.text(max_size=300)

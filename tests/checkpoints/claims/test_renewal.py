@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from checkpoints.claims import renewal
-from checkpoints.claims.renewal import ClaimRenewer
-from checkpoints.conformance.samples import checkpoint
+from checkpoints import claims as claiming
+from checkpoints.claims import ClaimRenewer
+from checkpoints.conformance.worlds import checkpoint
 from checkpoints.errors import ClaimLost
 from checkpoints.ids import new_run_id
 from checkpoints.memory import MemoryStorage
@@ -76,8 +76,8 @@ async def test_after_a_sleep_of_the_machine_a_renewal_decides_who_has_the_run(st
     for claim in (kept, lost):
         renewer.hold(claim, lambda: None)
         assert renewer.is_held(claim)
-    real = renewal.boottime
-    monkeypatch.setattr(renewal, "boottime", lambda: real() + 3600)
+    real = claiming.boottime
+    monkeypatch.setattr(claiming, "boottime", lambda: real() + 3600)
     assert not renewer.is_held(kept)
     await storage.release(lost)
     await storage.renew(kept, ttl=60)
@@ -141,7 +141,7 @@ async def test_a_storage_without_the_common_statement_is_renewed_claim_by_claim(
 
     storage, memory = Plain(), MemoryStorage()
     claims = [(await claim_of(memory)).model_copy(update={"worker": name}) for name in ("a", "gone", "b")]
-    assert await renewal.renew_many(storage, claims, ttl=1) == {claims[1].token}  # type: ignore[arg-type]
+    assert await claiming.renew_many(storage, claims, ttl=1) == {claims[1].token}  # type: ignore[arg-type]
     assert storage.renewed == ["a", "b"]
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from checkpoints.content.encoder import encode
-from checkpoints.content.encoder_cache import EncoderCache
+from checkpoints.content.encoder import EncoderCache, encode
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Commit, Phase, Standing
 from tests.conformance.worlds import checkpoint

@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update, insert
-from checkpoints.database.compiled.writes import FEW
+from checkpoints.database.compiled import FEW, Placeholder, Update, compiled_rows, compiled_update, insert
 from checkpoints.models import Event, HumanRequest, Shown
 from tests import people
 

@@ -12,7 +12,7 @@ from django.db import connections, models
 from django.db.migrations import AddIndex
 from django.db.migrations.loader import MigrationLoader
 
-from checkpoints.database.concurrent_index import AddIndexConcurrently
+from checkpoints.database.schema import AddIndexConcurrently
 from tests.checkpoints.sql.postgres.beside import LOCK_WAITS, connected
 from tests.pubsub.conftest import eventually
 

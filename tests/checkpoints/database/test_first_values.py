@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from checkpoints.database.compiled.first_values import FirstValues
+from checkpoints.database.compiled import FirstValues
 from checkpoints.models import Run, WorkerBeat
 
 

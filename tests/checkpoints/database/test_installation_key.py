@@ -9,8 +9,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
-from checkpoints.database.installation_key import check_keys, content_flaws, refuse_other_keys
-from checkpoints.database.key_rotation import rotate
+from checkpoints.database.installation_key import check_keys, content_flaws, refuse_other_keys, rotate
 from checkpoints.models import AuditEntry, Run
 from tests.people import make_run
 from wfdash.actions.audit.entries import record

@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.db import connections
 
-from checkpoints.database.concurrent_index import DropPatternIndexes, pattern_indexes
+from checkpoints.database.schema import DropPatternIndexes, pattern_indexes
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from tests.checkpoints.database.test_concurrent_index import migrate
 

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from checkpoints.database import text_guard
+from checkpoints.database import direct
 from checkpoints.errors import InvalidValue
 
 ODD = ("\x00", "a\x00", "\ud800", "x\udfff")
@@ -32,7 +32,7 @@ def test_a_write_of_such_text_is_refused_in_words(odd: str) -> None:
 
 def given(sql: str, *params: Any) -> Any:
     """Return the parameters that reach the database."""
-    return text_guard.keep_storable(lambda sql, params, many, context: params, sql, params, False, {})
+    return direct.keep_storable(lambda sql, params, many, context: params, sql, params, False, {})
 
 
 def test_what_a_driver_can_hold_is_passed_on_as_it_is() -> None:

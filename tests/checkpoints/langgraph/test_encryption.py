@@ -10,7 +10,7 @@ pytest.importorskip("langgraph")
 from django.db import connections
 
 from checkpoints.content.encryption import Locked
-from checkpoints.database.key_rotation import rotate
+from checkpoints.database.installation_key import rotate
 from checkpoints.errors import Damaged
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.langgraph.models import ThreadCheckpoint, ThreadWrite

@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.errors import Damaged
-from checkpoints.langgraph.company import PATIENCE, Company
-from checkpoints.langgraph.encoding import encode_writes
-from checkpoints.langgraph.kept import Outline, keep_latest, needed_by
-from checkpoints.langgraph.pieces import LEAST, MOST, NONE, SMALL, cut, extent, load, store
+from checkpoints.langgraph.encoding import LEAST, MOST, NONE, SMALL, cut, encode_writes, extent, load, store
+from checkpoints.langgraph.pruning import Outline, keep_latest, needed_by
 from checkpoints.langgraph.values import ThreadPlace, canonical, metadata_of
-from checkpoints.langgraph.writes import PreparedWrites
+from checkpoints.langgraph.writes import PATIENCE, Company, PreparedWrites
 
 
 def text(seed: int, size: int) -> bytes:

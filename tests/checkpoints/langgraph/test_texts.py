@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from checkpoints.langgraph.encoding import encode_writes
-from checkpoints.langgraph.pieces import MOST, load, store
-from checkpoints.langgraph.texts import MANY, NO_TEXTS, header, store_texts
+from checkpoints.langgraph.encoding import MANY, MOST, NO_TEXTS, encode_writes, header, load, store, store_texts
 from tests.checkpoints.langgraph.samples import checkpoint, put, thread
 
 SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from django.db import connections
 
-from checkpoints.conformance.samples import asking, checkpoint, question
+from checkpoints.conformance.worlds import asking, checkpoint, question
 from checkpoints.errors import Damaged
 from checkpoints.events import EventKind
 from checkpoints.file import FileStorage

@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from checkpoints.records import CheckpointFilter
-from checkpoints.sql.claim_statements import (
+from checkpoints.sql.claims import (
     ClaimStatements,
     insert_claims,
     lock_due,
@@ -18,7 +18,7 @@ from checkpoints.sql.claim_statements import (
     scope_of,
     select_due,
 )
-from checkpoints.sql.listing import list_checkpoints
+from checkpoints.sql.reads import list_checkpoints
 from checkpoints.sql.sqlite.executor import connect
 from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, current_tokens, extend_many
 from checkpoints.storage import Serves

@@ -5,7 +5,7 @@ from pathlib import Path
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
 from checkpoints.records import Commit
-from checkpoints.sql.transaction_stats import BOUNDS, TransactionMeter, meter
+from checkpoints.sql.durability import BOUNDS, TransactionMeter, meter
 from tests.conformance.worlds import checkpoint, started
 
 

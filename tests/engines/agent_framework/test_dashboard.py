@@ -15,7 +15,7 @@ pytest.importorskip("agent_framework")
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.chunks import with_digest
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
 from tests.people import viewer

@@ -11,7 +11,7 @@ pytest.importorskip("agent_framework")
 from agent_framework import FunctionalWorkflow, InMemoryCheckpointStorage, Workflow, WorkflowExecutor
 from agent_framework._workflows import _checkpoint_encoding
 
-from checkpoints.agent_framework.encoding import registered_types
+from checkpoints.agent_framework import registered_types
 from tests.engines.agent_framework import functions, samples
 from tests.engines.agent_framework.desk import Desk
 from wfdash.engines.agent_framework.definition import code_places

@@ -56,9 +56,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from checkpoints.sql.postgres import session
+    from checkpoints.sql.postgres import transactions
 
-    session.IDLE_IN_TRANSACTION_TIMEOUT = session.TRANSACTION_TIMEOUT = PATIENCE
+    transactions.IDLE_IN_TRANSACTION_TIMEOUT = transactions.TRANSACTION_TIMEOUT = PATIENCE
     asyncio.run(contend(**json.loads(sys.argv[1])))
 
 

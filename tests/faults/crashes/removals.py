@@ -66,7 +66,7 @@ def _remove(point: str = "", count: int = 0) -> None:
     """Remove what is old; killed after it has passed the point for so many times."""
     from django.conf import settings
 
-    from checkpoints.database import removal
+    from checkpoints.database import runs as removal
     from wfdash.actions.retention import runs
 
     settings.WFDASH_KEEP_RUNS = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from checkpoints.conformance.samples import question
+from checkpoints.conformance.worlds import question
 from tests import people
 from tests.pages.markup import flat
 from wfdash import catalog

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from pydantic import BaseModel, Field
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.models import AuditEntry, Checkpoint, Event, Run
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from checkpoints.content.signing import keyring_of
+from checkpoints.content.pickles import keyring_of
 from checkpoints.models import AuditEntry, AuditHead, Shown
 from tests import people
 from wfdash.actions.audit import entries

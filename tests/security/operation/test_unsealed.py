@@ -11,8 +11,8 @@ from django.db import connection, models
 from django.test import Client
 
 from checkpoints.content.encryption import NotEncrypted
-from checkpoints.database.key_rotation import encrypted_columns, encrypted_tables
-from checkpoints.database.rows import read_row
+from checkpoints.database.installation_key import encrypted_columns, encrypted_tables
+from checkpoints.database.runs import read_row
 from checkpoints.database.storage import write
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.models import Chunk, HumanRequest, Run
@@ -102,7 +102,7 @@ def test_a_database_from_before_encryption_is_taken_over_with_plain_in_the_list(
 
 
 def checkpoint_of(run: Run, body: dict[str, Any] | None = None) -> Any:
-    from checkpoints.database.rows import insert_row
+    from checkpoints.database.runs import insert_row
     from checkpoints.records import Checkpoint
 
     facts = {"workflow": run.workflow, "n": run.n + 1, "version": run.version, "created": people.THEN, "seq": run.seq}

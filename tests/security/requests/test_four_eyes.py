@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from pydantic import BaseModel
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.models import Absence, Answer, Checkpoint, HumanRequest, Run, Schedule
 from tests.driving import drive, pending, put
 from wfdash import catalog

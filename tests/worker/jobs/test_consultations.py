@@ -21,7 +21,7 @@ from django.test import Client
 from django.utils import timezone
 from pydantic import AfterValidator, BaseModel
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.database.storage import write
 from checkpoints.ids import new_token
 from checkpoints.models import AuditEntry, Checkpoint, Claim, Consultation, HumanRequest, Run

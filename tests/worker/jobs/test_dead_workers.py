@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from checkpoints import ids
-from checkpoints.claims import holder
-from checkpoints.claims.holder import is_gone, process_name, start_time
+from checkpoints import claims, ids
+from checkpoints.claims import is_gone, process_name, start_time
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
@@ -72,7 +71,7 @@ class Unused(DatabaseStorage):
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:
     running, dead = process_name(), name_of_an_ended_worker()
-    monkeypatch.setattr(holder, "PROC", tmp_path)
+    monkeypatch.setattr(claims, "PROC", tmp_path)
     assert not is_gone(f"{running}abcdef")
     assert is_gone(dead)
 

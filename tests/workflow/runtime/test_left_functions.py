@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.claims import taking
+from checkpoints import claims
 from checkpoints.errors import Conflict
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, new_run_id
@@ -347,5 +347,5 @@ async def test_only_its_own_claim_is_dropped_when_one_was_lost_track_of():
 
 
 def test_no_name_of_a_claim_begins_with_another():
-    names = [taking.new_holder() for _ in range(30)]
+    names = [claims.new_holder() for _ in range(30)]
     assert not [one for one in names for other in names if one != other and other.startswith(one)]

@@ -16,8 +16,7 @@ import pytest
 from typing_extensions import get_protocol_members
 
 from checkpoints import models
-from checkpoints.claims.holder import is_gone, process_name
-from checkpoints.claims.renewal import TTL
+from checkpoints.claims import TTL, is_gone, process_name
 from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, NotFound, Unsupported
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id

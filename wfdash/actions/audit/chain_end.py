@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from django.db import IntegrityError
 from django.db.models import QuerySet
 
-from checkpoints.content.signing import Keyring
+from checkpoints.content.pickles import Keyring
 from checkpoints.database.alias import alias, atomic, connection
 from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update
 from checkpoints.database.storage import update_last

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
-from checkpoints.content.signing import Keyring
+from checkpoints.content.pickles import Keyring
 from checkpoints.database.alias import connection
 from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write_last

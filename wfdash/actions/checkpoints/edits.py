@@ -11,7 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import FORMAT, Json, Reason

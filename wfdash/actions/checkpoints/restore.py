@@ -8,8 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.database.rows import copy_row, insert_row, read_row
-from checkpoints.database.runs import made_ready
+from checkpoints.database.runs import copy_row, insert_row, made_ready, read_row
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.limits import problem_of

@@ -13,9 +13,8 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.database.clock import database_now
+from checkpoints.database.clock import ALARMS, WAITING, database_now
 from checkpoints.database.storage import write
-from checkpoints.database.timers import ALARMS, WAITING
 from checkpoints.events import EventKind
 from checkpoints.models import HumanRequest, Reply, Run
 from checkpoints.models.fields import encrypted_for

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from checkpoints.database.clock import database_now
+from checkpoints.database.clock import SETTLING, database_now
 from checkpoints.database.compiled import Placeholder, Update, compiled_update, insert
 from checkpoints.database.storage import write
-from checkpoints.database.timers import SETTLING
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Answer, HumanRequest, Reply
 from checkpoints.records import Json, Phase

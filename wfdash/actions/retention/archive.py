@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from django.db.models import Field, Model
 
 from checkpoints.content.encryption import Locked
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import CheckpointsError, Damaged
 from checkpoints.models import Answer, Checkpoint, Comment, Effect, Event, HumanRequest, Reply, Run, RunFact, Signal
 from checkpoints.models.fields import current_encryptor

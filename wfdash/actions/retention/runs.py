@@ -26,7 +26,7 @@ from django.conf import settings
 
 from checkpoints.database.alias import alias
 from checkpoints.database.clock import database_now
-from checkpoints.database.removal import (
+from checkpoints.database.runs import (
     MOST_AT_ONCE,
     RemovedPart,
     RemovedRuns,

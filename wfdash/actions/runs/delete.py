@@ -14,7 +14,7 @@ from checkpoints.errors import Conflict
 from checkpoints.ids import RunId
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import ENDED
-from checkpoints.sql.runs import Removed
+from checkpoints.sql.reads import Removed
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.actions.common import find_checkpoint, find_run, lock_run, notify_inbox

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.database.rows import copy_row, info_of, read_row
+from checkpoints.database.runs import copy_row, info_of, read_row
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Run

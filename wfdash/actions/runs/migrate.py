@@ -12,8 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from checkpoints import models, records
-from checkpoints.database.rows import insert_row
-from checkpoints.database.runs import made_ready
+from checkpoints.database.runs import insert_row, made_ready
 from checkpoints.database.storage import write
 from checkpoints.errors import ClaimLost, Incompatible
 from checkpoints.events import EventKind

@@ -13,10 +13,9 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from checkpoints.database.clock import database_now
+from checkpoints.database.clock import SCHEDULES, database_now
 from checkpoints.database.living_workers import served_workflows
 from checkpoints.database.storage import write
-from checkpoints.database.timers import SCHEDULES
 from checkpoints.models import Run, Schedule
 from checkpoints.records import ENDED, Json
 from checkpoints.rules import Priority

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from checkpoints.conformance.samples import until
+from checkpoints.conformance.worlds import until
 from checkpoints.errors import ClaimLost
 from checkpoints.records import Json
 from wfdash.engines.conformance.checks import checks_in, needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from checkpoints.conformance.samples import refused
+from checkpoints.conformance.worlds import refused
 from wfdash.contract import (
     ChecksAnswers,
     Edits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from checkpoints.conformance.samples import until
+from checkpoints.conformance.worlds import until
 from checkpoints.events import EventKind
 from checkpoints.records import Event, Json
 from wfdash.contract import Failed, Finished, Waiting

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from checkpoints.database.key_rotation import rotate
+from checkpoints.database.installation_key import rotate
 from checkpoints.errors import CheckpointsError
 from checkpoints.models.fields import current_encryptor
 from wfdash.actions.runs.search_index import remove_content

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from checkpoints.database.clock import database_now
-from checkpoints.sql.transaction_stats import BOUNDS, meter
+from checkpoints.sql.durability import BOUNDS, meter
 from wfdash import __version__
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.domain.histograms import Measure, up_to

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints import models
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer

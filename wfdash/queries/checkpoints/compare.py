@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from checkpoints import models
-from checkpoints.database.rows import info_of
+from checkpoints.database.runs import info_of
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
 from wfdash.domain.json_patch import make, same

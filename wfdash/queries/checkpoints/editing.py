@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json

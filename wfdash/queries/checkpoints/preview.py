@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints import records, rules
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Checkpoint
 from wfdash import catalog

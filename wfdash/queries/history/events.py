@@ -9,7 +9,7 @@ from functools import lru_cache
 from django.db.models.fields.json import KT
 
 from checkpoints import models
-from checkpoints.database.rows import admitted, info_of
+from checkpoints.database.runs import admitted, info_of
 from checkpoints.events import TRACES, VISIBLE
 from checkpoints.ids import RunId
 from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, Json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from checkpoints.database.rows import read_row
+from checkpoints.database.runs import read_row
 from checkpoints.errors import CheckpointsError
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint

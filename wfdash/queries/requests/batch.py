@@ -14,7 +14,7 @@ from django.db.models import Case, Q, QuerySet, When
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.models import HumanRequest
-from checkpoints.models.expressions import StoredSize
+from checkpoints.models.fields import StoredSize
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer

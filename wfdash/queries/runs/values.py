@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints import models
-from checkpoints.database.rows import info_of, read_row
+from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import CheckpointsError
 from checkpoints.records import CheckpointInfo, Json
 from wfdash.access.viewer import Viewer

@@ -11,8 +11,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from checkpoints.database.alias import connection
-from checkpoints.database.compiled import Placeholder, compiled_rows
-from checkpoints.database.compiled.rows import filled
+from checkpoints.database.compiled import Placeholder, compiled_rows, filled
 from checkpoints.models import HumanRequest
 from wfdash.domain.histograms import asked_of
 from wfdash.queries.requests.decision_filter import ANSWERED, outcome, reversed_later

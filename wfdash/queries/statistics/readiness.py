@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from checkpoints.database import timers
-from checkpoints.database.compiled.first_values import FirstValues
+from checkpoints.database import clock
+from checkpoints.database.compiled import FirstValues
 
 _oldest = FirstValues(
-    deadlines=timers.ALARMS.values_list("alarm"),
-    answers=timers.SETTLING.values_list("settles"),
-    naps=timers.SLEEPING.values_list("wake_at"),
-    schedules=timers.SCHEDULES.values_list("next_at"),
+    deadlines=clock.ALARMS.values_list("alarm"),
+    answers=clock.SETTLING.values_list("settles"),
+    naps=clock.SLEEPING.values_list("wake_at"),
+    schedules=clock.SCHEDULES.values_list("next_at"),
 )
 
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias
 
-from checkpoints.claims import taking
-from checkpoints.claims.renewal import RENEW_SECONDS, TTL, ClaimRenewer
+from checkpoints import claims as run_claims
+from checkpoints.claims import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.errors import CheckpointsError, ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId
@@ -247,14 +247,14 @@ class ClaimingRecorder(BoundRecorder):
         self._claims = claims
         renewer = getattr(claims, "renewer", None)
         self._renewer = renewer if isinstance(renewer, ClaimRenewer) else None
-        self._worker = taking.new_holder()
+        self._worker = run_claims.new_holder()
         self._head: CheckpointId | None = None
         self._renewal = contextlib.AsyncExitStack()
 
     async def commit(self, commit: Commit) -> None:
         """Make it durable. The first commit of a new run takes it; the one that lets go gives it back."""
         if self._claims is not None and self.claim is None:
-            await self._hold(taking.begin(self._claims, self.journal, commit, self._worker))
+            await self._hold(run_claims.begin(self._claims, self.journal, commit, self._worker))
         elif self.claim is not None and self._renewer is not None:
             with self._renewer.committing(self.claim, ends=commit.standing is not None):
                 await super().commit(commit)
@@ -275,12 +275,12 @@ class ClaimingRecorder(BoundRecorder):
         """
         self._head = head
         if self._claims is not None:
-            await self._hold(taking.take(self._claims, self.run, head, self._worker))
+            await self._hold(run_claims.take(self._claims, self.run, head, self._worker))
 
     def end_soon(self) -> None:
         """Note that the drive is being stopped. From any thread."""
         if self.claim is not None:
-            taking.end_soon(self._worker)
+            run_claims.end_soon(self._worker)
 
     async def confirm(self) -> None:
         """See ``Confirming``: after this process was stopped or slept, that takes a renewal."""
@@ -309,7 +309,7 @@ class ClaimingRecorder(BoundRecorder):
         """Keep others off a run that has ended, or waits, while functions of it still run."""
         if self._claims is not None and self._head is not None:
             try:
-                self.claim = await taking.take(self._claims, self.run, self._head, self._worker, stopped=True)
+                self.claim = await run_claims.take(self._claims, self.run, self._head, self._worker, stopped=True)
             except CheckpointsError as error:
                 log.info("Run %s has ended, but this still runs: %s (%s)", self.run, still_running(self.run), error)
 
@@ -322,16 +322,16 @@ class ClaimingRecorder(BoundRecorder):
             if still_running(self.run):
                 self._keep(self._claims, claim)
             else:
-                await taking.give_back(self._claims, claim)
+                await run_claims.give_back(self._claims, claim)
         finally:
-            taking.ended(self._worker)
+            run_claims.ended(self._worker)
 
     def _keep(self, claims: Claims, claim: Claim) -> None:
         running = partial(still_running, self.run)
         log.info("Run %s is left here, but this still runs: %s", self.run, ", ".join(running()))
-        taking.leave(claim, running)
+        run_claims.leave(claim, running)
         if self._renewer is not None:
-            self._renewer.keep(claim, running, partial(taking.left, claim))
+            self._renewer.keep(claim, running, partial(run_claims.left, claim))
             when_ended(self.run, self._renewer.renew_now)
         else:
             task = asyncio.create_task(keep_here(claims, claim))
@@ -348,10 +348,10 @@ async def keep_here(claims: Claims, claim: Claim) -> None:
         async with renewed_here(claims, claim):
             while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)
                 await asyncio.sleep(LEFT_SECONDS)
-        await taking.give_back(claims, claim)
+        await run_claims.give_back(claims, claim)
     except ClaimLost:
         log.info("Run %s was taken over", claim.run)
-    taking.left(claim)
+    run_claims.left(claim)
 
 
 @asynccontextmanager

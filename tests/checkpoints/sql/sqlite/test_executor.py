@@ -18,9 +18,15 @@ from checkpoints.errors import StorageFailed
 from checkpoints.events import EventKind
 from checkpoints.ids import new_run_id
 from checkpoints.records import Commit
-from checkpoints.sql.sqlite.executor import InlineWriter, SqliteWriter, connect
-from checkpoints.sql.sqlite.fair_lock import FairLock
-from checkpoints.sql.sqlite.write_queue import QUICK, QueuedScript, WriteLatency
+from checkpoints.sql.sqlite.executor import (
+    QUICK,
+    FairLock,
+    InlineWriter,
+    QueuedScript,
+    SqliteWriter,
+    WriteLatency,
+    connect,
+)
 from tests.conformance.worlds import checkpoint, started
 
 

@@ -17,7 +17,7 @@ from wfdash.engines.agent_framework.stored.encoding import PickleCodec, classes_
 def codec_of(workflow: Any) -> PickleCodec:
     """Return the codec for values of this workflow."""
     # Here, because it imports the framework, which only workflows need.
-    from checkpoints.agent_framework.encoding import registered_types
+    from checkpoints.agent_framework import registered_types
 
     named = frozenset(key_of(kind) for kind in _closed(_named(workflow)))
     return PickleCodec(named | _defined(workflow) | registered_types())

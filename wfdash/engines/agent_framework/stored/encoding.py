@@ -18,7 +18,7 @@ from typing import Any
 
 from checkpoints.content import pickles
 from checkpoints.content.encryption import Locked
-from checkpoints.content.signing import Keyring
+from checkpoints.content.pickles import Keyring
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
 from wfdash.engines.agent_framework.library import is_own

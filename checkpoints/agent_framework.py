@@ -1,27 +1,38 @@
-"""``CheckpointStorage`` of Microsoft Agent Framework over a storage of ours: their methods, their errors, their types.
+"""Checkpoints of Microsoft Agent Framework in a storage of this package, in any application: no dashboard is needed.
 
-The checkpoints of a workflow's name are those of one run. It is left waiting: no worker takes it. What the framework
-asks by name is found without reading all of them: each has in its facts which one was the newest until then.
+Needs ``pip install "wfdash[agent-framework]"``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
+import math
+import pickle
 import random
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
 from checkpoints import storage as ports
-from checkpoints.agent_framework.encoding import decode, encode
-from checkpoints.agent_framework.names import from_plain, plain, run_of_workflow, stored_id, workflow_id
+from checkpoints.content import pickles
 from checkpoints.errors import CheckpointsError, Conflict, NotFound
-from checkpoints.ids import RunId
-from checkpoints.records import Checkpoint, CheckpointInfo, Commit, Phase, Reason, Standing
+from checkpoints.ids import CheckpointId, RunId, WorkflowId
+from checkpoints.limits import ID, NAME, cleaned, is_holdable, is_storable
+from checkpoints.records import Checkpoint, CheckpointInfo, Commit, Json, Phase, Reason, Standing
+
+__all__ = ["CheckpointStorage"]
+
+
+# ``CheckpointStorage`` of Microsoft Agent Framework over a storage of ours: their methods, their errors, their types.
 
 log = logging.getLogger(__name__)
 
@@ -237,3 +248,147 @@ def moment(timestamp: str) -> datetime:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
         return OLDEST
+
+
+# Where a checkpoint of Agent Framework lies in a storage: its run and its id there, by scope, name and id. Pure.
+
+HASHED = "%:"
+"""Begins what is too long, or holds what cannot be stored: quoted text never begins so."""
+READABLE = " !#$&'()*+,/:;=?@[]|"
+"""Characters that stay as they are in ``plain``, beside letters, digits and ``-._~``."""
+
+
+def run_of_workflow(scope: str, workflow: str) -> RunId:
+    """Return the run that has the checkpoints of a workflow in a scope."""
+    return RunId(_stored(f"{_quoted(scope)}:{_quoted(workflow)}"))
+
+
+def stored_id(scope: str, checkpoint: str) -> CheckpointId:
+    """Return the id that a checkpoint has in the storage."""
+    return CheckpointId(_stored(f"{_quoted(scope)}:{checkpoint}"))
+
+
+def workflow_id(name: str) -> WorkflowId:
+    """Return a workflow's name as lists show it: itself, if it can be stored."""
+    if name.strip() and len(name) <= NAME and is_storable(name):
+        return WorkflowId(name)
+    return WorkflowId(f"{cleaned(name)[:100]}-{_hash(name)[:16]}")
+
+
+def plain(text: str) -> str:
+    """Return text in a form that every document can hold; an id of the framework's own stays the same."""
+    return quote(text, safe=READABLE, errors="surrogatepass")
+
+
+def from_plain(text: object) -> str:
+    """Return what ``plain`` was given."""
+    return unquote(str(text), errors="surrogatepass")
+
+
+def _stored(text: str) -> str:
+    return text if len(text) <= ID and is_storable(text) else HASHED + _hash(text)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# A checkpoint of Agent Framework as the body of one of ours and back, in the framework's own encoding.
+
+PICKLED, TYPE = "__pickled__", "__type__"
+"""The framework's keys of what is pickled."""
+NATIVE = (str, int, float, bool, type(None))
+OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
+"""Packages whose classes the framework allows."""
+
+
+def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str, Json]:
+    """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
+    try:
+        fields = encoded(checkpoint.to_dict())
+        _decoded(fields, partial(pickles.verify, find=_finder(allowed)))
+        # Two levels: a value that has not changed is not stored again.
+        return {"state": fields.pop("state"), "position": fields}
+    except Exception as error:
+        text = f"Checkpoint {checkpoint.checkpoint_id} cannot be stored: {type(error).__name__}: {error}"
+        raise WorkflowCheckpointException(text) from error
+
+
+def decode(body: dict[str, Json], allowed: frozenset[str]) -> WorkflowCheckpoint:
+    """Return the checkpoint. ``WorkflowCheckpointException`` for a type that is not allowed, or if it is no body."""
+    try:
+        fields = {**body["position"], "state": body["state"]}
+    except (KeyError, TypeError) as error:
+        raise WorkflowCheckpointException("This is no checkpoint of Agent Framework") from error
+    try:
+        found = _decoded(fields, partial(pickles.read, find=_finder(allowed), trusted=False))
+    except Exception as error:
+        raise WorkflowCheckpointException(f"Failed to decode pickled checkpoint data: {error}") from error
+    return WorkflowCheckpoint.from_dict(found)
+
+
+def _decoded(value: Json, read: Callable[[bytes], Any]) -> Any:
+    if isinstance(value, dict) and PICKLED in value and TYPE in value:
+        return read(base64.b64decode(value[PICKLED], validate=True))
+    if isinstance(value, dict):
+        return {name: _decoded(one, read) for name, one in value.items()}
+    return [_decoded(one, read) for one in value] if isinstance(value, list) else value
+
+
+def _finder(allowed: frozenset[str]) -> pickles.Find:
+    """Return what finds the classes that the framework allows: its own, those of OpenAI's library, registered ones."""
+    known = allowed | registered_types()
+
+    def find(module: str, name: str) -> type:
+        if f"{module}:{name}" in allowed:
+            # The application has named it: that may import it.
+            import_module(module)
+        found = pickles.loaded_class(module, name)
+        inside = [one.startswith(OURS) for one in (f"{module}.", f"{getattr(found, '__module__', '')}.")]
+        if found and (f"{module}:{name}" in known or all(inside)):
+            return found
+        raise pickle.UnpicklingError(
+            f"{module}:{name} is no class that may be decoded: name it in allowed_checkpoint_types, or decorate it "
+            "with agent_framework.register_checkpoint_type; a class of the framework must be imported before"
+        )
+
+    return find
+
+
+def registered_types() -> frozenset[str]:
+    """Return the classes that authors have registered with ``register_checkpoint_type``.
+
+    The framework keeps them under a private name; where that is gone, none is known.
+    """
+    try:
+        from agent_framework._workflows import _checkpoint_encoding as theirs
+    except ImportError:
+        return frozenset()
+    return frozenset(getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", ()))
+
+
+def encoded(value: Any) -> Json:
+    """Return a value as the framework's own storages write it: JSON as it is, anything else as a pickle.
+
+    Pickled as well is what they lose: dicts with keys that are no texts, and what strict JSON lacks (NaN, infinity,
+    half characters).
+    """
+    if isinstance(value, NATIVE):
+        lacking = not is_holdable(value) if isinstance(value, str) else value != value or value in (math.inf, -math.inf)
+        return _pickled(value) if lacking else value
+    if type(value) is list:
+        return [encoded(one) for one in value]
+    plain = type(value) is dict and all(isinstance(name, str) and is_holdable(name) for name in value)
+    if plain and PICKLED not in value and TYPE not in value:
+        # Of an enumeration's member as a key its text is kept, which equals it.
+        return {str.__str__(name): encoded(one) for name, one in value.items()}
+    return _pickled(value)
+
+
+def _pickled(value: Any) -> dict[str, str]:
+    data = base64.b64encode(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)).decode("ascii")
+    return {PICKLED: data, TYPE: f"{type(value).__module__}:{type(value).__qualname__}"}

@@ -1,25 +1,141 @@
-"""Claim renewal in a thread of its own, so that a blocked event loop does not lose its runs.
-
-All claims of a process are renewed by one statement, on a connection that no other code waits for: SQLite's writer
-thread takes it in its turn, PostgreSQL's is the pool of this thread's event loop.
-"""
+"""Claims on runs: what their holder is called, and the thread that renews them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
+import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
 
-from checkpoints.errors import ClaimLost
-from checkpoints.records import Claim
-from checkpoints.storage import Claims
+from checkpoints.errors import ClaimLost, Conflict
+from checkpoints.ids import CheckpointId, RunId
+from checkpoints.records import Claim, Commit
+from checkpoints.storage import Claims, Journal
 
+# A run's claim without a worker: taken, given back, and left to functions that still run under it.
+
+T = TypeVar("T")
+Running = Callable[[], Sequence[str]]
+"""Returns the names of the functions that still run."""
 log = logging.getLogger(__name__)
+
+LET_GO_SECONDS = 5.0
+"""So long the next caller waits for a drive of this process that is being stopped."""
+TAKING_POLL = 0.01
+"""Seconds between two looks whether it has."""
+
+_numbers = itertools.count(1)
+_left: dict[str, tuple[Claim, Running]] = {}
+"""Claims that are kept for functions that still run, by their holder."""
+_ending: set[str] = set()
+"""Holders that are being let go of."""
+_unsure: deque[str] = deque(maxlen=1_000)
+"""Holders whose claim may be stored, and that no one here has."""
+
+
+def new_holder() -> str:
+    """Return a name of this process for one claim. None begins with another."""
+    return f"{process_name()}{next(_numbers)}."
+
+
+async def begin(claims: Claims, journal: Journal, commit: Commit, worker: str) -> Claim:
+    """Write a run's first checkpoint and take it: through a manager, if that is where commits go."""
+    through = getattr(journal, "begin", claims.begin)
+    return await _surely(claims, worker, through(commit, worker=worker, ttl=TTL))
+
+
+async def take(claims: Claims, run: RunId, head: CheckpointId, worker: str, *, stopped: bool = False) -> Claim:
+    """Take a run whose newest checkpoint is ``head``. ``Conflict`` says who has it, and what of it still runs here.
+
+    Not waited for: the claim of a process of this machine that is gone, and one that this process lost track of. A
+    drive that is being stopped is waited for.
+    """
+    try:
+        return await _surely(claims, worker, claims.take(run, worker=worker, ttl=TTL, head=head, stopped=stopped))
+    except Conflict as error:
+        if not await _is_freed(claims, error):
+            raise
+    return await _surely(claims, worker, claims.take(run, worker=worker, ttl=TTL, head=head, stopped=stopped))
+
+
+async def give_back(claims: Claims, claim: Claim) -> None:
+    """Release a claim, also if the caller is cancelled. Where that fails, this process takes it again at any time."""
+    try:
+        await asyncio.shield(claims.release(claim))
+    except Exception as error:
+        _unsure.append(claim.worker)
+        log.info("The claim of run %s could not be given back (%s); it will expire", claim.run, error)
+
+
+def end_soon(worker: str) -> None:
+    """Note that a drive of this process is being stopped: the next caller waits for it. From any thread."""
+    _ending.add(worker)
+
+
+def ended(worker: str) -> None:
+    """Note that it has stopped."""
+    _ending.discard(worker)
+
+
+def leave(claim: Claim, running: Running) -> None:
+    """Note that a claim is kept while functions run under it, which the next caller is to hear."""
+    _left[claim.worker] = claim, running
+
+
+def left(claim: Claim) -> None:
+    """Note that it is kept no longer."""
+    _left.pop(claim.worker, None)
+
+
+async def _surely(claims: Claims, worker: str, taking: Awaitable[Claim]) -> Claim:
+    """Await a claim that must not be left half done: it is given back if the caller is cancelled."""
+    task = asyncio.ensure_future(taking)
+    try:
+        return await asyncio.shield(task)
+    except Conflict:
+        raise
+    except asyncio.CancelledError:
+        _unsure.append(worker)
+        with contextlib.suppress(Exception):
+            await give_back(claims, await task)
+        raise
+    except BaseException:
+        _unsure.append(worker)
+        raise
+
+
+async def _is_freed(claims: Claims, error: Conflict) -> bool:
+    """Return whether the claim that is in the way is gone now. ``Conflict`` if functions still run under it."""
+    holder, until = str(error.facts.get("worker", "")), asyncio.get_running_loop().time() + LET_GO_SECONDS
+    was_ending = holder in _ending
+    while holder in _ending and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 (threads know no loop)
+        await asyncio.sleep(TAKING_POLL)
+    if holder in _left:
+        claim, running = _left[holder]
+        if names := tuple(running()):
+            said = f"the run was left here, but this still runs: {', '.join(names)}. Let it end"
+            raise Conflict(said, **error.facts, running=names) from None
+        await claims.release(claim)
+        return True
+    end = getattr(claims, "expire_claims", None)
+    if end is None or not (holder in _unsure or is_gone(holder)):
+        return was_ending
+    await end(worker_prefix=holder)
+    return True
+
+
+# Claim renewal in a thread of its own, so that a blocked event loop does not lose its runs.
 
 TTL = 30.0
 """Seconds after which a run that is driven without a worker may be taken, unless it is renewed."""
@@ -31,7 +147,7 @@ RENEW_TIMEOUT = 5.0
 """Seconds a renewal may take, where half of the claims' time is not less."""
 MIN_GAP = 0.2
 """Seconds between two renewals at least, however often one is requested."""
-POLL = 0.05
+CONFIRM_POLL = 0.05
 """Seconds between two checks in ``confirm``."""
 
 
@@ -209,7 +325,7 @@ class ClaimRenewer:
             with self._lock:
                 self._keep_thread()
             self.renew_now()
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(CONFIRM_POLL)
 
     @property
     def runs(self) -> bool:
@@ -325,3 +441,56 @@ async def close_loop(storage: object) -> None:
     aclose_loop = getattr(storage, "aclose_loop", None)
     if aclose_loop is not None:
         await aclose_loop()
+
+
+# The name of this process as a claim holder, and whether another holder on this machine has ended.
+
+PROC = Path("/proc")
+DEAD = frozenset("ZX")
+"""States of a process that has ended and was not waited for by its parent."""
+
+
+def process_name() -> str:
+    """Return the unique name of this process: ``host:pid:place-start:``. Holders put other parts before and after."""
+    pid = os.getpid()
+    return f"{socket.gethostname()[:100]}:{pid}:{boot_and_namespace()}-{start_time(pid) or 0}:"
+
+
+def is_gone(worker: str) -> bool:
+    """Return whether the holder of that name was a process of this machine that has ended."""
+    *_, host, pid, origin = ("", "", "", *worker.split(":")[:-1])
+    where, _, start = origin.partition("-")
+    known = bool(where) and where == boot_and_namespace() and host == socket.gethostname()[:100] and pid.isdigit()
+    return known and start.isdigit() and _has_ended(int(pid), int(start))
+
+
+def _has_ended(pid: int, start: int) -> bool:
+    if (PROC / str(pid) / "stat").exists():
+        return start_time(pid) != start
+    # /proc may hide the processes of other users, which can still be asked whether they exist.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@cache
+def boot_and_namespace() -> str:
+    """Return a digest of this machine's boot id and pid namespace; empty where they are unknown."""
+    try:
+        boot = (PROC / "sys/kernel/random/boot_id").read_text()
+        return sha256(f"{boot}{os.readlink(PROC / 'self/ns/pid')}".encode()).hexdigest()[:12]
+    except OSError:
+        return ""
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in ticks since the machine did; None if it does not run."""
+    try:
+        facts = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if facts[0] in DEAD else int(facts[19])

@@ -1,0 +1,399 @@
+"""SQL that is built once: the ORM takes longer to build a small query than a database to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache, wraps
+from typing import Any, Generic, TypeVar
+
+from django.core.exceptions import EmptyResultSet, FullResultSet
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, Field, Model, Q, QuerySet, Value
+from django.db.models.constants import OnConflict
+from django.db.models.expressions import RawSQL
+from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.sql import UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+
+from checkpoints.database.alias import alias, connection
+from checkpoints.models.fields import DatabaseNow
+
+# What several queries find first, and the database's time, in one statement: for looks that mostly find nothing.
+
+Convert = Callable[[Sequence[Any]], list[Any]]
+
+
+class FirstValues:
+    """Queries of one column each, by their names. They are compiled once, so they must not look at the clock."""
+
+    def __init__(self, **queries: QuerySet[Any, Any]) -> None:
+        self._queries = queries
+        self._statement = lru_cache(maxsize=8)(self._compile)
+
+    def read(self) -> tuple[datetime, Mapping[str, Any]]:
+        """Return the database's time, and name -> the value in the first row, of each query that finds one which is
+        not null (one statement).
+        """
+        sql, params, convert = self._statement(connection().vendor, alias())
+        with connection().cursor() as cursor:
+            cursor.execute(sql, params)
+            now, *found = convert(cursor.fetchone())
+        return now, {name: value for name, value in zip(self._queries, found, strict=True) if value is not None}
+
+    def _compile(self, vendor: str, using: str) -> tuple[str, Sequence[Any], Convert]:
+        compilers = [query.using(using)[:1].query.get_compiler(using) for query in self._queries.values()]
+        clock = DatabaseNow()
+        base, kinds = compilers[0], [clock]
+        (now, params), columns = base.compile(clock), list[str]()
+        given = list(params)
+        for one in compilers:
+            try:
+                sql, params = one.as_sql()
+            except EmptyResultSet:
+                # It can find nothing, whatever is in the tables.
+                sql, params = "NULL", ()
+            columns.append(f"({sql})")
+            given += params
+            kinds.append(one.select[0][0] if one.select else clock)
+        converters = base.get_converters(kinds)
+
+        def convert(row: Sequence[Any]) -> list[Any]:
+            return next(iter(base.apply_converters([list(row)], converters)))
+
+        return f"SELECT {', '.join([now, *columns])}", given, convert
+
+
+__all__ = [
+    "Placeholder",
+    "RowStatement",
+    "Statement",
+    "Update",
+    "UpdateStatement",
+    "compiled",
+    "compiled_condition",
+    "compiled_filter",
+    "compiled_rows",
+    "compiled_update",
+    "insert",
+    "insert_if_free",
+    "statement_of",
+]
+
+
+# Queries of plain values compiled once, and counts of what they find.
+
+KEPT = 512
+"""How many statements are kept for each query; the least recently used go first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """A query as SQL with its parameters. ``sql`` is empty where the query can find nothing."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return what the query finds now, as it is stored: select texts and numbers, no times and no JSON."""
+        if not self.sql:
+            return []
+        with connection().cursor() as cursor:
+            cursor.execute(self.sql, self.params)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+    def count(self) -> int:
+        """Return how many rows the query finds now."""
+        found = self.select("COUNT(*)")
+        return int(found[0]) if found else 0
+
+    def select(self, columns: str) -> tuple[Any, ...] | None:
+        """Return one row of aggregates over what the query finds, which is named ``found``; None if it finds nothing
+        ever.
+        """
+        outer = Statement(sql=self.sql and f"SELECT {columns} FROM ({self.sql}) AS found", params=self.params)  # noqa: S608
+        return next(iter(outer.rows()), None)
+
+
+def compiled(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Statement]:
+    """Decorate a function that returns a query so that it returns the query's statement, kept per arguments.
+
+    The arguments are hashable and alone decide the query: ``build`` neither reads the database nor looks at the clock.
+    """
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, *key: Hashable) -> Statement:
+        return statement_of(build(*key))
+
+    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+
+def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[..., Q]:
+    """Return a function that returns ``build``'s filter of a table as SQL, kept per arguments as by ``compiled``.
+
+    For queries of that table itself: within another query its columns have other names. A filter that needs other
+    tables joined is returned as it is.
+    """
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, *key: Hashable) -> Q:
+        plain = build(*key)
+        query = model._default_manager.filter(plain).query
+        try:
+            sql, params = query.get_compiler(alias()).compile(query.where)
+        except EmptyResultSet:
+            return Q(pk__in=[])
+        return plain if len(query.alias_map) > 1 else Q(RawSQL(sql, tuple(params), BooleanField()))  # noqa: S611
+
+    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+
+def compiled_condition(model: type[Model]) -> Callable[[Callable[..., Q]], Callable[..., Statement]]:
+    """Decorate a function that returns a filter of a table so that it returns the filter as SQL, kept per arguments as
+    by ``compiled``: for statements in which something by the table's name has the columns that it asks.
+    """
+
+    def decorate(build: Callable[..., Q]) -> Callable[..., Statement]:
+        @lru_cache(maxsize=KEPT)
+        def kept(vendor: str, *key: Hashable) -> Statement:
+            query = model._default_manager.filter(build(*key)).query
+            try:
+                sql, params = query.get_compiler(alias()).compile(query.where)
+            except EmptyResultSet:
+                return Statement(sql="1 = 0")
+            except FullResultSet:
+                return Statement(sql="1 = 1")
+            return Statement(sql=sql, params=tuple(params))
+
+        return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+    return decorate
+
+
+def statement_of(query: QuerySet[Any, Any]) -> Statement:
+    """Return a query's statement."""
+    try:
+        sql, params = query.query.get_compiler(alias()).as_sql()
+    except EmptyResultSet:
+        return Statement(sql="")
+    return Statement(sql=sql, params=tuple(params))
+
+
+# Rows written by statements that were compiled once, for actions that write several.
+
+Update = tuple[QuerySet[Any], Mapping[str, Any]]
+"""Which rows to update, and their new values."""
+FEW = 8
+"""Rows up to which a statement of its own is kept for each number of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateStatement:
+    """An update as SQL with its parameters."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+
+    def execute(self, **given: Any) -> int:
+        """Update with these values for its placeholders, and return how many rows that were."""
+        used = connection()
+        with used.cursor() as cursor:
+            cursor.execute(self.sql, filled(self.params, given, used))
+            return int(cursor.rowcount)
+
+
+def compiled_update(build: Callable[..., Update]) -> Callable[..., UpdateStatement]:
+    """Decorate a function that returns a query and its changes so that it returns the statement, kept per arguments as
+    by ``compiled``.
+
+    The query is of one table. As with ``update()`` nothing is encrypted, and no signals are sent.
+    """
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, *key: Hashable) -> UpdateStatement:
+        found, changes = build(*key)
+        query: Any = found.query.chain(UpdateQuery)
+        query.add_update_values(dict(changes))
+        sql, params = query.get_compiler(alias()).as_sql()
+        return UpdateStatement(sql=sql, params=tuple(params))
+
+    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+
+
+def insert(*rows: Model, ignore_conflicts: bool = False) -> None:
+    """Insert new rows of one table whose keys are set, as ``bulk_create`` does: without signals.
+
+    ``ignore_conflicts``: a row whose key is taken already is left out. A key that the database counts stays unknown.
+    """
+    if not rows:
+        return
+    if len(rows) > FEW:
+        type(rows[0])._default_manager.using(alias()).bulk_create(rows, ignore_conflicts=ignore_conflicts)
+    else:
+        _insert_few(rows, ignore_conflicts=ignore_conflicts)
+
+
+def insert_if_free(row: Model) -> bool:
+    """Insert a new row and return True; False if its key is taken, for which it waits where another transaction is
+    about to take it.
+    """
+    return _insert_few([row], ignore_conflicts=True) == 1
+
+
+def _insert_few(rows: Sequence[Model], *, ignore_conflicts: bool) -> int:
+    used, model = connection(), type(rows[0])
+    fields = _stored(model)
+    values = [field.get_db_prep_save(field.pre_save(row, add=True), used) for row in rows for field in fields]
+    with used.cursor() as cursor:
+        cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
+        count = int(cursor.rowcount)
+    for row in rows:
+        row._state.adding, row._state.db = False, alias()
+    return count
+
+
+@lru_cache(maxsize=KEPT)
+def _stored(model: type[Model]) -> tuple[Any, ...]:
+    """Return the columns that an insert names: all but a key that the database counts."""
+    fields: Any = model._meta.concrete_fields
+    return tuple(field for field in fields if field is not model._meta.auto_field)
+
+
+@lru_cache(maxsize=KEPT)
+def _insert(vendor: str, model: type[Model], count: int, ignore_conflicts: bool) -> str:
+    fields, ops = _stored(model), connection().ops
+    conflict = OnConflict.IGNORE if ignore_conflicts else None
+    columns = ", ".join(ops.quote_name(field.column) for field in fields)
+    row = f"({', '.join(['%s'] * len(fields))})"
+    into = f"{ops.insert_statement(on_conflict=conflict)} {ops.quote_name(model._meta.db_table)} ({columns})"
+    suffix = ops.on_conflict_suffix_sql(fields, conflict, (), ())
+    return f"{into} VALUES {', '.join([row] * count)} {suffix}".rstrip()
+
+
+# Queries of rows compiled once, model instances or tuples, read as the ORM reads them: times, JSON and all.
+
+T = TypeVar("T")
+Reader = Callable[[Sequence[Any], BaseDatabaseWrapper], T]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterSlot:
+    """The place of a value among a statement's parameters."""
+
+    name: str
+    field: Field[Any, Any] | None = None
+    stored: bool = False
+    """Whether the value is stored; else it is compared with."""
+
+    def value(self, given: dict[str, Any], used: BaseDatabaseWrapper) -> Any:
+        """Return the value as it goes to the database."""
+        value = given[self.name]
+        if self.field is None:
+            return value
+        return self.field.get_db_prep_save(value, used) if self.stored else self.field.get_db_prep_value(value, used)
+
+
+class Placeholder(Value):
+    """A value that a query gets when it is executed. ``field``: the column it is stored in or compared with; without
+    one the database takes the value as it is.
+    """
+
+    def __init__(self, name: str, field: Any = None) -> None:
+        super().__init__(ParameterSlot(name=name, field=field))
+
+    def __str__(self) -> str:
+        """Raise ``TypeError``: a look-up that takes no expression would compare with this text, and find nothing."""
+        raise TypeError(f"This look-up takes no placeholder ({self.value.name}): compare with it by exact")
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return a placeholder, with its slot as the parameter."""
+        return "%s", (replace(self.value, stored=self.for_save),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowStatement(Generic[T]):
+    """A query of rows as SQL. ``sql`` is empty where the query can find nothing."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+    read: Reader[T] | None = None
+
+    def all(self, **given: Any) -> Iterator[T]:
+        """Yield what the query finds now, with these values for its placeholders."""
+        if not self.sql or self.read is None:
+            return
+        used = connection()
+        with used.cursor() as cursor:
+            cursor.execute(self.sql, filled(self.params, given, used))
+            rows = cursor.fetchall()
+        for row in rows:
+            yield self.read(row, used)
+
+    def first(self, **given: Any) -> T | None:
+        """Return the first of them; None if there is none. For look-ups by a key: it reads all."""
+        return next(self.all(**given), None)
+
+
+def filled(params: Sequence[Any], given: dict[str, Any], used: BaseDatabaseWrapper) -> list[Any]:
+    """Return a statement's parameters with the given values in their slots."""
+    return [one.value(given, used) if isinstance(one, ParameterSlot) else one for one in params]
+
+
+def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowStatement[T]]:
+    """Decorate a function that returns a query of rows so that it returns the query's statement, kept per arguments as
+    by ``compiled``. Model rows may have ``select_related`` and annotations; those of ``values_list`` are tuples.
+    """
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, using: str, *key: Hashable) -> RowStatement[T]:
+        rows: Any = build(*key)
+        models = issubclass(rows._iterable_class, ModelIterable)
+        compiler = rows.query.get_compiler(using)
+        try:
+            sql, params = compiler.as_sql()
+        except EmptyResultSet:
+            return RowStatement(sql="")
+        return RowStatement(
+            sql=sql,
+            params=tuple(params),
+            read=_reader_of(compiler, using, models=models),
+        )
+
+    return wraps(build)(lambda *key: kept(connection().vendor, alias(), *key))
+
+
+def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any]:
+    """Return what makes of a row what the queryset would: an instance, or a tuple."""
+    select, found = compiler.select or [], compiler.klass_info
+    converters = tuple(
+        (place, *pair) for place, pair in compiler.get_converters([column[0] for column in select]).items()
+    )
+
+    def converted(row: Sequence[Any], used: BaseDatabaseWrapper) -> list[Any]:
+        values = list(row)
+        for place, converts, expression in converters:
+            for convert in converts:
+                values[place] = convert(values[place], expression, used)
+        return values
+
+    if found is None or not models:
+        return lambda row, used: tuple(converted(row, used))
+    # As Django's ModelIterable does it for each row.
+    model, fields = found["model"], found["select_fields"]
+    start, end = fields[0], fields[-1] + 1
+    names = [column[0].target.attname for column in select[start:end]]
+    related = get_related_populators(found, select, using)  # type: ignore[call-arg]
+    annotated = tuple((compiler.annotation_col_map or {}).items())
+
+    def read(row: Sequence[Any], used: BaseDatabaseWrapper) -> Any:
+        values = converted(row, used)
+        made = model.from_db(using, names, values[start:end])
+        for populator in related:
+            populator.populate(values, made)
+        for name, place in annotated:
+            setattr(made, name, values[place])
+        return made
+
+    return read
