@@ -196,7 +196,17 @@ def pattern_indexes(connection: BaseDatabaseWrapper, table: str) -> dict[str, st
 
 
 OWN_APPS = frozenset(
-    {"account", "admin", "auth", "checkpoints", "checkpoints_langgraph", "contenttypes", "sessions", "socialaccount"}
+    {
+        "account",
+        "admin",
+        "auth",
+        "checkpoints",
+        "checkpoints_langgraph",
+        "contenttypes",
+        "mfa",
+        "sessions",
+        "socialaccount",
+    }
 )
 """The apps of wfdash as a project of its own, those for sign-in at a provider included."""
 LOCK = 0x776664617368

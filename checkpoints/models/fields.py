@@ -13,7 +13,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
-from django.db.models import Func, Index, IntegerField, Model, QuerySet, Subquery, TextField
+from django.db.models import Func, Index, IntegerField, Model, QuerySet, Subquery
 from django.db.models.fields.json import KeyTransform
 from django.db.models.lookups import Lookup
 from django.db.models.query_utils import DeferredAttribute
@@ -338,7 +338,7 @@ JSON_ROWS = {
 class Headline(Func):
     """The ``subject`` of the card in a column, cut to 300 characters; null where there is none to read."""
 
-    output_field = TextField()
+    output_field = models.TextField()
     arity = 1
 
     def as_sqlite(
@@ -414,7 +414,7 @@ class JsonRows(Subquery):
     any.
     """
 
-    output_field = TextField()
+    output_field = models.TextField()
 
     def __init__(self, found: QuerySet[Any, Any], *columns: str) -> None:
         super().__init__(found, columns=", ".join(f'found."{name}"' for name in columns))

@@ -55,14 +55,14 @@ LAST_EVENTS = 12
 """Events that a terminal shows below the steps."""
 FOREVER = float("inf")
 STATES = {
-    "step.started": "running",
-    "step.finished": "completed",
-    "step.failed": "failed",
-    "step.retrying": "retrying",
-    "step.waiting": "waiting",
-    "step.sleeping": "sleeping",
+    "started": "running",
+    "finished": "completed",
+    "failed": "failed",
+    "retrying": "retrying",
+    "waiting": "waiting",
+    "sleeping": "sleeping",
 }
-"""What a step does after an event."""
+"""What a step does after ``step.started`` and so on."""
 QUIET = frozenset({"stream", "progress"})
 
 RUN = argument("run_id", metavar="RUN")
@@ -215,8 +215,9 @@ class Watched:
 
     def take(self, event: EventRecord) -> None:
         """Add an event."""
-        if event.step and event.kind in STATES:
-            self.steps[event.step] = STATES[event.kind]
+        subject, _, verb = event.kind.partition(".")
+        if event.step and subject == "step" and verb in STATES:
+            self.steps[event.step] = STATES[verb]
         request = str(event.data.get("request", ""))
         if event.kind == "request.opened":
             self.open[request] = str(event.data.get("subject", ""))
