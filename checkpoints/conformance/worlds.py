@@ -6,12 +6,131 @@ the storage. For the base checks ``World(storage)`` will do.
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+import asyncio
+import inspect
+import reprlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
 
-from checkpoints.ids import CheckpointId, RunId
-from checkpoints.records import Json, Phase
+from checkpoints.events import EventKind
+from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id, new_run_id
+from checkpoints.records import Checkpoint, Claim, Commit, Json, Phase, Request, Standing
 from checkpoints.storage import CheckpointStorage
+
+# What the checks save, and how they say what they expect.
+
+T = TypeVar("T")
+
+BIG: dict[str, Any] = {
+    "state": {
+        "log": [{"i": i, "text": f"entry {i} " * 5} for i in range(400)],
+        "text": "ünïcode and\nnewlines, " * 500,
+        "deep": {"a": {"b": {"c": ["x" * 3000, {"d": None}]}}},
+        "small": 1,
+        "z": 0.1,
+        "a": 2**80,
+        "nul": "\x00",
+    },
+    "position": {},
+}
+"""A body of some 60 KB with everything in it that is hard to keep."""
+
+MANY = 10_000
+"""More runs than are due in any storage under test."""
+
+
+def checkpoint(run: RunId, n: int = 1, **changes: Any) -> Checkpoint:
+    """Return a small checkpoint."""
+    plain: dict[str, Any] = {
+        "id": new_checkpoint_id(),
+        "run": run,
+        "workflow": WorkflowId("expense"),
+        "n": n,
+        "version": "v1",
+        "created": datetime.now(UTC),
+        "body": {"state": {"n": n}, "position": {"at": [1, 2.5, None, True]}},
+    }
+    return Checkpoint(**{**plain, **changes})
+
+
+def question(key: str = "k", **changes: Any) -> Request:
+    """Return a small request."""
+    plain: dict[str, Any] = {"key": RequestKey(key), "step": "review", "card": {"subject": key}}
+    return Request(**{**plain, **changes})
+
+
+def started(run: RunId) -> Commit:
+    """Return the commit that makes a run known, and leaves it to workers."""
+    return Commit(run=run, events=(EventKind.RUN_QUEUED.draft(),), standing=Standing(phase=Phase.READY))
+
+
+def asking(run: RunId, *keys: str, n: int = 1, phase: Phase = Phase.WAITING) -> Commit:
+    """Return a commit that opens requests and parks the run."""
+    requests = tuple(question(key) for key in keys)
+    events = tuple(EventKind.REQUEST_OPENED.draft("review", key=key) for key in keys)
+    parked = checkpoint(run, n, requests=requests)
+    return Commit(run=run, checkpoint=parked, events=events, opened=requests, standing=Standing(phase=phase))
+
+
+async def begun(world: Any) -> RunId:
+    """Return a run that is known and ready."""
+    run = new_run_id()
+    await world.storage.commit(started(run))
+    return run
+
+
+async def claimed(world: Any, run: RunId, *, ttl: float = 30.0) -> Claim:
+    """Return a claim on a run that is due."""
+    claim: Claim | None = await world.storage.claim(run, worker="test", ttl=ttl)
+    assert claim is not None, "a due run could not be claimed"
+    return claim
+
+
+async def is_due(world: Any, run: RunId) -> bool:
+    """Say whether the run should be driven now."""
+    return run in await world.storage.due(limit=MANY)
+
+
+async def until(condition: Callable[[], Awaitable[T]], *, seconds: float = 5.0) -> T:
+    """Return the first true outcome of a condition that is asked again and again."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if outcome := await condition():
+                return outcome
+            await asyncio.sleep(0.005)
+
+
+@contextmanager
+def refused(kind: type[Exception], *values: Any, saying: str = "") -> Iterator[list[Any]]:
+    """Expect that the block raises ``kind`` with these words in its message; the list holds it afterwards. ``values``
+    are what is given to the storage, to be shown where it takes them.
+    """
+    message, caught = None, list[Any]()
+    try:
+        yield caught
+    except kind as error:
+        message = str(error)
+        caught.append(error)
+    given = "".join(f" for {shown(value)}" for value in values)
+    assert message is not None, f"expected {kind.__name__}{given}, but nothing was raised"
+    assert saying in message, f"the message{given} lacks {saying!r}: {message}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message has it, however large or deep it is."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of many digits"
+
+
+def checks_in(names: dict[str, Any]) -> tuple[Callable[[Any], Awaitable[None]], ...]:
+    """Return the checks of a module, in order: its own async functions of one ``world``."""
+    found = (value for value in names.values() if inspect.iscoroutinefunction(value))
+    mine = (value for value in found if value.__module__ == names["__name__"] and not value.__name__.startswith("_"))
+    return tuple(value for value in mine if list(inspect.signature(value).parameters) == ["world"])
 
 
 class World:

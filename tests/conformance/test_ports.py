@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, FAILURES, JOURNAL, RUNS, STORAGE, WORKER
-from checkpoints.conformance.samples import refused
+from checkpoints.conformance.worlds import refused
 
 
 def name_of(check: Any) -> str:

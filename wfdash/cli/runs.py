@@ -190,7 +190,7 @@ def _watch(client: Client, given: argparse.Namespace, output: Output) -> int:
         for event in client.watch(given.run_id, after=given.after, patience=FOREVER):
             shown.take(event)
             show(event)
-            if asks and event.kind == "request.opened":
+            if asks and event.kind.endswith(".opened"):
                 _answer(client, str(event.data.get("request", "")), show)
     run = client.run(given.run_id)
     output.line(f"{run.workflow} {run.id}: {run.status}")
@@ -219,9 +219,9 @@ class Watched:
         if event.step and subject == "step" and verb in STATES:
             self.steps[event.step] = STATES[verb]
         request = str(event.data.get("request", ""))
-        if event.kind == "request.opened":
+        if (subject, verb) == ("request", "opened"):
             self.open[request] = str(event.data.get("subject", ""))
-        elif event.kind in {"request.answered", "request.withdrawn"}:
+        elif subject == "request" and verb in {"answered", "withdrawn"}:
             self.open.pop(request, None)
         if event.kind not in QUIET:
             self.last.append(event)
