@@ -8,7 +8,7 @@ import pytest
 
 from wfdash import settings
 from wfdash.cli import processes
-from wfdash.installation.database import read_database
+from wfdash.installation.environment import read_database
 
 
 @pytest.mark.parametrize(

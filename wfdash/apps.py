@@ -8,8 +8,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register  # noqa: A004
 
-from wfdash.installation.defaults import add_defaults
-from wfdash.installation.logs import guard_last_resort
+from wfdash.installation.defaults import add_defaults, guard_last_resort
 from wfdash.telemetry.error_hook import install_hook
 
 

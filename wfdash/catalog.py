@@ -41,9 +41,17 @@ from wfdash.engines.published import Published, published_engine
 from wfdash.engines.serving import Adopts
 from wfdash.errors import NotFound
 from wfdash.installation import workflow_sources
-from wfdash.installation.author_code import author_modules, forget, is_code_of, is_own, own_traceback, root_of
 from wfdash.installation.frameworks import remedy_for
-from wfdash.installation.source_code import SourceFile, load_sources
+from wfdash.installation.workflow_sources import (
+    SourceFile,
+    author_modules,
+    forget,
+    is_code_of,
+    is_own,
+    load_sources,
+    own_traceback,
+    root_of,
+)
 from wfdash.schemas.secrets import secret_names
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,7 @@ from urllib.parse import unquote
 
 from checkpoints.config import CheckpointConfig
 from checkpoints.errors import InvalidConfig
-from wfdash.installation.data_directory import keep_private, make_private
-from wfdash.installation.data_files import folder_of
-from wfdash.installation.database import read_database
-from wfdash.installation.defaults import ENGINES
+from wfdash.installation.defaults import ENGINES, FORMATS, logging_settings
 from wfdash.installation.environment import (
     address_parts,
     env_address,
@@ -29,14 +26,13 @@ from wfdash.installation.environment import (
     env_networks,
     env_seconds,
     hints_of,
+    read_database,
     read_secret_files,
     signals_of,
 )
 from wfdash.installation.keep_rules import read_keep_rules
-from wfdash.installation.location import data_dir
-from wfdash.installation.logs import FORMATS, logging_settings
+from wfdash.installation.location import data_dir, folder_of, keep_private, make_private, static_version
 from wfdash.installation.provider import read_provider
-from wfdash.installation.static_version import static_version
 from wfdash.installation.workflow_sources import use_folder
 
 KEY_REPLACED = (

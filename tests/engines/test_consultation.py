@@ -37,7 +37,7 @@ from wfdash.engines.consultation import (
 )
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, document_of, published_engine, read_document
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 from wfdash.workflow import Workflow
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wfdash.installation.data_directory import create_private, keep_private, make_private
+from wfdash.installation.location import create_private, keep_private, make_private
 
 
 def mode(path: Path) -> int:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.installation.exposure import is_loopback, refusal_text, refusals
+from wfdash.installation.environment import is_loopback, refusal_text, refusals
 
 RIGHT = {"WFDASH_HOSTS": "flows.example.org", "WFDASH_HTTPS": "1"}
 

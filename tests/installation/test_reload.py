@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from wfdash import catalog
-from wfdash.installation.author_code import author_modules, is_code_of
+from wfdash.installation.workflow_sources import author_modules, is_code_of
 
 SOURCE = """
 from wfdash.workflow import Workflow

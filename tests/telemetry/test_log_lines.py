@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from wfdash.http import PagesHandler, _request_id
+from wfdash.installation.defaults import FORMATS, logging_settings
 from wfdash.installation.environment import env_choice
-from wfdash.installation.logs import FORMATS, logging_settings
 from wfdash.telemetry import log_context
 from wfdash.telemetry.error_hook import ErrorHook
 from wfdash.telemetry.json_lines import LONGEST, JsonFormatter

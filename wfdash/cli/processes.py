@@ -17,9 +17,7 @@ from typing import Any
 from wfdash.cli.commands import argument, data_directory, flag, plain_command, print_error
 from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
-from wfdash.installation.environment import env_flag
-from wfdash.installation.exposure import refusal_text, refusals
-from wfdash.installation.worker_options import add_worker_options
+from wfdash.installation.environment import add_worker_options, env_flag, refusal_text, refusals
 
 MOST_NAMED = 10
 """Migrations named by ``migrate``; of more it says how many."""

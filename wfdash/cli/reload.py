@@ -19,7 +19,7 @@ from django.db import connections
 from wfdash import catalog, pubsub
 from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
-from wfdash.installation.author_code import Stamps, author_modules, own_traceback, stamps
+from wfdash.installation.workflow_sources import Stamps, author_modules, own_traceback, stamps
 from wfdash.telemetry.log_format import LineFormatter
 from wfdash.values.errors import watch_failures
 

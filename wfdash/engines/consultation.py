@@ -32,7 +32,7 @@ from wfdash.contract import (
     TakesEdits,
     TellsInFlight,
 )
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 
 LARGEST = 16_000_000
 """Bytes of JSON in a question, and in a reply."""

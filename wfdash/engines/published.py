@@ -31,7 +31,7 @@ from wfdash.contract import (
 )
 from wfdash.engines import consultation
 from wfdash.engines.consultation import Consult, WorkerReply
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 from wfdash.schemas.validate import Problem, depth_of, problems_of
 
 LARGEST = 256_000

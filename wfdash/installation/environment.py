@@ -1,16 +1,21 @@
-"""Settings out of environment variables; a value that cannot be meant is refused with what could be."""
+"""Settings out of environment variables and options; a value that cannot be meant is refused with what could be."""
 
 from __future__ import annotations
 
+import argparse
 import ipaddress
 import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from checkpoints.sql.postgres.conninfo import settings_of
+from wfdash.installation.location import create_private
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -175,3 +180,105 @@ def hints_of(value: str, *, on_postgres: bool, broker: str = "") -> str:
 def _is_installed(package: str) -> bool:
     # One that is imported may have no specification to be found by.
     return package in sys.modules or find_spec(package) is not None
+
+
+# Settings that must not be served to others, each with its remedy.
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach what listens on the host."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def refusals(*, host: str, demo: bool, env: Mapping[str, str]) -> list[str]:
+    """Return why a server must not start; empty for one that only this machine can reach.
+
+    ``env`` contains the ``WFDASH_*`` variables. With ``WFDASH_HTTPS=1`` a proxy exposes it to others on any address.
+    """
+    beyond, https = not is_loopback(host), env.get("WFDASH_HTTPS") == "1"
+    if not beyond and not https:
+        return []
+    hosts = [name.strip() for name in env.get("WFDASH_HOSTS", "").split(",") if name.strip()]
+    private = env.get("WFDASH_PLAIN_HTTP") == "1"
+    found = {
+        "Set WFDASH_HOSTS to the host names people will use, like WFDASH_HOSTS=flows.example.org": not hosts,
+        "WFDASH_HOSTS=* accepts every host name. List the host names people will use": "*" in hosts,
+        "WFDASH_DEBUG=1 shows settings and code on error pages. Remove it": env.get("WFDASH_DEBUG") == "1",
+        "--demo adds well-known accounts, including an administrator. Remove it and start with a new data "
+        "directory (--data)": demo,
+        "--reload runs whatever is saved in a file at once. Remove it": env.get("WFDASH_RELOAD") == "1",
+        "Passwords and answers would be sent unencrypted. Use an HTTPS proxy and set WFDASH_HTTPS=1, or set "
+        "WFDASH_PLAIN_HTTP=1 if the network is private": not https and not private,
+    }
+    return [words for words, wrong in found.items() if wrong]
+
+
+def refusal_text(found: list[str], host: str) -> str:
+    """Return the text to print, with the remedies as a list."""
+    lines = "".join(f"\n  - {words}" for words in found)
+    reason = f"this server would be reachable by others (it would listen on {host}), and the configuration is unsafe"
+    return f"Not started: {reason}:{lines}"
+
+
+# Which database ``WFDASH_DATABASE`` names, as Django's setting.
+
+PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=67108864;"
+
+
+def read_database(folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return Django's setting of the database: PostgreSQL from a URL, or SQLite in ``folder``, for durable commits.
+
+    ``ValueError`` for an address of another database. Where a direct address is given too, the usual one is a pooler's.
+    """
+    url = env.get("WFDASH_DATABASE", "")
+    if not url:
+        options = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": PRAGMAS}
+        create_private(folder / "wfdash.sqlite3")  # SQLite gives the files beside it the same mode
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "wfdash.sqlite3"), "OPTIONS": options}
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        given = f"{parts.scheme}://" if parts.scheme else "a value without a scheme"
+        raise ValueError(
+            f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite"
+        )
+    return settings_of(url, pooled=bool(env.get("WFDASH_DATABASE_DIRECT")))
+
+
+# The options of a worker process, for every command that starts one.
+
+
+def add_worker_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``limit`` (None: as the settings say), ``workflows`` and ``queues`` (names; empty: as the settings say)."""
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="execute so many runs at once at most: $WFDASH_LIMIT (500)"
+    )
+    parser.add_argument(
+        "--workflows",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="take runs of these workflows alone: $WFDASH_SERVES (default: of all that are loaded)",
+    )
+    parser.add_argument(
+        "--queues",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="take runs of workflows of these queues alone: $WFDASH_QUEUES (default: of any)",
+    )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text} is no number of runs: give 1 or more")
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("there is no name in it")
+    return names

@@ -1,12 +1,15 @@
-"""The path of an installation's data, and the address of its server. Uses no database."""
+"""Where an installation's data, files and address are. Uses no database."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 ADDRESS = "address"
@@ -100,3 +103,79 @@ def noted_sources(folder: Path) -> dict[str, str]:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+# The data directory and its files, readable only by their owner, whatever existed before.
+
+OTHERS = 0o077
+OWN = ("secret_key", "wfdash.sqlite3", "worker.lock", "static")
+"""Files by which a data directory of wfdash is recognised."""
+
+
+def make_private(folder: Path) -> None:
+    """Create the data directory if it is missing, and make it private; ``ValueError`` where that is not possible."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mode = folder.stat().st_mode
+    if not mode & OTHERS:
+        return
+    if mode & stat.S_ISVTX or not _is_own(folder):
+        raise ValueError(
+            f"The data directory {folder} is accessible to other users and contains other files. Use a "
+            "directory of its own (--data or WFDASH_DATA), or close this one: chmod 700"
+        )
+    try:
+        folder.chmod(0o700)
+    except OSError:
+        # A volume that belongs to another user and is shared with our group: then only the files are private.
+        if mode & stat.S_IWOTH:
+            raise ValueError(
+                f"The data directory {folder} is writable by everyone and owned by another user. As its "
+                "owner: chmod 700, or chown it to the user that runs wfdash"
+            ) from None
+
+
+def keep_private(*files: Path) -> None:
+    """Make files private that others can read; missing ones are skipped."""
+    for file in files:
+        with contextlib.suppress(OSError):
+            mode = file.stat().st_mode
+            if mode & OTHERS:
+                file.chmod(stat.S_IMODE(mode) & ~OTHERS)
+
+
+def create_private(file: Path) -> None:
+    """Create an empty file readable only by its owner, unless it exists. Failures are reported when it is opened."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+def _is_own(folder: Path) -> bool:
+    names = {entry.name for entry in folder.iterdir()}
+    return names <= {"lost+found"} or any(name in names for name in OWN)
+
+
+# Where the templates and static files are: beside the packages in a checkout, inside of one in a wheel.
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder ``templates`` or ``static``."""
+    inside = PACKAGE / "files" / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+# The version of all static files together, which is a part of their address.
+
+PACKAGES = ("django", "django-htmx")
+"""Packages with static files of their own."""
+
+
+def static_version(folders: Iterable[Path]) -> str:
+    """Return a short hash of the files' names and contents: it changes when a file does, on every server alike."""
+    digest = hashlib.sha256(" ".join(version(package) for package in PACKAGES).encode())
+    for folder in folders:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            digest.update(f"\0{file.relative_to(folder).as_posix()}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from wfdash.installation.exposure import is_loopback
+from wfdash.installation.environment import is_loopback
 
 NEEDED = ("WFDASH_OIDC_ISSUER", "WFDASH_OIDC_CLIENT_ID", "WFDASH_OIDC_CLIENT_SECRET")
 MODULES = ("allauth", "jwt", "requests", "cryptography")

@@ -12,10 +12,13 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 NO_WORKFLOWS = re.compile(r"__init__|__main__|conftest|manage|setup|test_.*|.*_test")
 """The names of files that are not read for workflows where a folder is given."""
@@ -160,3 +163,162 @@ def _imported(path: Path) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
+
+
+# The modules and files of authors: those beside their workflows, never those of Python, packages or wfdash itself.
+
+OURS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "checkpoints")
+MOST_WATCHED = 2_000
+Stamps = dict[Path, tuple[int, int]]
+"""File -> when it was written, in nanoseconds, and its size."""
+
+
+def is_installed(filename: str) -> bool:
+    """Return whether a file belongs to Python or to an installed package."""
+    packages = "site-packages" in filename or "dist-packages" in filename
+    return packages or filename.startswith(sysconfig.get_path("stdlib"))
+
+
+def is_code_of(filename: str, source: str) -> bool:
+    """Return whether a file was written by the author of a source: it is not installed, or in the source's package."""
+    if not is_installed(filename):
+        return True
+    root, module = root_of(source), sys.modules.get(source)
+    return filename == getattr(module, "__file__", None) or (root is not None and root in Path(filename).parents)
+
+
+def own_traceback(error: BaseException) -> TracebackType | None:
+    """Return an exception's traceback from the first line of authors' code on; None if none of their lines is in it."""
+    here = error.__traceback__
+    while here is not None and not is_own(here.tb_frame.f_code.co_filename):
+        here = here.tb_next
+    return here
+
+
+def is_own(filename: str) -> bool:
+    """Return whether a file was written by an author: it is neither Python's nor installed nor a part of wfdash."""
+    ours = any(place in Path(filename).parents for place in OURS)
+    return not (filename.startswith("<") or ours or is_installed(filename))
+
+
+def root_of(source: str) -> Path | None:
+    """Return the folder in which a source and what it imports are: of a file, of a folder, of a module's package."""
+    path = Path(source)
+    if path.is_dir() or source.endswith(".py"):
+        return _root_of((path if path.is_dir() else path.parent).resolve())
+    found = importlib.util.find_spec(source.partition(".")[0])
+    inner = importlib.util.find_spec(source) if found else None
+    spec = inner if inner and inner.submodule_search_locations else found
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return Path(places[0]).resolve() if places else None
+
+
+def author_modules(roots: Iterable[Path], *, but: Iterable[str] = ()) -> dict[str, ModuleType]:
+    """Return the imported modules below these folders. ``but``: packages that stay as they are."""
+    kept, folders = tuple(but), tuple(roots)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        stays = name == "__main__" or any(name == one or name.startswith(f"{one}.") for one in kept)
+        if file and not stays and _is_author_s(Path(file), folders):
+            found[name] = module
+    return found
+
+
+def forget(modules: dict[str, ModuleType]) -> None:
+    """Take modules out of ``sys.modules``, so that their files are read again."""
+    for name in modules:
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+
+
+def stamps(roots: Iterable[Path], modules: Iterable[ModuleType], *, more: Iterable[Path] = ()) -> Stamps:
+    """Return the state of every Python file beside the sources and the modules, changed since or not."""
+    files = {Path(module.__file__) for module in modules if module.__file__}
+    folders = {*roots, *(file.parent for file in files), *(file.parent for file in more)}
+    beside = [file for folder in sorted(folders) for file in sorted(folder.glob("*.py"))]
+    return {file: stamp for file in [*files, *beside[:MOST_WATCHED]] if (stamp := _stamp(file))}
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _is_author_s(file: Path, roots: tuple[Path, ...]) -> bool:
+    around = [root for root in roots if root in file.parents]
+    if not around or is_installed(str(file)):
+        return False
+    ours = next((place for place in OURS if place in file.parents), None)
+    return ours is None or any(ours in root.parents for root in around)
+
+
+# The source of served workflows, as it was when they were loaded, and whether its file has changed since.
+
+LARGEST = 400_000
+"""Bytes of a file that is kept; larger ones are not shown."""
+MOST_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """A Python file with steps, as loaded. ``steps``: the first and the last line of each step's function."""
+
+    path: Path
+    text: str
+    steps: Mapping[str, tuple[int, int]]
+    changed_there: bool | None = None
+    """Of a file on a worker's disk, of which this machine's says nothing: whether it had changed."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Return its lines, numbered as Python numbers them."""
+        return self.text.removesuffix("\n").split("\n")
+
+    def has_changed(self) -> bool:
+        """Return whether the file is another one now, or gone."""
+        return read_source(self.path) != self.text if self.changed_there is None else self.changed_there
+
+
+def read_source(path: Path) -> str | None:
+    """Return a file's text with plain line ends, None where it cannot be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(LARGEST + 1)
+    except OSError:
+        return None
+    text = found.decode("utf-8-sig", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    return text if len(found) <= LARGEST else None
+
+
+def load_sources(places: Iterable[tuple[str, str, int]]) -> tuple[SourceFile, ...]:
+    """Return the files of these places (step, file, first line), in their order; unreadable ones are left out."""
+    by_file: dict[str, list[tuple[str, int]]] = {}
+    for step, file, line in places:
+        by_file.setdefault(file, []).append((step, line))
+    found = ((Path(file), read_source(Path(file)), steps) for file, steps in by_file.items())
+    files = [
+        SourceFile(path=path, text=text, steps=_spans(text, steps)) for path, text, steps in found if text is not None
+    ]
+    return tuple(files[:MOST_SHOWN])
+
+
+def _spans(text: str, steps: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    """Return where each function begins, its decorators included, and where it ends."""
+    ends = _functions(text)
+    return {step: (line, ends.get(line, line)) for step, line in steps}
+
+
+@lru_cache(maxsize=MOST_SHOWN)
+def _functions(text: str) -> Mapping[int, int]:
+    """Return the last line of each function by its first: of all workflows of a file, which is parsed once."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    firsts = [min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in found]
+    return {first: node.end_lineno or first for first, node in zip(firsts, found, strict=True)}

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 
-from wfdash.installation.data_directory import make_private
+from wfdash.installation.location import make_private
 
 REMEDY = "pip install wfdash[push]"
 BYTES = 32

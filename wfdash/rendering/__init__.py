@@ -16,7 +16,7 @@ from django.core.signals import setting_changed
 from django.http import HttpRequest, HttpResponse
 from django.template.backends.django import DjangoTemplates
 
-from wfdash.installation.data_files import folder_of
+from wfdash.installation.location import folder_of
 
 BUILTINS = ["wfdash.templatetags.assets"]
 PROCESSORS = [

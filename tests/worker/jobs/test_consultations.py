@@ -45,7 +45,7 @@ from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import ShowsCode
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.checkpoints.editing import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.runs.versions import migration_plan

@@ -19,7 +19,7 @@ from checkpoints.database.installation_key import REFUSAL, matches
 from checkpoints.database.schema import missing_migrations
 from checkpoints.models.operations import Installation
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
-from wfdash.installation.exposure import is_loopback
+from wfdash.installation.environment import is_loopback
 
 SLOW_SECONDS = 0.02
 """For the smallest question: a step commits once or twice."""

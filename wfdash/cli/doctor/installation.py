@@ -19,7 +19,7 @@ import wfdash
 from checkpoints.content.encryption import encryptor_of, keys_in
 from checkpoints.database.installation_key import fingerprint
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
-from wfdash.installation.exposure import is_loopback
+from wfdash.installation.environment import is_loopback
 
 GIGABYTE = 1024**3
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "glusterfs", "ceph"}

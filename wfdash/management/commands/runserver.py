@@ -9,7 +9,7 @@ from daphne.management.commands.runserver import Command as DaphneRunserver
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from wfdash.installation.exposure import refusal_text, refusals
+from wfdash.installation.environment import refusal_text, refusals
 from wfdash.worker.embedded import start_worker, stop_worker
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.database.direct import name_connections
 from checkpoints.database.installation_key import check_keys
-from wfdash.installation.worker_options import add_worker_options
+from wfdash.installation.environment import add_worker_options
 from wfdash.worker.process import refuse_hold, serve_worker
 
 

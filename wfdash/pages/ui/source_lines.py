@@ -13,7 +13,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from wfdash.domain.invisible import visible
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 from wfdash.pages.ui.text_cache import TextCache
 
 WHOLE = 500

@@ -12,7 +12,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.engines.published import ShowsCode
 from wfdash.errors import NotAllowed
-from wfdash.installation.source_code import SourceFile
+from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.workflows.catalogue import read_workflow as find_workflow
 
 FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d{1,7}), in .*$', re.MULTILINE)

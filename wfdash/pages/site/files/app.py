@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from wfdash.installation.data_files import folder_of
+from wfdash.installation.location import folder_of
 from wfdash.pages.site.files.static_files import address_of, version_of_files
 from wfdash.rendering import render
 

@@ -19,8 +19,7 @@ from django.urls import reverse
 from django.utils._os import safe_join
 from django.views.decorators.http import require_safe
 
-from wfdash.installation.data_files import folder_of
-from wfdash.installation.static_version import static_version
+from wfdash.installation.location import folder_of, static_version
 from wfdash.pages.site.files.scripts import bundle_of, map_of
 
 SHEETS = (
