@@ -18,8 +18,14 @@ database of its own. Only time is the bench's: ``await t.advance("4h")``.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.outcomes import RunFailed, StillWaiting
@@ -63,11 +69,8 @@ def bench(
     ``viewer``, ``reviewer`` (everyone else), ``operator`` or ``admin``. One bench at a time in a process.
     ``InvalidWorkflow`` names what is wrong with a workflow.
     """
-    from wfdash.testing.environment import set_up_django
-
     set_up_django()
-    from wfdash.testing.benches import Bench
-    from wfdash.testing.people import Cast
+    from wfdash.testing.benches import Bench, Cast
 
     return Bench(workflows, Cast.of(people, groups or {}, roles or {}))
 
@@ -76,9 +79,38 @@ def __getattr__(name: str) -> Any:
     """Return ``Bench``, for annotations: its module needs Django to be set up."""
     if name != "Bench":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from wfdash.testing.environment import set_up_django
-
     set_up_django()
     from wfdash.testing.benches import Bench
 
     return Bench
+
+
+def set_up_django() -> None:
+    """Set Django up, once per process. ``ImproperlyConfigured`` for a project without wfdash."""
+    import django
+    from django.apps import apps
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    if not settings.configured and "DJANGO_SETTINGS_MODULE" not in os.environ:
+        settings.configure(**_own_settings())
+    if not apps.ready:
+        django.setup()
+    if missing := [name for name in ("checkpoints", "wfdash") if not apps.is_installed(name)]:
+        raise ImproperlyConfigured(
+            f"wfdash.testing needs {' and '.join(map(repr, missing))} in the INSTALLED_APPS of the settings that tests"
+            " use; without DJANGO_SETTINGS_MODULE it brings settings of its own"
+        )
+
+
+def _own_settings() -> dict[str, Any]:
+    """Return the dashboard's settings, as if no environment variable said anything else."""
+    folder = tempfile.mkdtemp(prefix="wfdash-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("WFDASH_")}
+    with mock.patch.dict(os.environ, plain | {"WFDASH_DATA": folder}, clear=True):
+        module = import_module("wfdash.settings")
+    kept = {name: value for name, value in vars(module).items() if name.isupper()}
+    # Daphne would install an event loop for Twisted; logging is pytest's.
+    apps = [name for name in kept["INSTALLED_APPS"] if name != "daphne"]
+    return kept | {"INSTALLED_APPS": apps, "LOGGING_CONFIG": None, "WFDASH_EMBED": False}

@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 from unittest import mock
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models.functions import Now
 from django.utils import timezone
 
-from checkpoints.models import Reply
-from checkpoints.records import CheckpointInfo
+from checkpoints.claims import ClaimRenewer, boottime
+from checkpoints.database.runs import info_of, read_row
+from checkpoints.ids import RequestKey, RunId
+from checkpoints.models import OPEN, Checkpoint, Claim, Grant, HumanRequest, Reply, Run
+from checkpoints.models import Event as EventRow
+from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
+from checkpoints.rules import TIMED
 from wfdash import catalog
-from wfdash.access.viewer import Viewer
-from wfdash.access.voters import vote_progress
+from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
+from wfdash.access.voters import vote_progress, votes_of
 from wfdash.actions.checkpoints.restore import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.deadlines import next_alarm
+from wfdash.actions.requests.finalize import next_finalization
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+from wfdash.actions.schedules.trigger import next_firing
 from wfdash.contract import Edits
 from wfdash.engines.loading import load_engines
 from wfdash.errors import Invalid
 from wfdash.questions.durations import Duration, span_of
-from wfdash.testing.answers import as_json, written_out
-from wfdash.testing.clock import clock
 from wfdash.testing.database import BenchStorage, new_folder, own_database
-from wfdash.testing.drive import Crash, Driver
-from wfdash.testing.moments import next_moment
-from wfdash.testing.people import Cast
-from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount
-from wfdash.testing.runs import all_runs, refresh
-from wfdash.testing.thread import OrmThread
+from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount, as_json, written_out
+from wfdash.testing.sqlite.base import clock
 from wfdash.worker import sweeps
+from wfdash.worker.drive import ClaimedRecorder, advance
 from wfdash.workflow import Workflow
+from wfdash.workflow.runtime.invoke import calls_replaced
 
 _open: list[Bench] = []
 
@@ -300,3 +314,255 @@ def catalog_of(workflows: tuple[Workflow, ...]) -> catalog.Catalog:
             name=workflow.name, definition=workflow, engine=engine, description=described, source="bench"
         )
     return found
+
+
+# The people of a bench: made as rows, found as viewers.
+
+STAGE = "bench"
+"""Who starts runs and operates them where a test names no one. They answer nothing, so they count for no policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Everyone, with their groups and roles."""
+
+    groups: Mapping[str, frozenset[str]]
+    roles: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        people: Mapping[str, str | Iterable[str]] | Iterable[str],
+        groups: Mapping[str, Iterable[str]],
+        roles: Mapping[str, str],
+    ) -> Cast:
+        """Read what a test says. ``ValueError`` for a role that there is not, or a name that is taken."""
+        named = (
+            people
+            if isinstance(people, Mapping)
+            else dict.fromkeys([people] if isinstance(people, str) else people, ())
+        )
+        found = {name: {given} if isinstance(given, str) else set(given) for name, given in named.items()}
+        for group, members in groups.items():
+            for name in members:
+                found.setdefault(name, set()).add(group)
+        for name, role in roles.items():
+            found.setdefault(name, set())
+            if role not in RIGHTS:
+                raise ValueError(f"{name}: no role named {role!r}; there are {', '.join(RIGHTS)}")
+        if STAGE in found:
+            raise ValueError(f"{STAGE!r} is the bench's own name: give this person another one")
+        return cls(groups={name: frozenset(of) for name, of in found.items()}, roles=dict(roles))
+
+    def make(self) -> None:
+        """Write everyone into the database."""
+        users = get_user_model()
+        made = {name: _person(users, name) for name in (*self.groups, STAGE)}
+        for name in sorted(frozenset[str]().union(*self.groups.values())):
+            group = Group.objects.create(name=name)
+            group.user_set.set([made[member] for member, of in self.groups.items() if name in of])
+        Grant.objects.bulk_create(
+            [Grant(user=made[name], role=self.roles.get(name, "reviewer"), workflow=EVERY) for name in self.groups]
+        )
+
+    def viewer(self, name: str) -> Viewer:
+        """Return a person's rights as they are now; without a name the bench's own. ``ValueError`` for a stranger."""
+        users: Any = get_user_model()
+        if not name:
+            own = viewer_for(users.objects.get_by_natural_key(STAGE))
+            return replace(own, rights={EVERY: RIGHTS["operator"] - {"answer"}})
+        if name not in self.groups:
+            near = get_close_matches(name, self.groups, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" Name them: bench(..., people=[{name!r}])."
+            raise ValueError(f"There is no {name!r} in this bench.{hint}")
+        return viewer_for(users.objects.get_by_natural_key(name))
+
+
+def _person(users: Any, name: str) -> Any:
+    user = users(**{users.USERNAME_FIELD: name})
+    user.set_unusable_password()
+    user.save()
+    return user
+
+
+# Drives a bench's runs as a worker does, until they park or end; a test may let the worker's process die.
+
+TTL = 30.0
+"""Seconds a claim lasts."""
+DONE = "done"
+
+
+class ProcessDied(BaseException):
+    """The worker's process ends here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crash:
+    """Where it ends: as soon as this call has happened, before or after that was recorded."""
+
+    call: str
+    recorded: bool
+
+
+class CrashingRecorder(ClaimedRecorder):
+    """A worker's recorder whose process dies at the first commit that a crash names."""
+
+    def __init__(self, crashes: list[Crash], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._crashes = crashes
+
+    async def commit(self, commit: Commit) -> None:
+        """Write a commit, unless the process dies before; ``ProcessDied``."""
+        done = {effect.name for effect in commit.effects if effect.state == DONE}
+        crash = next((one for one in self._crashes if one.call in done), None)
+        if crash is not None:
+            self._crashes.remove(crash)
+            if crash.recorded:
+                await super().commit(commit)
+            raise ProcessDied
+        await super().commit(commit)
+
+
+class Driver:
+    """One worker. ``calls``: what really happened; ``replaced``: call name -> what is called instead."""
+
+    def __init__(self, storage: BenchStorage) -> None:
+        self.calls: list[Call] = []
+        self.replaced: dict[str, Callable[..., Any]] = {}
+        self.crashes: list[Crash] = []
+        self._storage = storage
+        self._renewer = ClaimRenewer(storage, ttl=TTL)
+        self._numbers = itertools.count(1)
+
+    def close(self) -> None:
+        """End the thread that renews claims."""
+        self._renewer.close()
+
+    async def drive_due(self) -> bool:
+        """Drive every run that is due until it parks or ends. False if there is none."""
+        due = await self._storage.due()
+        driven = await asyncio.gather(*(self._drive(run) for run in due))
+        return any(driven)
+
+    async def _drive(self, run: RunId) -> bool:
+        since, worker = boottime(), f"bench {next(self._numbers)}."
+        claim = await self._storage.claim(run, worker=worker, ttl=TTL)
+        if claim is None:
+            return False
+        facts = await self._storage.read_run(run)
+        recorder = CrashingRecorder(self.crashes, self._storage, claim, facts.workflow, clock=self._storage.now)
+        recorder.renewer = self._renewer
+        try:
+            with calls_replaced(self._chosen):
+                await advance(self._storage, recorder, facts, self._renewer, since)
+        except ProcessDied:
+            # As the next process does when it starts: the one that had these claims is gone.
+            await self._storage.expire_claims(worker_prefix=worker)
+        return True
+
+    def _chosen(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what a call of this name calls, noted when it does."""
+        called = self.replaced.get(name, function)
+
+        @wraps(called)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(Call(name=name, args=args, kwargs=kwargs))
+            return called(*args, **kwargs)
+
+        if asyncio.iscoroutinefunction(called):
+
+            @wraps(called)
+            async def noted_async(*args: Any, **kwargs: Any) -> Any:
+                self.calls.append(Call(name=name, args=args, kwargs=kwargs))
+                return await called(*args, **kwargs)
+
+            return noted_async
+        return noted
+
+
+# Reads runs for a test, as the database has them.
+
+
+def all_runs() -> list[str]:
+    """Return the ids of all runs, the oldest first."""
+    return list(Run.objects.order_by("created", "id").values_list("id", flat=True))
+
+
+def refresh(run: BenchRun) -> None:
+    """Read everything of a run again."""
+    row = Run.objects.get(pk=run.id)
+    claims = Claim.objects.filter(run=row)
+    live = claims.filter(expires__gt=Now()).exists()
+    run.workflow, run.title, run.wakes = row.workflow, row.own_title or row.title, row.wake_at
+    run.status = status_of(Phase(row.phase), claimed=claims.exists(), claim_live=live, acted_by=row.acted_by)
+    run.output, run.error = row.output, ErrorInfo.model_validate(row.error) if row.error else None
+    run.events = tuple(_event(event) for event in EventRow.objects.filter(run=row).order_by("seq"))
+    kept = list(Checkpoint.objects.filter(run=row).order_by("n"))
+    run.checkpoints = tuple(info_of(one) for one in kept)
+    run.state = read_row(kept[-1]).body["state"] if kept else {}
+    pending = HumanRequest.objects.filter(OPEN, run=row).order_by("created", "id")
+    run.requests = tuple(_request(one) for one in pending)
+
+
+def _event(row: EventRow) -> Event:
+    return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=row.data, at=row.at)
+
+
+def _request(row: HumanRequest) -> BenchRequest:
+    kept: dict[str, Any] = {name: getattr(row, name) for name in ("id", "step", "kind", "card", "answer_schema", "due")}
+    kept |= {"key": RequestKey(row.key), "by": tuple(row.by), "not_by": tuple(row.not_by)}
+    votes = {vote.acting_for or _name(vote.by): vote.verdict for vote in votes_of(row)}
+    return BenchRequest(run=row.run_id, votes=votes, **kept)
+
+
+def _name(user: Any) -> str:
+    return str(user.get_username()) if user else ""
+
+
+# The moments at which something becomes due by itself: where a bench's clock stops on its way.
+
+
+def next_moment(after: datetime, until: datetime) -> datetime | None:
+    """Return the first moment later than ``after`` and not later than ``until``, None if there is none."""
+    waking = Run.objects.filter(phase__in=TIMED, wake_at__gt=after).order_by("wake_at")
+    found = (
+        next_alarm(after),
+        next_finalization(after),
+        next_firing(),
+        waking.values_list("wake_at", flat=True).first(),
+    )
+    return min((at for at in found if at is not None and after < at <= until), default=None)
+
+
+# The thread in which a bench uses Django's ORM: an event loop must not.
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class OrmThread:
+    """Calls functions one after the other, in a thread that keeps its connection."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="wfdash-bench")
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the function returns."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(function, *args, **kwargs))
+
+    def wait(self, function: Callable[[], T]) -> T:
+        """Return what the function returns, to a caller that waits for it."""
+        return self._pool.submit(function).result()
+
+    @contextmanager
+    def within(self, manager: AbstractContextManager[T]) -> Iterator[T]:
+        """Enter and leave a context in the thread."""
+        value = self.wait(manager.__enter__)
+        try:
+            yield value
+        finally:
+            self.wait(partial(manager.__exit__, None, None, None))
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown()

@@ -24,7 +24,7 @@ from checkpoints.sql.sqlite import executor
 from checkpoints.sql.sqlite.executor import SqliteDatabase
 from checkpoints.sql.statements import SQLITE
 from checkpoints.sql.writes import Database
-from wfdash.testing.clock import clock
+from wfdash.testing.sqlite.base import clock, opened
 
 ENGINE = "wfdash.testing.sqlite"
 MEMORY = Path("/dev/shm")  # noqa: S108 (a folder of its own is made there)
@@ -63,16 +63,10 @@ def redirected(file: Path) -> Iterator[None]:
     finally:
         connections[name].close()
         _in_use.remove(name)
-        _close_opened()
+        while opened:
+            opened.pop().close()
         connections.__class__ = usual
         del connections.settings[name]
-
-
-def _close_opened() -> None:
-    from wfdash.testing.sqlite.base import opened
-
-    while opened:
-        opened.pop().close()
 
 
 def new_folder() -> Path:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from checkpoints.ids import RequestKey
 from checkpoints.records import CheckpointInfo, ErrorInfo, Event, Json, Status
-from wfdash.outcomes import RunFailed, StillWaiting
+from wfdash.outcomes import RunFailed, StillWaiting, answer_to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +106,16 @@ class BenchRun:
     def __repr__(self) -> str:
         more = f", failed: {self.error.type}: {self.error.message}" if self.error else ""
         return f"<run of {self.workflow}: {self.status}{more}>"
+
+
+# Values as tests write them.
+
+
+def as_json(value: Any) -> Json:
+    """Return a model, dataclass or value as JSON."""
+    return to_jsonable_python(value)
+
+
+def written_out(schema: Mapping[str, Any], value: Any, fields: Mapping[str, Any]) -> Json:
+    """Return an answer as it is sent; without a value its fields are all of it."""
+    return as_json(answer_to(schema, {} if value is None and fields else value, fields))

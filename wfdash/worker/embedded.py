@@ -27,7 +27,7 @@ from checkpoints.claims import process_name
 from checkpoints.database.installation_key import check_keys
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token
-from wfdash.installation.data_directory import make_private
+from wfdash.installation.location import make_private
 from wfdash.pubsub.process import signals
 from wfdash.worker.db_thread import in_thread
 from wfdash.worker.drive import Lease
