@@ -38,6 +38,8 @@ COLOURS: dict[str, Any] = {
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},
 }
 """What is different in the dark: colours, and nothing else."""
+TARGETS: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": {"type": "rule", "values": ["target-size"]}}
+"""What is different in a narrow window: what stood in one line stands in several."""
 
 REMEMBER_COLOURS = """() => {
   const { prototype } = axe.commons.color.Color, { parseString } = prototype, known = new Map();
@@ -84,12 +86,14 @@ def check_width(page: Page) -> None:
     assert too_wide <= 0, f"{page.url} is {too_wide} px wider than its window: {page.viewport_size}"
 
 
-def check_no_sideways_scrolling(page: Page) -> None:
-    """Fail when a phone would have to scroll sideways."""
+def check_no_sideways_scrolling(page: Page, options: dict[str, Any] | None = None) -> None:
+    """Fail when a phone would have to scroll sideways. With axe's ``options``: also for what it finds at this width."""
     size = page.viewport_size
     page.set_viewport_size({"width": WIDTHS["phone"], "height": 844})
     page.evaluate(TWO_FRAMES)
     check_width(page)
+    if options is not None:
+        check_accessibility(page, options)
     if size is not None:
         page.set_viewport_size(size)
         page.evaluate(TWO_FRAMES)

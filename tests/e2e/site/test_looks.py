@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Request
 
 from tests.e2e.conftest import OpenPage
-from tests.e2e.looks import check_page
+from tests.e2e.looks import TARGETS, check_no_sideways_scrolling, check_page
 from tests.e2e.server import Server, shell, wait_until
 
 FOUND = """
@@ -79,4 +79,5 @@ def test_everybody_can_use_every_page_by_day_by_night_and_on_a_phone(
         assert answer is not None
         assert answer.status == 200, address
         check_page(page)
+        check_no_sideways_scrolling(page, TARGETS)
     assert {load[0]: load for load in loads.found if len(load) > MOST_REQUESTS} == {}
