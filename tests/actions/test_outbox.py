@@ -15,8 +15,8 @@ from tests.actions.requests.test_deadlines import at_once
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import read_link
-from wfdash.notifications.letters import Letter, Undeliverable
-from wfdash.notifications.write import notify
+from wfdash.notifications.letters import ANSWERABLE, Letter, Undeliverable
+from wfdash.notifications.write import facts_of_request, notice_to, notify
 from wfdash.worker import outbox
 from wfdash.worker.outbox import RETRY_SECONDS, Bundle, deliver, due_bundles, forget_old
 
@@ -209,6 +209,24 @@ def test_a_webhook_gets_each_letter_by_itself_and_waits_as_a_whole(ask: Ask, hoo
     assert send_all(webhook=up) == 3
     assert [letters[0].payload["request"] for letters in up.letters] == [request.pk for request in requests]
     assert all("/requests/" in letters[0].url for letters in up.letters)
+
+
+@pytest.mark.parametrize("callback", [False, True])
+@pytest.mark.parametrize("kind", sorted(ANSWERABLE))
+def test_no_webhook_and_no_callback_gets_an_answer_link(
+    ask: Ask, ana: Viewer, hook: Webhook, kind: str, callback: bool
+) -> None:
+    """Who sets one up reads what it gets: a link in it would answer in the name of its owner."""
+    request = ask()
+    Webhook.objects.update(owner=ana.user, created_by=ana.user, run=request.run if callback else None)
+    notice = notice_to(hook.pk, kind, NOW)
+    notice.request, notice.payload = request, facts_of_request(request)
+    notice.save()
+    spy = Spy()
+    assert send_all(webhook=spy) == 1
+    ((letter,),) = spy.letters
+    assert letter.url == f"https://wf.example/requests/{request.pk}/"
+    assert "/answer/" not in str(letter.payload)
 
 
 def test_what_waits_for_a_webhook_that_is_gone_is_given_up(ask: Ask, hook: Webhook) -> None:

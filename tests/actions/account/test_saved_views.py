@@ -22,17 +22,26 @@ def test_a_view_is_kept_found_and_deleted(person):
     assert read_views(ana) == ()
 
 
-def test_others_see_a_view_once_it_is_shared_and_never_change_it(person):
-    ana, ben = person("ana", "reviewer"), person("ben", "reviewer")
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("role", ["reviewer", "operator", "admin"])
+def test_others_see_a_view_once_it_is_shared_and_never_change_it(person, role, shared):
+    ana, ben = person("ana", "reviewer"), person("ben", role)
     view = save_view(ana, "Urgent", "tab=all")
     with pytest.raises(NotFound):
         read_view(ben, view.pk)
-    change_view(ana, view.pk, name="Urgent", shared=True)
-    assert read_view(ben, view.pk).owner == "ana"
-    assert not read_view(ben, view.pk).mine
-    for act in (lambda: change_view(ben, view.pk, name="Mine now"), lambda: delete_view(ben, view.pk)):
+    change_view(ana, view.pk, name="Urgent", shared=shared)
+    if shared:
+        assert read_view(ben, view.pk).owner == "ana"
+        assert not read_view(ben, view.pk).mine
+    for act in (
+        lambda: change_view(ben, view.pk, name="Mine now"),
+        lambda: change_view(ben, view.pk, name="Urgent", query="tab=mine", shared=True),
+        lambda: delete_view(ben, view.pk),
+    ):
         with pytest.raises(NotFound):
             act()
+    found = SavedView.objects.get()
+    assert (found.owner, found.name, found.query, found.shared) == (ana.user, "Urgent", "tab=all", shared)
 
 
 def test_a_person_without_any_right_sees_no_shared_view(person):
