@@ -104,11 +104,14 @@ def test_focus_mode_shows_one_card_and_where_it_is(run, as_):
     assert "<strong>1</strong> of 2 left" in client.get("/?tab=mine&focus=1&of=2&request=gone").content.decode()
 
 
-def test_focus_mode_ends_with_all_done(run, as_):
+def test_focus_mode_says_once_that_all_is_done(run, as_):
     first = people.ask(run, "First?")
     client = as_("ana")
     answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=1", {"_action": "approve"})
-    assert "All done" in client.get(answer["Location"]).content.decode()
+    for address, said in ((answer["Location"], "You reviewed 1."), ("/?tab=mine&focus=1", "<h1>All done</h1>")):
+        title, _, page = client.get(address).content.decode().partition("</title>")
+        assert "All done" in title
+        assert (page.count("All done"), said in page) == (1, True), address
 
 
 def test_empty_tabs_teach(run, as_):
