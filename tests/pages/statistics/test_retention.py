@@ -13,7 +13,9 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Grant, Run, RunFact, TallyMark
 from tests.people import WORKFLOW, make_run
 from wfdash.actions.retention.runs import RunRemover
+from wfdash.installation.keep_rules import keep_rules
 from wfdash.queries.runs import retention
+from wfdash.retention.keeping import current_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -101,6 +103,21 @@ def test_an_operator_of_one_workflow_sees_nothing_of_the_others(as_):
 def test_without_a_rule_the_page_says_that_all_runs_are_kept(as_, settings):
     settings.WFDASH_KEEP_RUNS = None
     assert "All runs are kept" in page_of(as_("otto"))
+
+
+@pytest.mark.parametrize("verb", ["post", "put", "patch", "delete"])
+def test_no_admin_changes_a_rule_which_the_environment_alone_has(as_, verb, settings, django_assert_num_queries):
+    """Who could shorten one would remove what others approved."""
+    client = as_("adam")
+    given = {"WFDASH_KEEP_RUNS": "1", "default": 1, WORKFLOW: 1}
+    for address in ("/operations/retention/", "/api/v1/retention/"):
+        answer = getattr(client, verb)(address, given, content_type="application/json")
+        assert answer.status_code in {404, 405}, address
+    assert "retention" not in "".join(client.get("/api/v1/openapi.json").json()["paths"])
+    with django_assert_num_queries(0):
+        assert current_rules() == keep_rules(settings.WFDASH_KEEP_RUNS)
+        settings.WFDASH_KEEP_RUNS = 7
+        assert current_rules().days(WORKFLOW) == 7
 
 
 def test_of_very_many_old_runs_the_page_looks_at_so_many(as_, monkeypatch):
