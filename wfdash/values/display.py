@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from reprlib import Repr
@@ -86,7 +86,7 @@ class _Walk:
     def _compound(self, value: Any, depth: int, above: tuple[int, ...]) -> Json:
         try:
             if isinstance(value, Mapping):
-                return self._object(value.items(), depth, above)
+                return {plain_text(_key(key)): self.show(item, depth, above) for key, item in value.items()}
             if isinstance(value, (set, frozenset)):
                 # In an order that is the same in every process, so that a set is always shown the same.
                 return sorted((self.show(item, depth, above) for item in value), key=json.dumps)
@@ -96,9 +96,6 @@ class _Walk:
             return opaque(value) if plain is value else self.show(plain, depth, above)
         except Exception:
             return opaque(value)
-
-    def _object(self, pairs: Iterable[tuple[Any, Any]], depth: int, above: tuple[int, ...]) -> Json:
-        return {plain_text(_key(key)): self.show(item, depth, above) for key, item in pairs}
 
 
 def _scalar(value: Any) -> Json:

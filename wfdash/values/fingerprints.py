@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -34,23 +34,27 @@ class Identity:
 
     def moved(self, recorded: Mapping[str, str] | None) -> tuple[str, ...]:
         """Return the parts that must be the same and are not; empty where no fingerprint was recorded."""
-        return tuple(name for name in self.same if self._differs(recorded, name))
+        return self._differing(recorded, self.same)
 
     def drifted(self, recorded: Mapping[str, str] | None) -> tuple[str, ...]:
         """Return the other parts that differ."""
-        return tuple(name for name in PARTS if name not in self.same and self._differs(recorded, name))
+        return self._differing(recorded, [name for name in PARTS if name not in self.same])
 
-    def _differs(self, recorded: Mapping[str, str] | None, name: str) -> bool:
-        return recorded is not None and recorded.get(name) != self.prints.get(name)
+    def _differing(self, recorded: Mapping[str, str] | None, names: Sequence[str]) -> tuple[str, ...]:
+        if recorded is None or recorded == self.prints:
+            return ()
+        return tuple(name for name in names if recorded.get(name) != self.prints.get(name))
 
 
 def identify(card: Mapping[str, Json], form: Json, same: Sequence[str]) -> Identity:
     """Return a question's identity. ``form``: the required answer; ``same``: parts of its card that must stay."""
     parts: dict[str, Json] = {name: card[name] for name in PARTS if name in card}
-    parts |= {
-        "form": _bare(form),
-        **{name: list(_without_descriptions(card[name])) for name in ("actions", "options") if name in card},
-    }
+    parts["form"] = _bare(form)
+    for name in ("actions", "options"):
+        if name in card:
+            listed = card[name] if isinstance(card[name], list) else ()
+            # Without what else is said of them.
+            parts[name] = [[one.get(key) for key in ("name", "label", "description")] for one in listed]
     if isinstance(card.get("tool"), Mapping):
         # The actions of a tool call depend on its arguments, and those are recorded.
         parts = {name: part for name, part in parts.items() if name != "actions"} | {"tool": card["tool"].get("name")}
@@ -105,11 +109,6 @@ def digest(value: Json) -> str:
     return urlsafe_b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
-def _without_descriptions(listed: Any) -> Iterator[Json]:
-    for one in listed if isinstance(listed, list) else ():
-        yield [one.get(name) for name in ("name", "label", "description")]
-
-
 def _bare(schema: Json, *, names: bool = False) -> Json:
     """Return a schema without descriptions: a changed docstring is not another form.
 
@@ -120,4 +119,7 @@ def _bare(schema: Json, *, names: bool = False) -> Json:
     if not isinstance(schema, dict):
         return schema
     kept = schema if names else {key: one for key, one in schema.items() if key not in NOTES and key[:2] != "x-"}
-    return {key: _bare(one, names=not names and key in {"properties", "$defs"}) for key, one in kept.items()}
+    return {
+        key: _bare(one, names=not names and key in {"properties", "$defs"}) if isinstance(one, (dict, list)) else one
+        for key, one in kept.items()
+    }

@@ -174,7 +174,7 @@ def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
     modules = [value for value in names.values() if isinstance(value, ModuleType)]
     through = [getattr(module, name, None) for module in modules for name in attributes]
     for kind in {id(one): one for one in (*names.values(), *through)}.values():
-        if _is_model(kind):
+        if isinstance(kind, type) and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)):
             try:
                 yield _schema_of(kind)
             except (PydanticSchemaGenerationError, PydanticUserError, TypeError, ValueError):
@@ -185,7 +185,3 @@ def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
 def _schema_of(kind: type) -> dict[str, Json]:
     """Return a type's schema: made once, however many steps of a module can name the type."""
     return codec_for(kind).adapter.json_schema(schema_generator=Quiet)
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind))

@@ -218,7 +218,9 @@ def read_signature(step: Step) -> Signature:
         hints = read_hints(step.function, step.names)
     except NameError as error:
         raise InvalidWorkflow(f"step {step.name!r}: its annotations cannot be read: {error}") from error
-    wanted = [p for p in inspect.signature(step.function).parameters.values() if _is_needed(p)]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = inspect.signature(step.function).parameters.values()
+    wanted = [p for p in given if p.default is p.empty and p.kind in positional]
     order = tuple("ctx" if _is_context(p, hints) else "message" for p in wanted)
     if len(set(order)) != len(order):
         raise InvalidWorkflow(f"step {step.name!r} must take (message, ctx), (message), (ctx) or nothing")
@@ -230,13 +232,6 @@ def read_signature(step: Step) -> Signature:
         takes=hints.get(named.get("message", ""), Any),
         gives=hints.get("return", Any),
         is_async=inspect.iscoroutinefunction(step.function),
-    )
-
-
-def _is_needed(parameter: inspect.Parameter) -> bool:
-    return parameter.default is parameter.empty and parameter.kind in (
-        parameter.POSITIONAL_ONLY,
-        parameter.POSITIONAL_OR_KEYWORD,
     )
 
 
@@ -310,7 +305,8 @@ class MigrationHook:
 
 def find_path(ways: tuple[MigrationHook, ...], version: str, present: str) -> tuple[MigrationHook, ...]:
     """Return the hooks that lead from ``version`` to the ``present`` one, in order; empty if they do not."""
-    leads = {way.from_version: (way, _goal(ways, place, present)) for place, way in enumerate(ways)}
+    following = [*(way.from_version for way in ways[1:]), present]
+    leads = {way.from_version: (way, way.to_version or after) for way, after in zip(ways, following, strict=False)}
     found: list[MigrationHook] = []
     while version != present:
         if version not in leads:
@@ -318,11 +314,6 @@ def find_path(ways: tuple[MigrationHook, ...], version: str, present: str) -> tu
         way, version = leads.pop(version)
         found.append(way)
     return tuple(found)
-
-
-def _goal(ways: tuple[MigrationHook, ...], place: int, present: str) -> str:
-    later = [way.from_version for way in ways[place + 1 :]]
-    return ways[place].to_version or (later[0] if later else present)
 
 
 # -- arguments of ``Workflow`` as they are given, and what is wrong with them

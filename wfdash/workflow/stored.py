@@ -222,12 +222,18 @@ def unsure_calls(record: Activation) -> list[str]:
 def position_in(body: Mapping[str, Any]) -> Position | None:
     """Return the position in a checkpoint's body; None where the body is not one of this engine's."""
     position: Any = body.get("position")
-    if not isinstance(position, dict) or not all(isinstance(position.get(name), kind) for name, kind in PARTS.items()):
+    if not isinstance(position, dict):
         return None
-    live, joins = position["live"].values(), position["joins"].values()
-    whole = _all_have(NEEDED, live) and _all_have(JOINED, joins)
-    whole = whole and all(isinstance(one["journal"], list) and _all_have(ENTRY, one["journal"]) for one in live)
-    return cast(Position, position) if whole else None
+    for name, kind in PARTS.items():
+        if not isinstance(position.get(name), kind):
+            return None
+    live = position["live"].values()
+    if not _all_have(NEEDED, live) or not _all_have(JOINED, position["joins"].values()):
+        return None
+    for one in live:
+        if not isinstance(one["journal"], list) or not _all_have(ENTRY, one["journal"]):
+            return None
+    return cast(Position, position)
 
 
 def _all_have(names: set[str], records: Iterable[Any]) -> bool:
@@ -298,7 +304,8 @@ MOST_ARGUMENTS = 2_000
 def intent(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], at: datetime) -> CallIntent:
     """Return the record of a call: ``args``, name -> value cut to what a card shows, and ``at``, as ISO text."""
     given = _bound_arguments(function, args, kwargs)
-    names = _secrets_of(function).union(*(_secrets_in(type(value)) for value in given.values()))
+    models = {type(value) for value in given.values() if isinstance(value, BaseModel)}
+    names = _secrets_of(function).union(*(secret_names(codec_for(kind).schema()) for kind in models))
     shown = masked(_without_reprs(to_display(given, most=MOST_ARGUMENTS)), names)
     return {"args": truncate(shown), "at": at.isoformat()}
 
@@ -348,10 +355,6 @@ def _by_parameter(hints: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
         except TypeError:  # A type that is not hashable.
             continue
     return known
-
-
-def _secrets_in(kind: type) -> frozenset[str]:
-    return secret_names(codec_for(kind).schema()) if issubclass(kind, BaseModel) else frozenset()
 
 
 def _without_reprs(value: Json) -> Json:

@@ -17,7 +17,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.questions.cards import Decision, prepare
 from wfdash.schemas.validate import problems_of
 from wfdash.workflow import Approval, Context, Policy, ToolCall, Workflow
-from wfdash.workflow.reducer.questions import CallDetails, unknown_call
+from wfdash.workflow.reducer.questions import unknown_call
 
 __all__ = ["ask", "person", "run"]
 
@@ -31,9 +31,7 @@ PROPOSED = Vendor(name="Acme", iban="DE1")
 OTHER = {"name": "Acme", "iban": "FR12345"}
 VENDOR = prepare(Approval(subject="Create Acme?", proposal=PROPOSED, edit=Vendor), None)
 REFUND = prepare(ToolCall(tool="refund", arguments={"table": "users", "limit": 100}), None)
-CHARGE = unknown_call(
-    "call-1.0", "pay", {"name": "charge", "schema": {"type": "integer"}}, CallDetails(effect="r:1:0"), Policy()
-)  # type: ignore[arg-type]
+CHARGE = unknown_call("call-1.0", "pay", {"name": "charge", "schema": {"type": "integer"}}, Policy(), effect="r:1:0")  # type: ignore[arg-type]
 
 FOREIGN = [
     (VENDOR.card, VENDOR.schema, {"action": "approve", "edited": OTHER}, "edited"),

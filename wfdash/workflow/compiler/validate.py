@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from pydantic.errors import PydanticUserError
 
@@ -36,14 +35,6 @@ def find_paths(plan: GraphPlan) -> dict[str, tuple[str, ...]]:
                 pending.append(link.target)
             elif found[link.target] != path:
                 plan.problems.append(_mixed(link, found[link.target], path))
-    return _checked_paths(plan, found)
-
-
-def _begins(place: PlannedStep) -> bool:
-    return place.follow_up or (place.start and place.parent is None)
-
-
-def _checked_paths(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for name, place in plan.places.items():
         if name not in found:
             found[name] = ()
@@ -52,6 +43,10 @@ def _checked_paths(plan: GraphPlan, found: dict[str, tuple[str, ...]]) -> dict[s
                     f"step {shown(name)} can never be reached from a start step: give it after=..., or start=True"
                 )
     return found
+
+
+def _begins(place: PlannedStep) -> bool:
+    return place.follow_up or (place.start and place.parent is None)
 
 
 def _path_through(plan: GraphPlan, link: PlannedEdge, path: tuple[str, ...]) -> tuple[str, ...]:
@@ -103,22 +98,12 @@ def _place_problems(plan: GraphPlan, place: PlannedStep) -> Iterator[str]:
         yield f"step {name}: concurrency must be at least 1"
     if step.timeout is not None and step.timeout <= 0:
         yield f"step {name}: timeout must be more than 0 seconds"
-    yield from _join_problems(name, place.after)
-    if not place.hidden:
-        yield from _storing_problems(name, place)
-
-
-def _storing_problems(name: str, place: PlannedStep) -> Iterator[str]:
-    for verb, kind in (("takes", place.signature.takes), ("returns", place.signature.gives)):
-        if unstorable := unstorable_in(codec_for(kind)):
-            yield f"step {name} {verb} {unstorable}, which {UNSTORABLE}"
-
-
-def _join_problems(name: str, after: Any) -> Iterator[str]:
-    if not isinstance(after, Join):
-        return
-    if after.need is not None and not 1 <= after.need <= len(after.sources):
+    after = place.after
+    if isinstance(after, Join) and after.need is not None and not 1 <= after.need <= len(after.sources):
         yield f"step {name} waits for {after.need} of {len(after.sources)}"
+    for verb, kind in (("takes", place.signature.takes), ("returns", place.signature.gives)):
+        if not place.hidden and (unstorable := unstorable_in(codec_for(kind))):
+            yield f"step {name} {verb} {unstorable}, which {UNSTORABLE}"
 
 
 def _way_problems(name: str, links: list[PlannedEdge]) -> Iterator[str]:
@@ -157,6 +142,9 @@ def _type_problems(plan: GraphPlan, link: PlannedEdge) -> Iterator[str]:
 # -- what the items of maps are called: one template per map, checked against the type of its items
 
 
+NO_TEMPLATE = 'write a text with fields of the item, such as "{name}: {amount}"'
+
+
 def read_labels(plan: GraphPlan) -> dict[str, str]:
     """Return map -> the template that names its items. Problems are added to the plan.
 
@@ -166,19 +154,15 @@ def read_labels(plan: GraphPlan) -> dict[str, str]:
     for link in plan.links:
         if link.opens is None or link.label == "":
             continue
-        if problem := _text_problem(link.label):
+        given: object = link.label
+        problem = problem_of("item label", given) if isinstance(given, str) else NO_TEMPLATE
+        if problem:
             plan.problems.append(f"{_place(link)}: {problem}")
         elif found.setdefault(link.opens, link.label) != link.label:
             plan.problems.append(
                 f"{_place(link)}: another step calls the same items {found[link.opens]!r}: give both one label"
             )
     return found
-
-
-def _text_problem(label: Any) -> str | None:
-    if not isinstance(label, str):
-        return 'write a text with fields of the item, such as "{name}: {amount}"'
-    return problem_of("item label", label)
 
 
 def check_labels(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from wfdash.workflow.compiler.build import combinations, earlier_names, signatur
 from wfdash.workflow.compiler.graph import Graph, Level
 from wfdash.workflow.errors import InvalidCall, NotStorable
 from wfdash.workflow.migration.migrating_run import MigratingRun, MigrationCheck, apply_change, rename, state_problems
-from wfdash.workflow.reducer.moment import MomentBuilder, scopes_in
+from wfdash.workflow.reducer.moment import MomentBuilder, moment_of, scopes_in
 from wfdash.workflow.reducer.reduce import settle
 from wfdash.workflow.reducer.ticks import Moment
 from wfdash.workflow.stored import Marks, position_in
@@ -37,8 +37,12 @@ def carry(
 
     ``Incompatible`` says what has changed as far as known (``graph_diff``), or what is not valid.
     """
-    run = _migrating_run(checkpoint)
-    how, run = _override(graph, run) if override else _declared(graph, hooks, checkpoint, difference, run)
+    before = moment_of(checkpoint)
+    run = MigratingRun(state=before.state, position=before.position, requests=before.requests)
+    if override:
+        how, run = "override", _renamed(run, _names_used(graph, run))
+    else:
+        how, run = _declared(graph, hooks, checkpoint, difference, run)
     check = MigrationCheck(graph, *_changes(difference))
     run = check.fitted(_with_versions(run, graph))
     if check.problems:
@@ -54,11 +58,6 @@ def _with_versions(run: MigratingRun, graph: Graph) -> MigratingRun:
     if graph.levels:
         position["levels"] = graph.marks
     return replace(run, position=position)
-
-
-def _migrating_run(checkpoint: Checkpoint) -> MigratingRun:
-    requests = {request.key: request for request in checkpoint.requests}
-    return MigratingRun(state=checkpoint.body["state"], position=checkpoint.body["position"], requests=requests)
 
 
 def _declared(
@@ -84,10 +83,6 @@ def _declared(
     if not names:
         raise _no_way(graph, checkpoint, difference, run)
     return "alias", _renamed(run, names)
-
-
-def _override(graph: Graph, run: MigratingRun) -> tuple[str, MigratingRun]:
-    return "override", _renamed(run, _names_used(graph, run))
 
 
 def _renamed(run: MigratingRun, names: Mapping[str, str]) -> MigratingRun:
@@ -170,7 +165,8 @@ def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) 
     for scope in {*scopes_in(checkpoint.body["position"])} - {*scopes_in(builder.position)}:
         builder.forget_items(scope)
     moment, commands = builder.build()
-    withdrawn = [EventKind.REQUEST_WITHDRAWN.draft(_asker(checkpoint, key), key=key) for key in run.closed]
+    askers = {request.key: request.step for request in checkpoint.requests}
+    withdrawn = [EventKind.REQUEST_WITHDRAWN.draft(askers.get(key), key=key) for key in run.closed]
     return Carried(
         how=how,
         body={**checkpoint.body, "state": moment.state, "position": moment.position},
@@ -181,10 +177,6 @@ def _settled(graph: Graph, checkpoint: Checkpoint, how: str, run: MigratingRun) 
         names=dict(run.names),
         ended=run.ended,
     )
-
-
-def _asker(checkpoint: Checkpoint, key: str) -> str | None:
-    return next((request.step for request in checkpoint.requests if request.key == key), None)
 
 
 def _no_way(graph: Graph, checkpoint: Checkpoint, difference: GraphDiff | None, run: MigratingRun) -> Incompatible:

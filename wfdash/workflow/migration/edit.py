@@ -16,8 +16,8 @@ from wfdash.schemas.messages import Problem
 from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.errors import WorkflowError
-from wfdash.workflow.reducer.look_ahead import codec_of, is_first, refuse_other_graph
-from wfdash.workflow.reducer.routing import PLAIN, pack, pack_for_first, plain
+from wfdash.workflow.reducer.look_ahead import is_first, refuse_other_graph
+from wfdash.workflow.reducer.routing import PLAIN, codec_of, pack, pack_for_first, plain
 from wfdash.workflow.stored import Activation, Packed, Position, unsure_calls
 
 
@@ -155,7 +155,7 @@ def repack(graph: Graph, node: Node, before: Packed, value: Json) -> Packed:
         if packed is None:
             raise UnfitValue([{"loc": [], "msg": "Not an input of this step"}])
         return packed
-    return [before[0], written(codec_of(graph, node, before), value)]
+    return [before[0], written(codec_of(graph, node, before[0]), value)]
 
 
 def _repack_parts(graph: Graph, node: Node, before: list[Packed], value: Json) -> list[Packed]:

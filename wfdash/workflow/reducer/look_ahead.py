@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json, Request
 from wfdash.contract import ActivationInfo, CallInfo, InFlight, LookAhead
-from wfdash.values.codec import Codec, codec_for, either, is_any
+from wfdash.values.codec import codec_for, either, is_any
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.compiler.plan import ENTRY
 from wfdash.workflow.reducer.moment import item_of, moment_of
 from wfdash.workflow.reducer.reduce import reduce
-from wfdash.workflow.reducer.routing import PLAIN, first_steps, item_codecs, plain
+from wfdash.workflow.reducer.routing import codec_of, first_steps, plain
 from wfdash.workflow.reducer.ticks import Command, Moment, ResolveEntry, RunResumed, RunStep, TimePassed
 from wfdash.workflow.stored import Activation, JournalEntry, Packed, Position
 
@@ -32,7 +31,8 @@ def look_ahead(graph: Graph, checkpoint: Checkpoint, now: datetime) -> LookAhead
         doing=tuple(
             _doing(graph, moment, activation, activation in moved)
             for activation, record in live.items()
-            if not _is_passage(graph, record)
+            # Hidden entries and exits of sub-workflows are no steps, unless they carry the run's input.
+            if not graph.nodes[record["step"]].hidden or record["step"] in graph.starts
         ),
         asks=tuple(command for command in commands if isinstance(command, Request)),
         state_schema=state_schema(graph.state),
@@ -72,23 +72,8 @@ def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] 
     if node.hidden and not node.accepts:
         kinds = [step.takes for step in first_steps(graph, node) if step.takes_message]
         return {} if not kinds or any(is_any(kind) for kind in kinds) else codec_for(either(kinds)).schema()
-    codec = codec_for(either([one.kind for one in node.accepts])) if node.accepts else codec_of(graph, node, packed)
+    codec = codec_for(either([one.kind for one in node.accepts])) if node.accepts else codec_of(graph, node, packed[0])
     return codec.schema()
-
-
-def codec_of(graph: Graph, node: Node, packed: Packed) -> Codec:
-    """Return the codec a packed value was encoded with; the plain one where it has no type."""
-    code = packed[0]
-    if isinstance(code, int) and node.accepts:
-        return node.accepts[code]
-    if not isinstance(code, str) or code == "*":
-        return PLAIN
-    mark = next(mark for mark in "*:<" if mark in code)
-    name, index = code.rsplit(mark, 1)
-    if mark == "<":
-        return codec_of(graph, graph.nodes[name], [None if index == "None" else int(index), None])
-    codecs = item_codecs(graph.nodes[name]) if mark == "*" else graph.nodes[name].produces
-    return codecs[int(index)] if codecs else PLAIN
 
 
 def state_schema(rule: StateRule) -> dict[str, Json]:
@@ -106,12 +91,6 @@ def state_schema(rule: StateRule) -> dict[str, Json]:
     if "" in rule.typed and len(rule.typed) == len({key.rpartition("/")[0] for key in properties} | {""}):
         found["additionalProperties"] = False
     return found | ({"$defs": definitions} if definitions else {})
-
-
-def _is_passage(graph: Graph, record: Activation) -> bool:
-    """Return whether it is a hidden entry or exit of a sub-workflow, unless it carries the run's input."""
-    node = graph.nodes[record["step"]]
-    return node.hidden and record["step"] not in graph.starts
 
 
 def _doing(graph: Graph, moment: Moment, activation: str, moved: bool) -> ActivationInfo:
@@ -167,18 +146,7 @@ SETTLED = {"result", "raised", "stopped"}
 def in_flight(graph: Graph, position: Position) -> InFlight:
     """Return the steps whose functions ran when this was saved, and the ``once`` calls of unknown outcome."""
     live = position.get("live", {}).values()
-    running = [one for one in live if not RESTING & one.keys() and not _is_hidden(graph, one["step"])]
-    calls = [entry["name"] for one in live for entry in one["journal"] if _is_unsure(entry)]
-    return InFlight(steps=_once_each(one["step"] for one in running), calls=_once_each(calls))
-
-
-def _is_hidden(graph: Graph, step: str) -> bool:
-    return step in graph.nodes and graph.nodes[step].hidden
-
-
-def _is_unsure(entry: JournalEntry) -> bool:
-    return bool(entry.get("once")) and not SETTLED & entry.keys()
-
-
-def _once_each(names: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+    hidden = {name for name, node in graph.nodes.items() if node.hidden}
+    running = (one["step"] for one in live if not RESTING & one.keys() and one["step"] not in hidden)
+    entries = (entry for one in live for entry in one["journal"] if entry.get("once") and not SETTLED & entry.keys())
+    return InFlight(steps=tuple(dict.fromkeys(running)), calls=tuple(dict.fromkeys(one["name"] for one in entries)))

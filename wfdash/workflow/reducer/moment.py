@@ -147,15 +147,12 @@ class MomentBuilder:
             return
         record.pop("queued", None)
         record["born"] = self.position["v"]
-        self.emit(EventKind.STEP_STARTED, activation, **self._item_label(node, record))
-        self.commands.append(RunStep(activation))
-
-    def _item_label(self, node: Node, record: Activation) -> dict[str, Json]:
         item = item_scope(node.path, record["scope"]) if record["scope"] and not node.hidden else None
-        if item is None:
-            return {}
-        label = self.position.get("labels", {}).get(item) or label_of(self.graph, node, record["message"])
-        return {"label": label} if label else {}
+        label = ""
+        if item is not None:
+            label = self.position.get("labels", {}).get(item) or label_of(self.graph, node, record["message"])
+        self.emit(EventKind.STEP_STARTED, activation, **({"label": label} if label else {}))
+        self.commands.append(RunStep(activation))
 
     def name_item(self, item: str, label: str) -> None:
         """Keep what an item of a map is called, for all its steps; the first name counts."""
@@ -185,11 +182,9 @@ class MomentBuilder:
         live = self.position["live"].items()
         return sum(1 for key, a in live if a["step"] == step and key != but and "queued" not in a)
 
-    def start_queued(self, node: Node) -> None:
+    def start_queued(self, node: Node, most: int) -> None:
         """Give the free slots of a step to its queued activations."""
-        if node.concurrency is None:
-            return
-        free = node.concurrency - self._busy(node.name, "")
+        free = most - self._busy(node.name, "")
         waiting = [key for key, a in self.position["live"].items() if a["step"] == node.name and "queued" in a]
         for activation in waiting[: max(free, 0)]:
             self.start(activation)

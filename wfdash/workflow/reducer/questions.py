@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, Json, Reason, Request
@@ -33,6 +30,15 @@ def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
     return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{index}"
 
 
+def log_effect(builder: MomentBuilder, activation: str, index: int, state: str, result: Json = None) -> dict[str, Json]:
+    """Log what is known of a call by now; return what the events of it say."""
+    entry = builder.position["live"][activation]["journal"][index]
+    step, name, once = builder.node(activation).name, entry["name"], bool(entry.get("once"))
+    key = call_key(builder, activation, index)
+    builder.commands.append(Effect(key=key, step=step, name=name, once=once, state=state, result=result))
+    return {"name": name, "key": key}
+
+
 def question_calls(builder: MomentBuilder, activation: str, running: tuple[str, ...] = ()) -> None:
     """Ask people about every ``once`` call of which only the intent is recorded. ``running``: what still runs."""
     for index, entry in enumerate(builder.position["live"][activation]["journal"]):
@@ -46,12 +52,9 @@ def _question_call(builder: MomentBuilder, activation: str, index: int, request:
     fresh.pop("stopped", None)
     fresh.pop("again", None)
     fresh["unknown"] = True
-    key, node = call_key(builder, activation, index), builder.node(activation)
     open_request(builder, activation, index, request)
-    builder.emit(EventKind.CALL_UNKNOWN, activation, name=fresh["name"], key=key)
-    effect = Effect(key=key, step=node.name, name=fresh["name"], once=True, state="unknown")
-    builder.commands.append(effect)
-    builder.save(Reason.PAUSE, node.name)
+    builder.emit(EventKind.CALL_UNKNOWN, activation, **log_effect(builder, activation, index, "unknown"))
+    builder.save(Reason.PAUSE, builder.node(activation).name)
 
 
 def on_call_differs(builder: MomentBuilder, tick: CallDiffers) -> None:
@@ -69,13 +72,19 @@ def _unsure(
     builder: MomentBuilder, activation: str, index: int, entry: JournalEntry, running: tuple[str, ...] = ()
 ) -> Request:
     """Return the question whether a call happened, with everything that identifies the call."""
-    request, key = RequestKey(f"call-{activation}.{index}"), call_key(builder, activation, index)
     node, record = builder.node(activation), builder.position["live"][activation]
     names = secrets_of(builder.graph)
-    item = item_of(node.path, record["scope"]) if record["scope"] else None
-    message = truncate(masked(plain(record["message"]), names)) if node.takes_message else None
-    which = CallDetails(effect=key, item=item, message=message, arguments=masked(entry.get("args"), names))
-    return unknown_call(request, node.name, entry, which, node.policy or Policy(), running)
+    return unknown_call(
+        RequestKey(f"call-{activation}.{index}"),
+        node.name,
+        entry,
+        node.policy or Policy(),
+        effect=call_key(builder, activation, index),
+        item=item_of(node.path, record["scope"]) if record["scope"] else None,
+        message=truncate(masked(plain(record["message"]), names)) if node.takes_message else None,
+        arguments=masked(entry.get("args"), names),
+        running=running,
+    )
 
 
 def open_request(builder: MomentBuilder, activation: str, index: int, request: Request) -> None:
@@ -86,7 +95,7 @@ def open_request(builder: MomentBuilder, activation: str, index: int, request: R
 
 
 def withdraw(builder: MomentBuilder, activation: str) -> None:
-    for key, (owner, _) in list(builder.position["asked"].items()) if builder.position["asked"] else ():
+    for key, (owner, _) in list(builder.position["asked"].items()):
         if owner == activation:
             builder.writable("asked").pop(key)
             builder.requests.pop(key)
@@ -95,17 +104,14 @@ def withdraw(builder: MomentBuilder, activation: str) -> None:
 
 
 def record_result(builder: MomentBuilder, activation: str, index: int, result: Packed) -> None:
-    entry, node = builder.entry(activation, index), builder.node(activation)
+    entry = builder.entry(activation, index)
     entry["result"] = result
     entry.pop("failed", None)
     entry.pop("args", None)
     entry.pop("at", None)
     entry.pop("again", None)
     entry.pop("differed", None)
-    key, name, once = call_key(builder, activation, index), entry["name"], bool(entry.get("once"))
-    effect = Effect(key=key, step=node.name, name=name, once=once, state="done", result=result[1])
-    builder.commands.append(effect)
-    builder.emit(EventKind.CALL_DONE, activation, name=name, key=key)
+    builder.emit(EventKind.CALL_DONE, activation, **log_effect(builder, activation, index, "done", result[1]))
 
 
 def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
@@ -128,7 +134,7 @@ def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:
             entry["answer"] |= {"lapsed": True} if is_lapse(request, answer) else {}
             builder.commands.append(ResolveEntry(activation, index))
         else:
-            VERDICTS[answer.value["action"]](builder, activation, index, answer)
+            _decide_call(builder, activation, index, answer)
 
 
 def on_asked_again(builder: MomentBuilder, tick: AskedAgain) -> None:
@@ -148,65 +154,26 @@ def on_asked_again(builder: MomentBuilder, tick: AskedAgain) -> None:
     builder.save(Reason.PAUSE, builder.node(tick.activation).name)
 
 
-def _happened(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
-    builder.entry(activation, index).pop("unknown", None)
-    record_result(builder, activation, index, [None, answer.value.get("result")])
-    builder.save(Reason.CALL, builder.node(activation).name)
-    builder.commands.append(ResolveEntry(activation, index))
-
-
-def _repeat_call(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+def _decide_call(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
+    """Do with a call of unknown outcome as a person has decided."""
     entry = builder.entry(activation, index)
     entry.pop("unknown", None)
-    entry.pop("failed", None)
-    entry["again"] = True
-    key, name = call_key(builder, activation, index), entry["name"]
-    effect = Effect(key=key, step=builder.node(activation).name, name=name, once=True, state="intended")
-    builder.commands.append(effect)
+    if answer.value["action"] == "stop":
+        entry["stopped"] = answer.by or True
+        builder.commands.append(ResolveEntry(activation, index))
+        return
     builder.save(Reason.CALL, builder.node(activation).name)
-    builder.commands.append(MakeCall(activation, index))
-
-
-def _stop(builder: MomentBuilder, activation: str, index: int, answer: Answer) -> None:
-    entry = builder.entry(activation, index)
-    entry.pop("unknown", None)
-    entry["stopped"] = answer.by or True
-    builder.commands.append(ResolveEntry(activation, index))
-
-
-VERDICTS: dict[str, Callable[[MomentBuilder, str, int, Answer], None]] = {
-    "happened": _happened,
-    "again": _repeat_call,
-    "stop": _stop,
-}
+    if answer.value["action"] == "happened":
+        record_result(builder, activation, index, [None, answer.value.get("result")])
+        builder.commands.append(ResolveEntry(activation, index))
+    else:
+        entry.pop("failed", None)
+        entry["again"] = True
+        log_effect(builder, activation, index, "intended")
+        builder.commands.append(MakeCall(activation, index))
 
 
 # -- the question to people whether a recorded call of unknown outcome has happened
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallDetails:
-    """Identifies a call. ``effect``: the key the other side may know it by (``ctx.effect_key``); ``item``: of a map,
-    from 0. ``message``: the step's message; ``arguments``: those of the call, None if not recorded.
-    """
-
-    effect: str
-    item: int | None = None
-    message: Json = None
-    arguments: Json = None
-
-    @property
-    def distinguishing(self) -> str:
-        """Return what distinguishes the calls of a map in a headline: a space and plain arguments in brackets."""
-        parts = distinguishing(self.arguments) if isinstance(self.arguments, dict) else ""
-        return f" ({parts})" if parts else ""
-
-    def evidence(self) -> list[Json]:
-        """Return what a card shows of it."""
-        pieces = {"Call arguments": self.arguments, "Step input": self.message}
-        return [
-            {"kind": "json", "title": title, "value": value} for title, value in pieces.items() if value is not None
-        ]
 
 
 def _outcome(result: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -236,23 +203,35 @@ def unknown_call(
     key: RequestKey,
     step: str,
     entry: JournalEntry,
-    which: CallDetails,
     policy: Policy,
+    *,
+    effect: str,
+    item: int | None = None,
+    message: Json = None,
+    arguments: Json = None,
     running: tuple[str, ...] = (),
 ) -> Request:
     """Return the question to people whether a call of unknown outcome happened.
 
-    It is addressed to those whom the workflow's own policy names. ``running``: functions of the run that still run.
+    It is addressed to those whom the workflow's own policy names. ``effect``: the key the other side may know the call
+    by (``ctx.effect_key``); ``item``: of a map, from 0; ``message``: the step's; ``arguments``: those of the call, None
+    if not recorded; ``running``: functions of the run that still run.
     """
     name, (schema, needed) = entry["name"], _outcome(dict(entry.get("schema") or {}))
-    why = entry.get("failed")
     body = f"The step was interrupted while calling **{name}**. Check the external system first."
     if running:
         body += (
             f" **When this was asked, functions of the run still ran: {', '.join(running)}.** Wait until they ended."
         )
+    # What distinguishes the calls of a map in a headline.
+    which = distinguishing(arguments) if isinstance(arguments, dict) else ""
+    pieces = (
+        ("json", "Call arguments", arguments),
+        ("json", "Step input", message),
+        ("text", "The call raised", entry.get("failed") or None),
+    )
     card: dict[str, Json] = {
-        "subject": f"Did {name!r} succeed{which.distinguishing}?",
+        "subject": f"Did {name!r} succeed{f' ({which})' if which else ''}?",
         "body": body,
         "risk": "high",
         "consequence": {
@@ -260,11 +239,13 @@ def unknown_call(
             "again": "The call is repeated.",
             "stop": "The run fails here and can be retried.",
         },
-        "evidence": [*which.evidence(), *([{"kind": "text", "title": "The call raised", "value": why}] if why else [])],
+        "evidence": [
+            {"kind": kind, "title": title, "value": value} for kind, title, value in pieces if value is not None
+        ],
         "context": {"step": step, "call": name}
-        | ({} if which.item is None else {"item": which.item + 1})
+        | ({} if item is None else {"item": item + 1})
         | ({"begun": entry["at"]} if "at" in entry else {})
-        | {"effect key": which.effect},
+        | {"effect key": effect},
         "actions": [
             action("happened", "primary", ["result"], needed, "It succeeded"),
             action("again", "danger", [], [], "It did not: run again"),

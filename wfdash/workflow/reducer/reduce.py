@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from checkpoints.events import EventKind
-from checkpoints.records import Effect, ErrorInfo, Reason
+from checkpoints.records import ErrorInfo, Reason
 from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Node
 from wfdash.workflow.reducer.moment import MomentBuilder, group_prefix, item_index, parent_scope
 from wfdash.workflow.reducer.questions import (
-    call_key,
+    log_effect,
     on_answers,
     on_asked_again,
     on_call_differs,
@@ -84,16 +84,19 @@ def on_resumed(builder: MomentBuilder, tick: RunResumed) -> None:
 def on_step_ended(builder: MomentBuilder, tick: StepEnded) -> None:
     node, record = builder.node(tick.activation), builder.position["live"][tick.activation]
     apply_writes(builder, tick.activation, tick.writes)
-    withdraw(builder, tick.activation)
+    if builder.position["asked"]:
+        withdraw(builder, tick.activation)
     facts = {"skipped": True} if tick.skipped else {}
     builder.emit(EventKind.STEP_FINISHED, tick.activation, ms=tick.ms, output=tick.shown, **facts)
     builder.writable("live").pop(tick.activation)
-    _guard_loop(builder, node, record["scope"], tick.activation)
+    if node.looped:
+        _guard_loop(builder, node, record["scope"])
     if tick.output is not None and not tick.skipped:
         _keep_output(builder, node, record["scope"], tick.output)
     for route in tick.routes:
         deliver(builder, route, record["scope"], record.get("rounds"))
-    builder.start_queued(node)
+    if node.concurrency is not None:
+        builder.start_queued(node, node.concurrency)
     builder.save(Reason.STEP, node.name)
     _continue_run(builder, record["scope"])
 
@@ -104,10 +107,8 @@ def _continue_run(builder: MomentBuilder, scope: str) -> None:
         builder.commands.append(CompleteRun())
 
 
-def _guard_loop(builder: MomentBuilder, node: Node, scope: str, activation: str) -> None:
+def _guard_loop(builder: MomentBuilder, node: Node, scope: str) -> None:
     """Guard against loops that no person interrupts."""
-    if not node.looped:
-        return
     count = builder.position["since"].get(scope, 0) + 1
     builder.writable("since")[scope] = count
     if count >= builder.graph.max_steps:
@@ -169,64 +170,40 @@ def _allow_asking(builder: MomentBuilder, activation: str) -> None:
 
 
 def on_operation_issued(builder: MomentBuilder, tick: OperationIssued) -> None:
-    record = builder.activation(tick.activation)
+    record, step = builder.activation(tick.activation), builder.node(tick.activation).name
     index = len(record["journal"])
     record.pop("parked", None)
     record["journal"] = [*record["journal"], tick.entry]
-    OPS[tick.entry["k"]](builder, tick, index)
-
-
-def _issued_ask(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
-    if tick.request is None:
-        raise AssertionError("an ask has a request")
-    open_request(builder, tick.activation, index, tick.request)
-    builder.save(Reason.PAUSE, builder.node(tick.activation).name)
-
-
-def _issued_call(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
-    if not tick.entry.get("once"):
-        return
-    name, node = tick.entry["name"], builder.node(tick.activation)
-    key = call_key(builder, tick.activation, index)
-    builder.commands.append(Effect(key=key, step=node.name, name=name, once=True, state="intended"))
-    builder.emit(EventKind.CALL_INTENDED, tick.activation, name=name, key=key)
-    builder.save(Reason.CALL, node.name)
-    builder.commands.append(MakeCall(tick.activation, index))
-
-
-def _issued_sleep(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
-    if tick.save:
-        builder.emit(EventKind.STEP_SLEEPING, tick.activation, until=tick.entry["until"])
-        builder.save(Reason.PAUSE, builder.node(tick.activation).name)
-
-
-def _issued_label(builder: MomentBuilder, tick: OperationIssued, index: int) -> None:
-    entry = builder.entry(tick.activation, index)
-    entry["done"] = True
-    builder.save(Reason.LABEL, builder.node(tick.activation).name, entry["label"])
-    builder.commands.append(ResolveEntry(tick.activation, index))
-
-
-OPS: dict[str, Callable[[MomentBuilder, OperationIssued, int], None]] = {
-    "ask": _issued_ask,
-    "call": _issued_call,
-    "sleep": _issued_sleep,
-    "label": _issued_label,
-}
+    match tick.entry["k"]:
+        case "ask":
+            if tick.request is None:
+                raise AssertionError("an ask has a request")
+            open_request(builder, tick.activation, index, tick.request)
+            builder.save(Reason.PAUSE, step)
+        case "call" if tick.entry.get("once"):
+            call = log_effect(builder, tick.activation, index, "intended")
+            builder.emit(EventKind.CALL_INTENDED, tick.activation, **call)
+            builder.save(Reason.CALL, step)
+            builder.commands.append(MakeCall(tick.activation, index))
+        case "sleep" if tick.save:
+            builder.emit(EventKind.STEP_SLEEPING, tick.activation, until=tick.entry["until"])
+            builder.save(Reason.PAUSE, step)
+        case "label":
+            builder.entry(tick.activation, index)["done"] = True
+            builder.save(Reason.LABEL, step, tick.entry["label"])
+            builder.commands.append(ResolveEntry(tick.activation, index))
 
 
 def on_call_done(builder: MomentBuilder, tick: CallDone) -> None:
-    entry, node = builder.entry(tick.activation, tick.index), builder.node(tick.activation)
-    key = call_key(builder, tick.activation, tick.index)
-    once, name = bool(entry.get("once")), entry["name"]
+    entry = builder.entry(tick.activation, tick.index)
     if tick.failed is not None:
         entry |= {"failed": tick.failed} if tick.raised is None else {"failed": tick.failed, "raised": tick.raised}
-        if not once:
+        if not entry.get("once"):
             return
-        builder.commands.append(Effect(key=key, step=node.name, name=name, once=once, state="failed"))
+        log_effect(builder, tick.activation, tick.index, "failed")
     else:
         record_result(builder, tick.activation, tick.index, tick.result or [None, None])
-    builder.save(Reason.CALL, node.name)
+    builder.save(Reason.CALL, builder.node(tick.activation).name)
     builder.commands.append(ResolveEntry(tick.activation, tick.index))
 
 
@@ -334,14 +311,10 @@ def arrive(
     elif node.join.kind == "join":
         _arrive_join(builder, node, node.join, edge, scope, packed, rounds)
     else:
-        prefix = group_prefix(scope, _depth(builder, node.join, edge))
+        prefix = group_prefix(scope, builder.graph.nodes[edge.source].path.index(str(node.join.closes)))
         entry: GroupState | None = _own_entry(builder, f"{node.name}@{prefix}")
         if entry is not None:
             entry["got"] = [*entry["got"], [scope, packed]]
-
-
-def _depth(builder: MomentBuilder, rule: JoinRule, edge: Edge) -> int:
-    return builder.graph.nodes[edge.source].path.index(str(rule.closes))
 
 
 def _own_entry(builder: MomentBuilder, key: str) -> Any:

@@ -58,15 +58,10 @@ def pack_for_first(graph: Graph, node: Node, value: Any) -> Packed | None:
     inner = [step for step in first_steps(graph, node) if step.takes_message]
     if not inner:
         return [None, None]
-    typed = (_pack_as(step, value) for step in inner if not is_any(step.takes))
-    written = next((packed for packed in typed if packed is not None), None)
-    untyped = any(is_any(step.takes) for step in inner)
-    return pack(node, None, value) if written is None and untyped else written
-
-
-def _pack_as(node: Node, value: Any) -> Packed | None:
-    packed = pack(node, None, value)
-    return None if packed is None else [f"{node.name}<{packed[0]}", packed[1]]
+    for step in inner:
+        if not is_any(step.takes) and (packed := pack(step, None, value)) is not None:
+            return [f"{step.name}<{packed[0]}", packed[1]]
+    return pack(node, None, value) if any(is_any(step.takes) for step in inner) else None
 
 
 def _pack_along(graph: Graph, edge: Edge, source: Node, value: Any, *, item: bool) -> Packed | None:

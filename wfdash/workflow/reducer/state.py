@@ -65,8 +65,8 @@ class StateView(MutableMapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         """Return an iterator over the keys that have a value."""
-        stored = (key.removeprefix(self._prefix) for key in self._seen if self._mine(key))
-        known = [key for key in stored if key in self._values or key not in self._set]
+        stored = (key.removeprefix(self._prefix) for key in self._seen if key.startswith(self._prefix))
+        known = [key for key in stored if "/" not in key and (key in self._values or key not in self._set)]
         return iter([*known, *(key for key in self._values if key not in known)])
 
     def __len__(self) -> int:
@@ -88,9 +88,6 @@ class StateView(MutableMapping[str, Any]):
     def held(self) -> Collection[Any]:
         """The values that were read or written."""
         return self._values.values()
-
-    def _mine(self, full: str) -> bool:
-        return full.startswith(self._prefix) and "/" not in full[len(self._prefix) :]
 
     def _full_key(self, key: str) -> str:
         full = self._prefix + key

@@ -363,7 +363,12 @@ def _answer(graph: Graph, request: Request, value: Any, accepted: bool) -> Answe
 
     Then its step asks once more.
     """
-    answer = value if isinstance(value, Answer) else Answer(key=request.key, value=_jsonable(value))
+    if isinstance(value, Answer):
+        answer = value
+    else:
+        partly = isinstance(value, Given)
+        plain = value.model_dump(mode="json", exclude_unset=partly) if hasattr(value, "model_dump") else value
+        answer = Answer(key=request.key, value=plain)
     if answer.key != request.key:
         raise InvalidCall(f"answers= for {request.key}: the Answer has key={answer.key!r}")
     found = answer_problems(request.card, request.answer_schema, answer.value)
@@ -371,9 +376,3 @@ def _answer(graph: Graph, request: Request, value: Any, accepted: bool) -> Answe
     if found:
         raise InvalidInput([{"loc": [request.key, *one["loc"]], "msg": one["msg"]} for one in found])
     return answer
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Given):
-        return value.model_dump(mode="json", exclude_unset=True)
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

@@ -27,12 +27,16 @@ class StepLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Make it an event, unless the step only repeats what it did before. What is not a step's is passed on."""
         ops = running_step.get()
-        if ops is not None and not _is_ours(record.name) and not ops.replay.is_behind():
+        ours = record.name.partition(".")[0] in OURS and not record.name.startswith(EXAMPLES)
+        if ops is not None and not ours and not ops.replay.is_behind():
             try:
                 self._hand_over(ops, record)
             except Exception:
                 self.handleError(record)
-        self._print_without_handlers(record)
+        last = logging.lastResort
+        # What Python does where no handler is set: because of this one it would not any more.
+        if last is not None and record.levelno >= last.level and not _has_others(record.name, self):
+            last.handle(record)
 
     def _hand_over(self, ops: StepOps, record: logging.LogRecord) -> None:
         ops.logged += 1
@@ -45,12 +49,6 @@ class StepLogs(logging.Handler):
         message = _storable(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
         data = {"level": record.levelname, "logger": _storable(record.name), "message": message}
         ops.host.event(ops.activation, EventKind.LOG, data)
-
-    def _print_without_handlers(self, record: logging.LogRecord) -> None:
-        """Do what Python does where no handler is set: because of this one it would not any more."""
-        last = logging.lastResort
-        if last is not None and record.levelno >= last.level and not _has_others(record.name, self):
-            last.handle(record)
 
 
 def listen(level: int, *filters: logging.Filter) -> Callable[[], None]:
@@ -77,10 +75,6 @@ def listen(level: int, *filters: logging.Filter) -> Callable[[], None]:
             root.setLevel(handler.before)
 
     return leave
-
-
-def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] in OURS and not name.startswith(EXAMPLES)
 
 
 def _has_others(name: str, me: logging.Handler) -> bool:
