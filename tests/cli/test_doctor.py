@@ -19,7 +19,7 @@ from checkpoints.models import AuditEntry, Claim, Notice, Run, WorkerBeat
 from checkpoints.models.operations import Installation
 from wfdash import cli
 from wfdash.cli import doctor
-from wfdash.cli.doctor import database, growth, installation, runs
+from wfdash.cli.doctor import database, installation, runs
 from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
 from wfdash.retention.keeping import VERB
 
@@ -93,11 +93,11 @@ def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
 def test_many_runs_that_are_never_removed_are_an_advice(alias: str, settings: Any, monkeypatch: Any) -> None:
     now = timezone.now()
     Run.objects.create(id=new_run_id(), workflow="refund", family="f", created=now, updated=now)
-    monkeypatch.setattr(growth, "MANY_RUNS", 0)
-    (found,) = growth.kept_runs()
+    monkeypatch.setattr(database, "MANY_RUNS", 0)
+    (found,) = database.kept_runs()
     assert (found.severity, found.check) == (Severity.ADVICE, "retention")
     settings.WFDASH_KEEP_RUNS = {"*": 90, "payments": 3650}
-    (found,) = growth.kept_runs()
+    (found,) = database.kept_runs()
     assert found.found == f"1 runs, the oldest of {now:%Y-%m-%d}; ended ones are kept: 90 days, payments: 3650 days"
 
 
@@ -108,7 +108,7 @@ def test_old_runs_that_no_worker_removes_are_an_advice(alias: str, settings: Any
     phase = {"phase": "completed", "finished": at}
     Run.objects.create(id=new_run_id(), workflow="refund", family="f", created=at, updated=at, **phase)
     AuditEntry.objects.filter(verb=VERB).delete()
-    (found,) = growth.kept_runs()
+    (found,) = database.kept_runs()
     assert (found.severity, found.check) == (severity, "retention")
     assert ("in the last hour none was removed" in found.found) is (severity is Severity.ADVICE)
 
@@ -168,14 +168,14 @@ def test_an_examination_that_fails_does_not_keep_the_others_from_looking() -> No
 
 def test_an_archive_that_holds_up_the_removal_of_old_runs_is_found(settings: Any, tmp_path: Path) -> None:
     settings.WFDASH_ARCHIVE, settings.WFDASH_KEEP_RUNS = str(tmp_path / "archive"), 90
-    assert "is not there" in problems([*growth.archive()])["archive"]
+    assert "is not there" in problems([*database.archive()])["archive"]
     (tmp_path / "archive").mkdir()
     (tmp_path / "archive").chmod(0o777)
-    assert "every user of this machine can write" in problems([*growth.archive()])["archive"]
+    assert "every user of this machine can write" in problems([*database.archive()])["archive"]
     (tmp_path / "archive").chmod(0o700)
-    assert [one.severity for one in growth.archive()] == [Severity.OK]
+    assert [one.severity for one in database.archive()] == [Severity.OK]
     settings.WFDASH_KEEP_RUNS = None
-    assert [*growth.archive()] == []
+    assert [*database.archive()] == []
 
 
 def test_a_data_directory_that_others_can_read_and_an_address_no_one_reaches_are_problems(

@@ -34,19 +34,7 @@ ELSEWHERE = {
 
 
 def _signin(options: argparse.Namespace) -> int:
-    settings = setup(options)
-    from checkpoints.database.installation_key import refuse_other_keys
-    from checkpoints.errors import InvalidConfig
-    from checkpoints.models.user_model import User, has_name
-    from wfdash.signin.links import create_link
-
-    refuse_other_keys(InvalidConfig)
-    user = User.objects.filter(has_name(options.user), is_active=True).first()
-    if user is None:
-        remedy = f"'wfdash person list' names those there are, 'wfdash person add {options.user}' adds one"
-        return print_error(f"There is no active person named {options.user!r}: {remedy}")
-    print(create_link(user, base=options.base or location.noted_address(settings.DATA_DIR, os.environ)))
-    return 0
+    return _manage(options, "signin", f"--base={options.base}", "--", options.user)
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -56,20 +44,21 @@ def _verify(options: argparse.Namespace) -> int:
     if missing and not (options.packs and keyed):
         more = ", or check exported packs with --without-key" if options.packs else ""
         return print_error(missing + more)
+    flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
     if not missing:
-        return _proven(options)
+        return _manage(options, "verify", *flags, *options.packs)
     options.data = None
     with location.no_data():
-        return _proven(options)
+        return _manage(options, "verify", *flags, *options.packs)
 
 
-def _proven(options: argparse.Namespace) -> int:
+def _manage(options: argparse.Namespace, name: str, *arguments: str) -> int:
+    """Run one of Django's commands, and return its exit status."""
     setup(options)
     from django.core.management import CommandError, call_command
 
     try:
-        flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
-        call_command("verify", *flags, *options.packs)
+        call_command(name, *arguments)
     except CommandError as error:
         return print_error(str(error), error.returncode)
     return 0

@@ -73,6 +73,19 @@ class RemovalRecord(ApiRecord):
     kept_by: tuple[Literal["tag", "family", "claim", "unread", "unsent"], ...] = ()
 
 
+class RunError(ApiRecord):
+    """Why a run failed. ``message`` and ``traceback`` are empty for people who may not read them."""
+
+    type: str = ""
+    """The exception's class, with its module where it is not Python's own."""
+    message: str = ""
+    step: str | None = None
+    traceback: str = ""
+    retryable: bool = True
+    unreadable: str = ""
+    """Why what is stored of it cannot be read."""
+
+
 class RunDetail(RunSummary):
     """A run. Values are null for people who may not inspect them."""
 
@@ -80,7 +93,7 @@ class RunDetail(RunSummary):
     engine: str
     input: Any = None
     output: Any = None
-    error: dict[str, Any] | None = None
+    error: RunError | None = None
     origin_run: str | None = None
     origin_checkpoint: str | None = None
     takes_follow_up: bool = False

@@ -16,6 +16,7 @@ from wfdash.queries.requests.inbox import requests_of
 from wfdash.queries.runs.interventions import Intervention
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.runs.rows import RunView
+from wfdash.records.runs import RunError
 
 NOW = people.THEN + timedelta(hours=3)
 
@@ -65,7 +66,7 @@ def test_every_status_is_a_sentence(status, facts, words, header):
 
 
 def test_a_failed_run_says_when_where_and_why(header):
-    error = {"type": "CardDeclined", "message": "no\nfunds " * 30, "step": "part/charge"}
+    error = RunError(type="CardDeclined", message="no\nfunds " * 30, step="part/charge")
     course = (intervention("run.failed", NOW - timedelta(minutes=5)),)
     words = told(header, "failed", (), course, error=error)
     assert words.startswith("Failed 5 min ago in Charge: CardDeclined (no funds no funds")
@@ -118,7 +119,7 @@ def test_a_restored_run_says_so_on_its_page(run, as_):
     ],
 )
 def test_every_error_has_a_hint(kind, helps):
-    assert hint({"type": kind}) == helps
+    assert hint(RunError(type=kind)) == helps
     assert hint(None) == ANY + CHANGED
     assert "restart" not in hint(None, reloads=True)
 

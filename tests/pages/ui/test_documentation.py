@@ -11,6 +11,7 @@ from checkpoints.models import Run
 from wfdash.installation.environment import env_address
 from wfdash.pages.runs.error_hints import ERRORS, HINTS, SECTIONS, section_about
 from wfdash.pages.ui.documentation import guide
+from wfdash.records.runs import RunError
 
 DOCS = Path(__file__).parents[3] / "docs"
 ADDRESS = "https://docs.example/wfdash"
@@ -48,7 +49,7 @@ def test_each_error_is_explained_in_a_section_that_exists():
     assert SECTIONS.keys() <= HINTS.keys()
     for page, section in {*SECTIONS.values(), ERRORS}:
         assert section in slugs(page), f"{page}: {section}"
-    assert section_about({"type": "builtins.ValueError"}) == ERRORS == section_about(None)
+    assert section_about(RunError(type="builtins.ValueError")) == ERRORS == section_about(None)
     assert guide(*ERRORS) == ""
 
 

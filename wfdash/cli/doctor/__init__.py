@@ -26,7 +26,7 @@ def _examine(options: argparse.Namespace) -> int:
 
 def examine() -> list[Finding]:
     """Look at everything, and return what was found; what rests on something that is missing is left out."""
-    from wfdash.cli.doctor import database, growth, installation, runs
+    from wfdash.cli.doctor import database, installation, runs
 
     findings: list[Finding] = []
     rounds: Sequence[Sequence[Examine]] = (
@@ -34,7 +34,7 @@ def examine() -> list[Finding]:
         (database.reach,),
         database.WITHOUT_TABLES,
         (database.migrations,),
-        (*database.EXAMINATIONS, *growth.EXAMINATIONS, *runs.EXAMINATIONS),
+        (*database.EXAMINATIONS, *runs.EXAMINATIONS),
     )
     for examinations in rounds:
         found = [finding for one in examinations for finding in run(one)]

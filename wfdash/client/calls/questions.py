@@ -14,7 +14,7 @@ from wfdash.client.errors import NotAllowed, NotAnswered, NotFound
 from wfdash.client.script import Script
 from wfdash.questions.card import Given
 from wfdash.questions.cards import prepare
-from wfdash.records.runs import Callback, RunDetail
+from wfdash.records.runs import Callback, RunDetail, RunError
 from wfdash.workflow import Approval, Choice, Policy
 
 WORKFLOW = "ask_people"
@@ -101,6 +101,6 @@ def read_answer(card: Any, answer: Any, given: PeopleAnswer) -> Any:
     return value
 
 
-def _why(status: str, error: dict[str, Any] | None, run: str) -> str:
-    reason = str((error or {}).get("message") or "")
+def _why(status: str, error: RunError | None, run: str) -> str:
+    reason = error.message if error else ""
     return f"The question ended without an answer: its run {run} is {status}" + (f" ({reason})" if reason else "")

@@ -29,7 +29,8 @@ class Command(BaseCommand):
         refuse_other_keys(CommandError)
         user = User.objects.filter(has_name(options["user"]), is_active=True).first()
         if user is None:
-            raise CommandError(f"There is no active person named {options['user']!r}")
+            remedy = f"'wfdash person list' names those there are, 'wfdash person add {options['user']}' adds one"
+            raise CommandError(f"There is no active person named {options['user']!r}: {remedy}")
         self.stdout.write(
             create_link(user, base=options["base"] or noted_address(settings.WFDASH_DATA_DIR, os.environ))
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from wfdash.records.runs import RunError
 
 HINTS: dict[str, str] = {
     "InvalidWorkflow": "The workflow is inconsistent; the message names the steps. Fix the code, then retry.",
@@ -78,7 +77,7 @@ SAVED = "If the code is wrong, save the file, then retry."
 """Where files are read again when they change."""
 
 
-def hint(error: Mapping[str, Any] | None, *, reloads: bool = False) -> str:
+def hint(error: RunError | None, *, reloads: bool = False) -> str:
     """Return what usually helps with an error, as one or two sentences; never empty. ``reloads``: whether the process
     that executes the run reads files again when they change.
     """
@@ -90,10 +89,10 @@ def hint(error: Mapping[str, Any] | None, *, reloads: bool = False) -> str:
     return ANY + (SAVED if reloads else CHANGED)
 
 
-def section_about(error: Mapping[str, Any] | None) -> tuple[str, str]:
+def section_about(error: RunError | None) -> tuple[str, str]:
     """Return page and section of the documentation that an error is explained in."""
     return SECTIONS.get(_class_of(error), ERRORS)
 
 
-def _class_of(error: Mapping[str, Any] | None) -> str:
-    return str((error or {}).get("type") or "").rpartition(".")[2]
+def _class_of(error: RunError | None) -> str:
+    return error.type.rpartition(".")[2] if error else ""

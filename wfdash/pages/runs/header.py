@@ -55,7 +55,7 @@ def head(
     requests = requests_of(viewer, run.id) if waits else asked
     buttons = actions.action_buttons(run)
     asks = any(row.open for row in requests)
-    trace = str((run.error or {}).get("traceback") or "")
+    trace = run.error.traceback if run.error else ""
     lead = actions.next_action(run, buttons, request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,

@@ -17,7 +17,7 @@ from wfdash.pages.ui.times import duration, relative, since
 from wfdash.queries.requests.inbox import RequestRow
 from wfdash.queries.runs.interventions import Intervention
 from wfdash.queries.runs.rows import RunView
-from wfdash.records.runs import RemovalRecord
+from wfdash.records.runs import RemovalRecord, RunError
 from wfdash.retention.keeping import REASONS
 
 MOST_NAMES = 3
@@ -133,13 +133,12 @@ def _retrying(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interv
 
 
 def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
-    error = run.error or {}
-    kind, message, step = (str(error.get(name) or "") for name in ("type", "message", "step"))
-    message = " ".join(message.split())
+    error = run.error or RunError()
+    message = " ".join(error.message.split())
     cut = f"{message[:MOST_MESSAGE]}…" if len(message) > MOST_MESSAGE else message
     at = _last_at(course, EventKind.RUN_FAILED) or run.finished or run.updated
-    place = f" in {step_label(step, run.workflow)}" if step else ""
-    return _sentence("Failed ", SentencePart(at=at), f"{place}: {kind or 'an error'}{f' ({cut})' if cut else ''}")
+    place = f" in {step_label(error.step, run.workflow)}" if error.step else ""
+    return _sentence("Failed ", SentencePart(at=at), f"{place}: {error.type or 'an error'}{f' ({cut})' if cut else ''}")
 
 
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:

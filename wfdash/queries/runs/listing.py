@@ -34,6 +34,7 @@ from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document
 from wfdash.records.base import ScannedPage
+from wfdash.records.runs import RunError
 from wfdash.timemachine import follow_ups
 
 MAX_ERROR = 200
@@ -273,8 +274,8 @@ def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]
     return progress_of((run.id, run.reported_by, data, viewer.may("inspect", run.workflow)) for run, data in reports)
 
 
-def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json] | None:
+def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> RunError | None:
     if error is None:
         return None
-    hidden = {"traceback": ""} if inspect or operate else {"traceback": "", "message": ""}
-    return error if operate else {**error, **hidden}
+    hidden = () if operate else ("traceback",) if inspect else ("traceback", "message")
+    return RunError.model_validate({name: value for name, value in error.items() if name not in hidden})
