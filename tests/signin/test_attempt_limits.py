@@ -77,7 +77,7 @@ def test_old_counters_do_not_pile_up(alias: str) -> None:
 
 def test_what_was_typed_as_a_name_is_not_kept() -> None:
     keys = [limit.key for limit in for_password("correct horse", "203.0.113.7")]
-    assert not any("horse" in key or "203" in key for key in keys)
+    assert not any("horse" in key or "203.0" in key for key in keys)
 
 
 def test_a_name_counts_alike_however_it_is_capitalised() -> None:
