@@ -17,7 +17,7 @@ from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.internal import auth
 from cryptography.exceptions import UnsupportedAlgorithm
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.utils import timezone
 
 from checkpoints.database.storage import write
@@ -29,7 +29,7 @@ LONGEST = 20_000
 """Characters of an answer; longer ones are no browser's."""
 NOT_MADE = "The browser's answer could not be verified. Try again"
 NOTHING = (
-    *(ValidationError, UnsupportedAlgorithm),
+    *(ObjectDoesNotExist, UnsupportedAlgorithm, ValidationError),
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError),
 )
 """What the libraries raise for an answer that no browser gives, and for one that proves nothing."""
