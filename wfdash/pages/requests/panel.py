@@ -20,6 +20,7 @@ from wfdash.domain.labels import label_of_field
 from wfdash.domain.line_comments import FIELD, comments_in, place_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.pages.site.list_address import read_inbox_address
+from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui import card
 from wfdash.pages.ui.forms import json_text
 from wfdash.queries.history.step_states import step_transitions
@@ -36,16 +37,18 @@ def panel(
     errors: Iterable[Mapping[str, Any]] = (),
     *,
     override: bool = False,
+    piece: str = "",
 ) -> dict[str, Any]:
     """Return the context of ``requests/request/panel.html``, with a form if this person may answer.
 
     ``reading``: what was typed; else their draft, their undone answer, or a suggestion fills the form. ``override``: an
-    operator wants to decide instead of those it is addressed to.
+    operator wants to decide instead of those it is addressed to. ``piece``: the number of the evidence that is drawn
+    first, where a card has too much of it.
     """
     errors = [dict(error) for error in errors]
     context = live_context(found, place, override=override)
     here, overrides, decides = context["here"], context["overrides"], context["decides"]
-    query = urlencode({**place, **({"override": "1"} if overrides else {})})
+    query = urlencode({**place, **({"override": "1"} if overrides else {}), **({"piece": piece} if piece else {})})
     begin = here.former if here.former is not None else (found.suggestion or {}).get("value")
     drawn = card.build(
         found.card,
@@ -58,6 +61,7 @@ def panel(
         path=_path(found),
         before=found.before,
         said=_said(found, here),
+        first=(number_in(piece),) if piece else (),
     )
     return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),

@@ -51,8 +51,11 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     override = "override" in request.GET
     if posted:
         return _answer(request, viewer, found, override)
-    draw = live_context if request.GET.get("fragment") == "live" else panel
-    context = draw(found, address_params(request.GET), override=override)
+    place, piece = address_params(request.GET), request.GET.get("piece", "")
+    if request.GET.get("fragment") == "live":
+        context = live_context(found, place, override=override)
+    else:
+        context = panel(found, place, override=override, piece=piece)
     shown = request.GET.get("seen", "")
     # What the open page shows stays the base of its comparison, however often this part is refreshed.
     context |= {"fragment": "fragment" in request.GET, "seen": shown}
@@ -71,9 +74,9 @@ def _answer_commands(request: HttpRequest, found: RequestView) -> Commands:
 
 def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: bool) -> HttpResponse:
     reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
-    place, seen = address_params(request.GET), request.POST.get("_seen", "")
+    place, seen, piece = address_params(request.GET), request.POST.get("_seen", ""), request.GET.get("piece", "")
     if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
-        context = panel(found, place, reading, override=override)
+        context = panel(found, place, reading, override=override, piece=piece)
         return _render_again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
     try:
         reply = answer_request(
@@ -93,7 +96,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: 
             found=found.row,
         )
     except Invalid as error:
-        context = panel(found, place, reading, error.errors, override=override)
+        context = panel(found, place, reading, error.errors, override=override, piece=piece)
         return _render_again(request, found, context | _operator_fields(request), 422)
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)

@@ -1,14 +1,15 @@
 """Markdown and code from workflows (models write it: untrusted) to safe HTML. Pure but for ``SafeString``.
 
 No HTML passes, no image is loaded, links go to http, https or mailto only and show their host, and colour comes from
-classes, never from inline styles. The cost of rendering is bounded: texts are cut, code is coloured in known languages
-up to a size, and results are cached.
+classes, never from inline styles. The work of rendering is bounded: it is estimated before, and a text that would take
+too much stays without formatting; code is coloured in known languages up to a size. Results are cached.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import string
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,6 +18,8 @@ import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.table import table
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from pygments import highlight as highlighted
@@ -38,7 +41,9 @@ ATTRIBUTES: dict[str, set[str]] = {
 }
 ATTRIBUTES |= {"ol": {"start"}, "div": {"class"}}
 MAX_TEXT = 50_000
-"""Characters of Markdown that are rendered: hostile text takes some 10 microseconds each."""
+"""Characters of Markdown that are rendered."""
+MAX_EFFORT = 250_000
+"""Microseconds that one text may take to be formatted, by ``markdown_effort``."""
 MAX_COLOURED = 4_000
 """Characters of one code block that are coloured: lexers take quadratic time on hostile text."""
 MAX_COLOURED_IN_ALL = 12_000
@@ -59,6 +64,10 @@ HAS_COLOUR = frozenset(
 )
 """Kinds of tokens that ``static/css/site/content.css`` gives a colour."""
 _rendered = TextCache(max_chars=16_000_000)
+MAX_NESTED = 20
+"""Quotations and lists in each other that the parser takes."""
+UNFORMATTED = "Shown without formatting, because this text has too many marks."
+_FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _ODD_ADDRESS = re.compile(r"[\s\\]")
 
 _DIFF_LINES = (("+++", "meta"), ("---", "meta"), ("@@", "hunk"), ("diff ", "meta"), ("+", "added"), ("-", "removed"))
@@ -72,6 +81,37 @@ def render_markdown(text: str, *, coloured: bool = True) -> SafeString:
     return SafeString(_rendered.get(f"markdown {coloured}", text, lambda: _markdown(text, coloured)))
 
 
+def markdown_effort(text: str) -> int:
+    """Return about how many microseconds of processor time a text takes at most to be rendered.
+
+    Only marks and ends of lines cost: letters between them are copied. A bracket may begin a link, which is tried in
+    several ways; each quotation that a line is in looks at the line again.
+    """
+    text = text[:MAX_TEXT]
+    fenced = min(len(text), MAX_COLOURED_IN_ALL) if "```" in text or "~~~" in text else 0
+    lines = list(_outside_fences(text.split("\n")))
+    text = "\n".join(lines)
+    quoted = min(max((line.count(">") for line in lines), default=0), MAX_NESTED)
+    marks = sum(text.count(mark) for mark in string.punctuation) + 3 * text.count("[") + (2 + quoted // 2) * len(lines)
+    return 16 * marks + 8 * fenced
+
+
+def _outside_fences(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines that are in no fenced block. A fence that may belong to a list or a quotation hides none."""
+    if any(("```" in line or "~~~" in line) and not line.startswith(("```", "~~~")) for line in lines):
+        yield from lines
+        return
+    fence = ""
+    for line in lines:
+        found = _FENCE.match(line)
+        if not fence and not found:
+            yield line
+        elif not fence and found:
+            fence = found[1]
+        elif found and found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+
+
 def highlight(text: str, language: str = "") -> SafeString:
     """Return a code block, coloured where the language is known and the text is not long."""
     code = _rendered.get(f"code {language}", text, lambda: _coloured(visible(text), language))
@@ -79,6 +119,13 @@ def highlight(text: str, language: str = "") -> SafeString:
 
 
 def _markdown(text: str, coloured: bool) -> str:
+    cut = len(text) - MAX_TEXT
+    note = format_html('<p class="muted">… {} more characters</p>', cut) if cut > 0 else ""
+    if markdown_effort(text) > MAX_EFFORT:
+        plain = format_html(
+            '<p class="muted">{}</p><p class="text-block">{}</p>', UNFORMATTED, visible(text[:MAX_TEXT])
+        )
+        return f'<div class="prose">{plain}{note}</div>'
     environment = {"budget": MAX_COLOURED_IN_ALL if coloured else 0}
     html = nh3.clean(
         _parser().render(visible(text[:MAX_TEXT]), environment),
@@ -87,8 +134,6 @@ def _markdown(text: str, coloured: bool) -> str:
         url_schemes=SCHEMES,
         link_rel="noopener nofollow",
     )
-    cut = len(text) - MAX_TEXT
-    note = format_html('<p class="muted">… {} more characters</p>', cut) if cut > 0 else ""
     return f'<div class="prose">{html}{note}</div>'
 
 
@@ -122,6 +167,7 @@ def is_safe_link(address: str) -> bool:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.disable("image")
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     setattr(parser, "validateLink", is_safe_link)  # noqa: B010
     # An address shown as text keeps its xn-- form: decoded, it may look like another one.
     setattr(parser, "normalizeLinkText", parser.normalizeLink)  # noqa: B010
@@ -129,6 +175,17 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("link_close", _close_link)
     parser.core.ruler.push("outline", _outline)
     return parser
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Take a table, unless most of its cells are missing: the parser would add them, hundreds for each character."""
+    begins = table(state, start, end, True)
+    if silent or not begins:
+        return begins
+    rows = next((line for line in range(start, end) if state.isEmpty(line)), end) - start
+    columns = state.src.count("|", state.bMarks[start + 1], state.eMarks[start + 1])
+    given = state.src.count("|", state.bMarks[start], state.eMarks[start + rows - 1])
+    return columns * rows <= 2 * (given + rows) and table(state, start, end, False)
 
 
 def _fence(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, environment: dict[str, int]) -> str:

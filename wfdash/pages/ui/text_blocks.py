@@ -24,9 +24,12 @@ class TextBlock:
     left_out: int = 0
 
 
-def block(text: str) -> TextBlock:
-    """Return a text as a block: long ones are folded after some lines, or within a very long word."""
-    kept = visible(text[:MAX_TEXT])
+def block(text: str, most: int = MAX_TEXT) -> TextBlock:
+    """Return a text as a block: long ones are folded after some lines, or within a very long word.
+
+    ``most``: characters that are kept.
+    """
+    kept = visible(text[:most])
     first = "\n".join(kept.split("\n")[:FIRST_LINES])[:FIRST_CHARACTERS]
     endless = _ENDLESS.search(first)
     if endless is not None:
@@ -36,4 +39,4 @@ def block(text: str) -> TextBlock:
         first, rest = kept, ""
     more = rest.count("\n")
     says = f"{more:,} more lines" if more > 1 else f"{len(rest):,} more characters"
-    return TextBlock(first=first, rest=rest, rest_says=says, left_out=max(len(text) - MAX_TEXT, 0))
+    return TextBlock(first=first, rest=rest, rest_says=says, left_out=max(len(text) - most, 0))

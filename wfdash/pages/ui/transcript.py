@@ -14,6 +14,8 @@ from typing import Any
 
 from wfdash.contract import Message, ToolUse
 from wfdash.domain.invisible import visible
+from wfdash.pages.ui.json_value import pretty
+from wfdash.pages.ui.markup import markdown_effort
 from wfdash.pages.ui.text_blocks import TextBlock
 from wfdash.pages.ui.text_blocks import block as as_block
 from wfdash.questions.tools import distinguishing
@@ -26,6 +28,8 @@ LONG = 1_200
 LONGEST = 12_000
 """The same, of the last message."""
 MOST_LINES = 16
+MOST_EFFORT = 100_000
+"""Microseconds that the messages shown together may take to be formatted, by ``markdown_effort``."""
 BEGINNING = 160
 """Characters of a folded message that are shown."""
 MARKS = re.compile(r"[#*`|>~]+|(?<!\w)[-_]{2,}")
@@ -95,6 +99,8 @@ class Talk:
     before: int = 0
     after: int = 0
     usage: str = ""
+    plain: bool = False
+    """Whether earlier messages are shown as text, because there is too much to format."""
     held: int = 0
     """The number of the first message that there is: those before it are left out everywhere."""
 
@@ -121,17 +127,19 @@ def draw_talk(messages: Sequence[Message], *, limit: int = SHOWN, until: int | N
     end = len(messages) if until is None else max(0, min(until - left_out, len(messages)))
     begin = max(0, end - limit)
     joined = _results(messages)
+    effort = _Effort()
     turns = [
-        _turn(message, place, joined, last=place + 1 == len(messages))
-        for place, message in enumerate(messages[begin:end], begin)
+        _turn(messages[place], place, joined, effort, last=place + 1 == len(messages))
+        for place in range(end - 1, begin - 1, -1)
         if place not in joined.taken
-    ]
+    ][::-1]
     return Talk(
         turns=tuple(replace(turn, number=turn.number + left_out) for turn in turns),
         total=len(messages) + left_out,
         before=begin + left_out,
         after=len(messages) - end,
         held=left_out,
+        plain=effort.left < 0,
         usage=_usage(messages),
     )
 
@@ -175,11 +183,23 @@ def _results(messages: Sequence[Message]) -> _Results:
     return _Results(found, frozenset(taken))
 
 
-def _turn(message: Message, place: int, results: _Results, *, last: bool) -> Turn:
+class _Effort:
+    """What is left of the work that a page of messages may take; below zero once something was too much."""
+
+    def __init__(self) -> None:
+        self.left = MOST_EFFORT
+
+    def affords(self, text: str) -> bool:
+        """Return whether a text, Markdown or JSON, is to be formatted; texts that follow one that is not are not."""
+        self.left -= markdown_effort(text) if self.left >= 0 else 0
+        return self.left >= 0
+
+
+def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, last: bool) -> Turn:
     size, lines = len(message.text), message.text.count("\n")
     folded = message.role == "system" or size > (LONGEST if last else LONG) or (lines > MOST_LINES and not last)
     folded = folded and message.role != "tool"
-    spoken = message.role == "assistant"
+    spoken = message.role == "assistant" and effort.affords(message.text)
     return Turn(
         number=place + 1,
         role=message.role,
@@ -189,8 +209,8 @@ def _turn(message: Message, place: int, results: _Results, *, last: bool) -> Tur
         block=None if spoken or message.role == "tool" or not message.text else as_block(message.text),
         beginning=_beginning(message.text) if folded and message.text.strip() else "",
         size=size,
-        calls=tuple(_call(call, results.of.get((place, index))) for index, call in enumerate(message.calls)),
-        result=_result(message) if message.role == "tool" else None,
+        calls=tuple(_call(call, results.of.get((place, index)), effort) for index, call in enumerate(message.calls)),
+        result=_result(message, effort) if message.role == "tool" else None,
         model=visible(message.model),
         tokens=_tokens(message.input_tokens, message.output_tokens),
         at=message.at,
@@ -206,19 +226,22 @@ def _beginning(text: str) -> str:
     return line if len(line) <= BEGINNING and len(text) <= 4 * BEGINNING else f"{line[:BEGINNING].rstrip()}…"
 
 
-def _call(call: ToolUse, result: Message | None) -> SaidCall:
+def _call(call: ToolUse, result: Message | None, effort: _Effort) -> SaidCall:
     arguments = parsed(call.arguments)
+    summary = visible(distinguishing(arguments)) if isinstance(arguments, Mapping) else ""
+    if arguments and not isinstance(arguments, str) and not effort.affords(text := pretty(arguments)):
+        arguments = text
     return SaidCall(
         name=visible(call.name),
-        summary=visible(distinguishing(arguments)) if isinstance(arguments, Mapping) else "",
+        summary=summary,
         arguments=None if isinstance(arguments, str) else arguments,
         block=as_block(arguments) if isinstance(arguments, str) and arguments else None,
-        result=None if result is None else _result(result),
+        result=None if result is None else _result(result, effort),
     )
 
 
-def _result(message: Message) -> ToolResult:
-    value = parsed(message.text)
+def _result(message: Message, effort: _Effort) -> ToolResult:
+    value = parsed(message.text) if effort.affords(message.text) else message.text
     if isinstance(value, (Mapping, list)):
         return ToolResult(value=value, failed=message.failed)
     return ToolResult(block=as_block(message.text), failed=message.failed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from wfdash.domain.line_comments import FIELD
 from wfdash.domain.votes import EDITED
 from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, actions_of, shared_schema
 from wfdash.pages.ui.card.asked_again import CardChanges, asked_again
-from wfdash.pages.ui.card.line_comments import LineNotes, placed, spots_of
+from wfdash.pages.ui.card.line_comments import LineNotes, pieces_of, placed, spots_of
 from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, proposal_part
 from wfdash.pages.ui.card.position import PathStep
 from wfdash.pages.ui.forms import FormView
@@ -132,17 +132,20 @@ def build(
     path: tuple[PathStep, ...] = (),
     before: Mapping[str, Any] | None = None,
     said: Iterable[tuple[str, Mapping[str, Any]]] = (),
+    first: Collection[int] = (),
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
     ``errors``: errors of the action (``{loc, msg}``), shown at their fields instead of those of the reading. ``files``:
     the address of the evidence's bytes, without it they are part of the page; ``path``: the step's path. ``before``:
     the card that this one replaced, where something of it changed. ``said``: line comments of answers, by whom.
+    ``first``: the pieces of evidence that are drawn, however much there is.
     """
     choices = actions_of(schema, card)
     problems = [dict(error) for error in errors] or (reading.errors if reading else [])
     shared = _shared(schema, card, choices, initial, reading, problems)
-    parts = (proposal_part(card, schema), *evidence_parts(card, files))
+    first = {*first, *pieces_of(spot for spot, _ in reading.lines)} if reading else first
+    parts = (proposal_part(card, schema), *evidence_parts(card, files, first))
     typed = reading.lines if reading else spots_of(parts, initial)
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
     (proposal, *evidence), lines = placed(parts, typed if takes else (), said, takes=takes)

@@ -76,7 +76,10 @@ def read_lines(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDi
     begun = post.get(BEGIN, "")
     if FIELD not in mapping(schema.get("properties")) or not (typed or begun):
         return ReadLines((), {}, [], False)
-    files = {file.key: file for file in _files((proposal_part(card, schema), *evidence_parts(card)))}
+    files = {
+        file.key: file
+        for file in _files((proposal_part(card, schema), *evidence_parts(card, first=pieces_of((*typed, begun)))))
+    }
     found = [(spot, _comment(files, spot, text)) for spot, text in list(typed.items())[: MOST + 1]]
     lost = [{"loc": [FIELD], "msg": "A comment is on a line that changed or is not shown"}]
     problems = lost if any(comment is None for _, comment in found) else []
@@ -88,6 +91,11 @@ def read_lines(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDi
             typed.setdefault(spot, "")
     comments = [comment for _, comment in found if comment is not None]
     return ReadLines(tuple(typed.items()), {FIELD: comments} if comments else {}, problems, bool(begun))
+
+
+def pieces_of(spots: Iterable[str]) -> set[int]:
+    """Return the numbers of the pieces of evidence that these spots are in."""
+    return {int(one[1]) for one in map(re.compile(r"evidence-(\d{1,6}):").match, spots) if one}
 
 
 def _spot_of(key: str, post: QueryDict) -> str:

@@ -6,7 +6,7 @@ A card comes from a workflow's code and is not trusted to have any shape: anythi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from wfdash.pages.ui.card.unfolded import unfold
 from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
 from wfdash.pages.ui.json_tree import heavy
 from wfdash.pages.ui.json_value import is_cut, is_opaque, pretty
-from wfdash.pages.ui.markup import host_of, is_safe_link
+from wfdash.pages.ui.markup import MAX_COLOURED, host_of, is_safe_link, markdown_effort
 from wfdash.pages.ui.text_blocks import TextBlock, block
 from wfdash.pages.ui.transcript import Talk, draw_talk
 from wfdash.questions.transcript import unpack_transcript
@@ -28,6 +28,10 @@ MAX_FIELDS = 40
 MAX_ADDRESS = 120
 MAX_WHOLE = 50_000
 """Characters of two values as text up to which they are also compared line by line."""
+MOST_EFFORT = 120_000
+"""Microseconds that a card may take to be drawn, by ``effort_of``."""
+MOST_PLAIN = 4_000
+"""Characters of a piece that are shown where the card has too much evidence to draw all of it."""
 TREE = 12
 """Values in a tree up to which it is taken in at a glance."""
 OPENED = frozenset({"json", "transcript"})
@@ -67,6 +71,8 @@ class CardPart:
     diff: TextDiff | None = None
     href: str = ""
     file: Attachment | None = None
+    formatted: str = ""
+    """The address at which a piece that is only shown as text is drawn."""
     talk: Talk | None = None
     """The end of a conversation, and in ``earlier`` what came before."""
     earlier: Talk | None = None
@@ -190,11 +196,58 @@ def _is_flat(value: Mapping[str, Any]) -> bool:
     )
 
 
-def evidence_parts(card: Mapping[str, Any], files: str = "") -> tuple[CardPart, ...]:
-    """Return the evidence, each piece by its kind. ``files``: the address under which its bytes are, by number."""
+def evidence_parts(card: Mapping[str, Any], files: str = "", first: Collection[int] = ()) -> tuple[CardPart, ...]:
+    """Return the evidence, each piece by its kind. ``files``: the address under which its bytes are, by number.
+
+    The work of a card is bounded: the pieces ``first`` are drawn in any case, then each other piece for which enough of
+    ``MOST_EFFORT`` is left, one at least. The rest is shown as text, and says where each piece is drawn.
+    """
     pieces = card.get("evidence")
-    listed = pieces if isinstance(pieces, list) else ()
-    return tuple(_evidence(piece, number, f"{files}{number}/" if files else "") for number, piece in enumerate(listed))
+    listed = pieces if isinstance(pieces, list) else []
+    efforts = [effort_of(piece) for piece in listed]
+    drawn = {number for number in first if number < len(listed)}
+    spent = markdown_effort(str(card.get("body") or "")) + sum(efforts[number] for number in drawn)
+    if card.get("current") is not None:
+        spent += effort_of({"kind": "diff", "value": {"before": card["current"], "after": card.get("proposal")}})
+    for number, effort in enumerate(efforts):
+        if number not in drawn and (spent + effort <= MOST_EFFORT or (not drawn and spent <= MOST_EFFORT // 4)):
+            drawn.add(number)
+            spent += effort
+    return tuple(
+        (_evidence if number in drawn else _plain)(piece, number, f"{files}{number}/" if files else "")
+        for number, piece in enumerate(listed)
+    )
+
+
+def effort_of(piece: Any) -> int:
+    """Return about how many microseconds of processor time a piece of evidence takes at most to be drawn."""
+    kind, value = (str(piece.get("kind")), piece.get("value")) if isinstance(piece, Mapping) else ("json", piece)
+    if kind in {"image", "pdf", "file", "link"}:
+        return 100
+    sides = value.values() if isinstance(value, Mapping) and {"before", "after"} <= set(value) else ()
+    texts = [one if isinstance(one, str) else pretty(one) for one in (sides or [value])]
+    size, lines = sum(map(len, texts)), sum(text.count("\n") for text in texts)
+    efforts = {
+        "text": size // 2,
+        "markdown": sum(map(markdown_effort, texts)),
+        "code": 10 * min(size, MAX_COLOURED),
+        "table": min(20 * lines, MOST_EFFORT // 2),
+        "diff": min((60 if sides else 250) * lines + (4 if sides else 8) * size, MOST_EFFORT),
+        "transcript": min(sum(map(markdown_effort, texts)) + 150 * lines, MOST_EFFORT),
+    }
+    return 100 + efforts.get(kind, min(15 * lines + size // 4, MOST_EFFORT // 4))
+
+
+def _plain(piece: Any, number: int, href: str) -> CardPart:
+    title, value = (piece.get("title"), piece.get("value")) if isinstance(piece, Mapping) else ("Evidence", piece)
+    text = value if isinstance(value, str) else pretty(value)
+    return CardPart(
+        kind="plain",
+        title=cell(str(title or "")),
+        block=block(text, MOST_PLAIN),
+        anchor=f"evidence-{number}",
+        formatted=f"{href.removesuffix(f'evidence/{number}/')}?piece={number}#evidence-{number}" if href else "",
+    )
 
 
 def _evidence(piece: Any, number: int, href: str) -> CardPart:
