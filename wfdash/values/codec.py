@@ -13,8 +13,8 @@ import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
@@ -207,41 +207,30 @@ def unstorable_in(codec: Codec) -> str:
 class Codec:
     """Carries values of one declared type. ``plain`` types (untyped, ``list``, ``dict``) take JSON only."""
 
-    __slots__ = ("_adapter", "_names", "_secret", "kind", "plain")
-
     def __init__(self, kind: Any) -> None:
         self.kind = kind
-        self.plain = kind in ANY or kind in (list, dict) if _hashable(kind) else False
-        self._adapter: TypeAdapter[Any] | None = None
-        self._secret: bool | None = None
-        self._names: frozenset[str] | None = None
+        self.plain = is_any(kind) or kind in (list, dict)
 
-    @property
+    @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """Return the type's pydantic adapter, created on first use."""
-        if self._adapter is None:
-            self._adapter = TypeAdapter(Any if self.kind in ANY and _hashable(self.kind) else self.kind)
-        return self._adapter
+        """The type's pydantic adapter."""
+        return TypeAdapter(Any if is_any(self.kind) else self.kind)
 
-    @property
+    @cached_property
     def secret(self) -> bool:
-        """Return whether a value may contain a ``SecretStr``, which pydantic masks."""
-        if self._secret is None:
-            try:
-                self._secret = '"format": "password"' in json.dumps(self.schema())
-            except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema has no form either.
-                self._secret = False
-        return self._secret
+        """Whether a value may contain a ``SecretStr``, which pydantic masks."""
+        try:
+            return '"format": "password"' in json.dumps(self.schema())
+        except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema has no form either.
+            return False
 
-    @property
+    @cached_property
     def secret_names(self) -> frozenset[str]:
-        """Return the names of the fields that the type calls secrets; the empty name if it is one itself."""
-        if self._names is None:
-            try:
-                self._names = secret_names({"properties": {"": self.schema()}})
-            except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema: nothing is known of it.
-                self._names = frozenset({""})
-        return self._names
+        """The names of the fields that the type calls secrets; the empty name if it is one itself."""
+        try:
+            return secret_names({"properties": {"": self.schema()}})
+        except (PydanticUserError, ValueError, TypeError):  # A type without a JSON Schema: nothing is known of it.
+            return frozenset({""})
 
     def fits(self, value: Any) -> bool:
         """Return whether the value is already of this type; nothing is converted."""
@@ -296,7 +285,7 @@ class Codec:
 
     def schema(self, mode: str = "validation") -> dict[str, Json]:
         """Return the JSON Schema; empty for untyped."""
-        if self.kind in ANY if _hashable(self.kind) else False:
+        if is_any(self.kind):
             return {}
         return self.adapter.json_schema(mode="serialization" if mode == "serialization" else "validation")
 
@@ -342,10 +331,10 @@ def is_any(kind: Any) -> bool:
     return _hashable(kind) and kind in ANY
 
 
-def return_type(function: Callable[..., Any], hints: Callable[[Any], dict[str, Any]]) -> Any:
+def return_type(function: Callable[..., Any]) -> Any:
     """Return a function's declared result type, ``Any`` without a readable one."""
     try:
-        return hints(function).get("return", Any)
+        return get_type_hints(function).get("return", Any)
     except (NameError, TypeError, AttributeError):
         return Any
 

@@ -114,7 +114,8 @@ async def _drive(storage: DatabaseStorage, recorder: ClaimedRecorder, facts: Run
         )
     if recorder.lease.recovered:
         pubsub.streamed_text.take_over(recorder.lease.run)
-        await recorder.commit(_recovered(recorder.lease))
+        event = EventKind.RUN_RECOVERED.draft(worker=recorder.lease.worker, epoch=recorder.lease.epoch)
+        await recorder.commit(Commit(run=recorder.lease.run, events=(event,)))
         await recorder.end_before_steps()
     return await entry.engine.drive(entry.definition, given, recorder)
 
@@ -144,11 +145,6 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
     answers = await storage.read_answers(run)
     recorder.resumed_with(answers)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
-
-
-def _recovered(claim: Claim) -> Commit:
-    event = EventKind.RUN_RECOVERED.draft(worker=claim.worker, epoch=claim.epoch)
-    return Commit(run=claim.run, events=(event,))
 
 
 async def fail(recorder: ClaimedRecorder, error: Exception) -> None:
@@ -186,7 +182,10 @@ class ClaimedRecorder(BoundRecorder):
     def __init__(
         self, journal: Journal, claim: Claim, workflow: str, *, clock: Callable[[], datetime] = utc_now
     ) -> None:
-        super().__init__(journal, claim.run, claim, stream=self._show, clock=clock)
+        def show(step: str, text: str) -> None:
+            pubsub.streamed_text.add(claim.run, step, text)
+
+        super().__init__(journal, claim.run, claim, stream=show, clock=clock)
         self.lease = claim
         self.trace: tracing.Trace = tracing.UNTRACED
         self.progressed: Callable[[], None] = lambda: None
@@ -282,9 +281,6 @@ class ClaimedRecorder(BoundRecorder):
         self.draining = False
         if await in_thread(cancellation.end_after_step, self.lease, begun=None) or self._leaving:
             raise ClaimLost(run=self.run)
-
-    def _show(self, step: str, text: str) -> None:
-        pubsub.streamed_text.add(self.run, step, text)
 
 
 def _ends_a_step(commit: Commit) -> bool:

@@ -59,7 +59,7 @@ class Heartbeat:
         is_young = time.monotonic() - self._at < BY_LOOK_SECONDS
         if self._alone or is_young or self._written != self._serving.loaded():
             return []
-        others = SideStatement((OTHERS, (self._worker,)), self._hear_others)
+        others = SideStatement((OTHERS, (self._worker,)), lambda rows: self._serving.hear(*others_in(rows)))
         return [SideStatement((RENEW, (self._driving(), self._worker)), self._hear_renewal), others]
 
     async def run_until(self, stopping: asyncio.Event) -> None:
@@ -68,7 +68,7 @@ class Heartbeat:
         """
         thread = DbThread("wfdash-heartbeat")
         try:
-            await self._try(lambda: thread.call(self._start))
+            await self._try(lambda: thread.call(partial(start_heartbeat, self._worker, self._serving.loaded())))
             while not stopping.is_set():
                 rest = self._at + self._patience - time.monotonic()
                 if rest <= 0:
@@ -93,9 +93,6 @@ class Heartbeat:
         else:
             self._loop.works()
 
-    def _start(self) -> None:
-        start_heartbeat(self._worker, self._serving.loaded())
-
     def _record(self) -> None:
         """Say how it is and look at the others: in one transaction, as every worker of a cluster does this."""
         loaded = self._serving.loaded()
@@ -109,9 +106,6 @@ class Heartbeat:
     def _hear_renewal(self, rows: Rows) -> None:
         # Without a row, which another worker has removed, it is made again.
         self._at, self._patience = (time.monotonic() if rows else -math.inf), WITH_LOOKS_SECONDS
-
-    def _hear_others(self, rows: Rows) -> None:
-        self._serving.hear(*others_in(rows))
 
 
 def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> None:

@@ -246,7 +246,8 @@ def sweep_deadlines() -> float:
     if max(counts) >= DEADLINE_BATCH:
         return 0.0
     # After ``began``: what was due then and is not done could not be done, but what has become due since can.
-    return _seconds_to_nearest((finalize.next_finalization(began), deadlines.next_alarm(began)), database_now())
+    moments, now = (finalize.next_finalization(began), deadlines.next_alarm(began)), database_now()
+    return max(0.0, min([DEADLINE_SECONDS, *((at - now).total_seconds() for at in moments if at is not None)]))
 
 
 def tidy_requests() -> float:
@@ -267,12 +268,6 @@ def _process(work: Callable[[int], int]) -> int:
     except Exception:
         log.exception("Could not process what is due (%s); retrying", work.__name__)
         return 0
-
-
-def _seconds_to_nearest(moments: Iterable[datetime | None], now: datetime) -> float:
-    """Return the seconds to the nearest moment, at most ``SWEEP_SECONDS``."""
-    ahead = [(at - now).total_seconds() for at in moments if at is not None]
-    return max(0.0, min([DEADLINE_SECONDS, *ahead]))
 
 
 # -- runs of schedules are started when their time has come; where several workers do it, each time starts one run

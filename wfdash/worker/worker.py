@@ -214,15 +214,12 @@ class Worker:
                 log.exception("Could not look for due runs; retrying")
             await self._due.rest(self._stopping)
 
-    async def _trust_survivor(self) -> None:
-        """A suspect that has run for long without ending this process makes way for the next."""
-        recorder = self._recorders.get(RunId(self._suspects.run))
-        if recorder is not None and self._suspects.is_survivor():
-            await self._storage.trust(recorder.lease)
-            self._suspects.clear(recorder.run)
-
     async def _sweep(self) -> None:
-        await self._trust_survivor()
+        survivor = self._recorders.get(RunId(self._suspects.run))
+        if survivor is not None and self._suspects.is_survivor():
+            # It has run for long without ending this process, and makes way for the next.
+            await self._storage.trust(survivor.lease)
+            self._suspects.clear(survivor.run)
         await self._serving.look_first()
         while self._unreleased:
             await self._storage.release(self._unreleased[-1])

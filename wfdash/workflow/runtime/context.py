@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 from checkpoints.events import EventKind
 from checkpoints.records import Answer, Json, Request
@@ -250,7 +250,7 @@ class Context(StepContext):
         ``once=True``: the intent is recorded before. If it is ever unknown whether the call happened, a person
         is asked; it is never silently repeated. The result must be storable; its type is the function's.
         """
-        codec = codec_for(return_type(function, get_type_hints))
+        codec = codec_for(return_type(function))
         entry: JournalEntry = {"k": "call", "name": name or name_of(function)}
         if once:
             kept = intent(function, args, kwargs, self._ops.host.now())

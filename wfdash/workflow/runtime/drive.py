@@ -237,7 +237,7 @@ class Drive:
     def _collect(self, commands: list[ticks.Command]) -> None:
         """Add what a tick gave to the next commit, or to what follows it."""
         for command in commands:
-            match command:
+            match command:  # Records last: to ask whether something is one costs a call.
                 case ticks.SaveCheckpoint():
                     self._reason, self._step = command.reason, command.step
                     self._label = command.label or self._label
