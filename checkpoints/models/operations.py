@@ -193,7 +193,7 @@ class TallyRollup(models.Model):
 class DecisionRollup(models.Model):
     """How the requests of a workflow were decided on a day (UTC), or those of all of them if ``workflow`` is empty.
 
-    ``data``: see ``wfdash.queries.statistics.day_figures``. It agrees with the requests as long as ``count`` of them
+    ``data``: see ``wfdash.queries.statistics.gates``. It agrees with the requests as long as ``count`` of them
     were answered on that day.
     """
 

@@ -15,9 +15,9 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
 from wfdash.errors import AlreadyAnswered, NotAllowed
-from wfdash.queries.account.notifications import notices
-from wfdash.queries.audit.qualifiers import visible_entries
-from wfdash.queries.requests.audience import may_answer
+from wfdash.queries.account import notices
+from wfdash.queries.audit import visible_entries
+from wfdash.queries.requests.collaboration import may_answer
 from wfdash.signin import tokens
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")

@@ -1,4 +1,4 @@
-"""The filter of the list of runs, said in plain Python: the naive twin of ``wfdash.queries.runs.filtering``."""
+"""The filter of the list of runs, said in plain Python: the naive twin of ``wfdash.queries.runs.filter_keys``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from checkpoints.models import Claim, Run, RunFact, WorkerBeat
 from checkpoints.records import Phase, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.runs.filtering.conditions import bound_of
-from wfdash.queries.runs.filtering.qualifiers import FILTER
-from wfdash.queries.search.language import Term
-from wfdash.queries.search.times import times_of
+from wfdash.queries.runs.filter_keys import FILTER, bound_of
+from wfdash.queries.search.conditions import times_of
+from wfdash.queries.search.qualifiers import Term
 
 
 def found_by(viewer: Viewer, text: str) -> list[str]:

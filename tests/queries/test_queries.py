@@ -18,12 +18,11 @@ from wfdash.queries.history import events
 from wfdash.queries.history.events import events_after, lanes_of, last_events, read_checkpoints
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
 from wfdash.queries.history.step_states import step_counts
-from wfdash.queries.requests import tabs
-from wfdash.queries.requests.inbox import read_inbox, requests_of
+from wfdash.queries.requests import inbox
+from wfdash.queries.requests.inbox import count_open, count_tabs, read_inbox, requests_of
 from wfdash.queries.requests.request import read_request
-from wfdash.queries.requests.tabs import count_open, count_tabs
 from wfdash.queries.runs.listing import read_run, read_runs
-from wfdash.queries.workflows.catalogue import read_workflows
+from wfdash.queries.workflows import read_workflows
 
 
 @pytest.fixture
@@ -93,8 +92,8 @@ def test_counts_follow_what_a_person_may_at_once(run, everybody):
 
 
 def test_requests_are_counted_up_to_a_limit_for_the_navigation(run, everybody, monkeypatch):
-    monkeypatch.setattr(tabs, "MAX_WAITING", 3)
-    kept = compiled(tabs._open_for.__wrapped__)
+    monkeypatch.setattr(inbox, "MAX_WAITING", 3)
+    kept = compiled(inbox._open_for.__wrapped__)
     for number in range(4):
         people.ask(run, f"number {number}")
     assert kept(people.viewer("ana")).count() == 3

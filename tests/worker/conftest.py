@@ -18,7 +18,7 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
-from wfdash.queries.workflows.published import PublishedReader
+from wfdash.queries.workflows import PublishedReader
 from wfdash.worker.consultations import Replies, publish
 from wfdash.worker.drive import Lease
 from wfdash.worker.embedded import EmbeddedWorker

@@ -11,8 +11,7 @@ from ninja import Router
 from wfdash.actions.runs.bulk import record_export
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import Limit
-from wfdash.queries.audit.entries import audit_head, entries_of_run, read_entries, read_entry, read_evidence
-from wfdash.queries.audit.export import check_export, pack
+from wfdash.queries.audit import audit_head, check_export, entries_of_run, pack, read_entries, read_entry, read_evidence
 from wfdash.records.audit import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
 
 router = Router()

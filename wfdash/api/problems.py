@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from wfdash.api.bodies import BadBody
+from wfdash.api.params import BadBody
 from wfdash.errors import REFUSALS
 from wfdash.problems import problem_response
 

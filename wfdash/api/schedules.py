@@ -16,7 +16,7 @@ from wfdash.api.etags import if_match, with_etag
 from wfdash.api.params import Limit
 from wfdash.domain.cron import BadCron, parse
 from wfdash.errors import Invalid
-from wfdash.queries.schedules.listing import ScheduleRow, read_schedule, read_schedules
+from wfdash.queries.schedules import ScheduleRow, read_schedule, read_schedules
 from wfdash.records.base import Created
 from wfdash.records.schedules import ChangeSchedule, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
 

@@ -12,10 +12,8 @@ from wfdash.api.auth import viewer_of
 from wfdash.api.params import STREAM, Limit
 from wfdash.live.streams.stream import wants_stream
 from wfdash.live.streams.workflow_stream import follow_workflow
-from wfdash.queries.history.workflow_events import read_workflow_events, workflow_place
-from wfdash.queries.workflows.catalogue import read_versions, read_workflow, read_workflows
-from wfdash.queries.workflows.code import read_code
-from wfdash.queries.workflows.qualifiers import matching
+from wfdash.queries.history.events import read_workflow_events, workflow_place
+from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents
 from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
 

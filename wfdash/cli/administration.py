@@ -36,7 +36,7 @@ def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> Non
 
 
 def _list_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.queries.account.tokens import all_tokens
+    from wfdash.queries.account import all_tokens
 
     rows = [
         {
@@ -114,7 +114,7 @@ def _add_person(viewer: Any, given: argparse.Namespace, output: Output) -> None:
 
 
 def _list_people(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.queries.people.people import rows_of, visible_people
+    from wfdash.queries.people import rows_of, visible_people
 
     rows = [
         {

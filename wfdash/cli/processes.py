@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
     with loading():
         from wfdash import catalog, server
-        from wfdash.queries.workflows.published import PublishedReader
+        from wfdash.queries.workflows import PublishedReader
         from wfdash.worker.process import exit_process
 
     migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)

@@ -39,8 +39,7 @@ from wfdash.domain.invisible import escaped
 
 if TYPE_CHECKING:
     from wfdash.client import Client
-    from wfdash.records.bulk import BulkProgress
-    from wfdash.records.runs import EventRecord, RunDetail
+    from wfdash.records.runs import BulkProgress, EventRecord, RunDetail
 
 DETAILS = (
     "id workflow title status pending driver created finished created_by tags waiting_for failure "

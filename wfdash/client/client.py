@@ -21,11 +21,9 @@ from wfdash.client.errors import ClientError
 from wfdash.client.script import Script
 from wfdash.questions.card import Card
 from wfdash.records.audit import AuditRecord
-from wfdash.records.inbox import DecisionRecord
 from wfdash.records.people import PersonSummary
-from wfdash.records.requests import RequestSummary
-from wfdash.records.run_parts import ActivationRecord, LogLineRecord
-from wfdash.records.runs import EventRecord, RunSummary, WorkflowEvent
+from wfdash.records.requests import DecisionRecord, RequestSummary
+from wfdash.records.runs import ActivationRecord, EventRecord, LogLineRecord, RunSummary, WorkflowEvent
 from wfdash.workflow import Approval, Decision
 
 P = ParamSpec("P")

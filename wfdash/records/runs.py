@@ -3,9 +3,126 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
+
+# One action on many runs.
+
+
+class BulkOrder(Body):
+    """The action (retry, cancel, pause, resume, tag), and the runs: their ids, or with ``all`` what ``q`` finds."""
+
+    verb: str
+    runs: list[str] = []
+    q: str = ""
+    all: bool = False
+    add: list[str] = []
+    remove: list[str] = []
+    dry_run: bool = False
+
+
+class Unchanged(ApiRecord):
+    """Why runs would be unchanged, and how many."""
+
+    why: str
+    count: int
+
+
+class BulkRehearsal(ApiRecord):
+    """A preview: how many runs would accept, and how many would be unchanged."""
+
+    verb: str
+    acts: int
+    stays: list[Unchanged]
+    runs: list[str]
+
+
+class UnchangedRun(ApiRecord):
+    """A run that stayed as it was, and why."""
+
+    run: str
+    title: str
+    why: str
+
+
+class BulkProgress(ApiRecord):
+    """The progress. ``acted`` of ``done`` runs accepted; ``stayed`` names at most 200 that did not."""
+
+    id: str
+    verb: str
+    runs: int
+    done: int
+    acted: int
+    finished: bool
+    stays: list[Unchanged]
+    stayed: list[UnchangedRun]
+
+
+# Parts of a run: the executions of its steps, its log, its values.
+
+
+class ActivationRecord(ApiRecord):
+    """One execution of a step (of a map: of one item), retries included. ``label``: what its author calls the item."""
+
+    id: str
+    step: str
+    state: str
+    began: datetime
+    ended: datetime | None
+    attempts: int
+    number: int = 1
+    """Which execution of its step it is, from 1."""
+    item: int | None = None
+    label: str = ""
+
+
+class StepPage(Page[ActivationRecord]):
+    """A page of executions in the order in which they started; ``next`` is the cursor of the next page."""
+
+    total: int
+
+
+class LogLineRecord(ApiRecord):
+    """A log record. ``text`` is null for people who may not see what steps log."""
+
+    seq: int
+    at: datetime
+    step: str
+    level: str
+    logger: str
+    text: str | None
+
+
+class LogRecordPage(Page[LogLineRecord]):
+    """Log records, oldest first; ``next`` is the cursor for what is logged later, also at the end."""
+
+
+RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]
+"""A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
+
+
+class ValueRecord(ApiRecord):
+    """A part of a run's values. ``problem``: why there is none."""
+
+    part: str
+    value: Any = None
+    checkpoint: str | None = None
+    """The checkpoint it is from."""
+    problem: str = ""
+
+
+class SetTags(Body):
+    """Tags to add and to remove."""
+
+    add: list[str] = []
+    remove: list[str] = []
+
+
+class TagList(ApiRecord):
+    """The tags of a run."""
+
+    tags: list[str]
 
 
 class WaitingFor(ApiRecord):

@@ -7,9 +7,8 @@ from django import template
 from wfdash.access.policies import AddressedQuestion, AnswerStanding
 from wfdash.access.roles import Role
 from wfdash.pages.people.forms import role_title
-from wfdash.queries.account.tokens import service_names
-from wfdash.queries.people.groups import EMPTY, MISSING, POWERLESS
-from wfdash.queries.people.person import step_titles
+from wfdash.queries.account import service_names
+from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
 from wfdash.questions.policy import Policy, sentence
 
 register = template.Library()

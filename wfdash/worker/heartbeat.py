@@ -18,7 +18,7 @@ from checkpoints.models import WorkerBeat
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash.installation.stopping import waited
-from wfdash.queries.statistics import readiness
+from wfdash.queries.statistics import gauges
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.election import give_up_lead
@@ -97,7 +97,7 @@ class Heartbeat:
         """Say how it is and look at the others: in one transaction, as every worker of a cluster does this."""
         loaded = self._serving.loaded()
         with write():
-            late = readiness.lateness(database_now())
+            late = gauges.lateness(database_now())
             most = round(max(late.values(), default=0.0), 3)
             record_heartbeat(self._worker, runs=self._driving(), late=most, serves=loaded)
             self._serving.look()

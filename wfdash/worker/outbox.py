@@ -44,9 +44,9 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
+from wfdash.queries.requests.inbox import count_open
 from wfdash.queries.requests.request import read_request as find_request
-from wfdash.queries.requests.tabs import count_open
-from wfdash.queries.workflows.published import published_secrets
+from wfdash.queries.workflows import published_secrets
 from wfdash.rendering.addresses import absolute
 from wfdash.schemas.secrets import masked
 from wfdash.timemachine.restore_point import secrets_in

@@ -33,7 +33,7 @@ from wfdash.actions.statistics import decision_rollups, metrics_store, rollups
 from wfdash.consulting.reply import forget_unread
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
-from wfdash.queries.statistics.decision_days import next_day_to_make
+from wfdash.queries.statistics.gates import next_day_to_make
 from wfdash.signin.links import forget_links
 from wfdash.signin.open_sessions import forget_sessions
 from wfdash.telemetry.outages import FailingLoop

@@ -5,7 +5,7 @@ import pytest
 from checkpoints.models import AuditEntry, SavedView
 from wfdash.actions.account.saved_views import change_view, delete_view, save_view
 from wfdash.errors import Invalid, NotFound
-from wfdash.queries.account.saved_views import read_view, read_views
+from wfdash.queries.account import read_view, read_views
 
 
 def test_a_view_is_kept_found_and_deleted(person):

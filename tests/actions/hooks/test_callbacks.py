@@ -18,7 +18,7 @@ from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.hooks.callbacks import start_with_callback
 from wfdash.errors import Invalid, NotAllowed
 from wfdash.notifications.listeners import listeners_of
-from wfdash.queries.hooks.webhooks import CallbackView, callback_of
+from wfdash.queries.hooks import CallbackView, callback_of
 from wfdash.records.runs import Callback
 
 URL = "https://hooks.example.org/back"

@@ -16,7 +16,7 @@ from wfdash.actions.runs import search_index
 from wfdash.actions.runs.announce import announce_held
 from wfdash.actions.schedules import announce
 from wfdash.notifications.letters import page_of
-from wfdash.queries.account.notifications import notices
+from wfdash.queries.account import notices
 from wfdash.worker.outbox import Bundle, deliver
 
 

@@ -15,9 +15,8 @@ from wfdash.actions.runs import signals
 from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
-from wfdash.queries.requests.inbox import read_inbox
+from wfdash.queries.requests.inbox import TABS, count_open, count_tabs, read_inbox
 from wfdash.queries.requests.request import read_request
-from wfdash.queries.requests.tabs import TABS, count_open, count_tabs
 
 pytestmark = pytest.mark.django_db
 NUMBER = {"type": "integer"}

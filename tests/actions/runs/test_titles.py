@@ -188,7 +188,7 @@ def test_a_notification_says_the_title_and_never_the_input(serve, settings):
 
 
 def queries_of(viewer):
-    from wfdash.queries.account.notifications import notices
+    from wfdash.queries.account import notices
 
     return notices(viewer).items
 

@@ -27,8 +27,7 @@ from wfdash.domain.histograms import (
     rollups_with,
     unpack,
 )
-from wfdash.queries.statistics.durations import Durations, Scope, durations_in, totals_since
-from wfdash.queries.statistics.slots import slots_of
+from wfdash.queries.statistics.durations import Durations, Scope, durations_in, slots_of, totals_since
 
 WORKFLOWS = ("expense", "order", "payroll")
 SCOPES = (

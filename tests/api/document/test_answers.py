@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from wfdash import records
-from wfdash.api.document import operations
-from wfdash.api.examples import BODIES
+from wfdash.api.document import BODIES, operations
 from wfdash.api.router import api_document
 
 JSON = "application/json"

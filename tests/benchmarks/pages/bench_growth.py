@@ -28,11 +28,10 @@ def addresses() -> Iterator[str]:
     """Yield the address of each list with its filters, orders and tabs, of pages about one thing, and of the API."""
     from checkpoints.models import HumanRequest, Run
     from tests.benchmarks.pages.bench_runs import FILTERS
-    from wfdash.queries.audit.qualifiers import FILTER as AUDIT
-    from wfdash.queries.requests.decision_filter import FILTER as DECISIONS
-    from wfdash.queries.requests.inbox import SORTS
+    from wfdash.queries.audit import FILTER as AUDIT
+    from wfdash.queries.requests.decisions import FILTER as DECISIONS
+    from wfdash.queries.requests.inbox import SORTS, TABS
     from wfdash.queries.requests.qualifiers import FILTER as INBOX
-    from wfdash.queries.requests.tabs import TABS
 
     request = HumanRequest.objects.filter(answered=None).order_by("created").first()
     ended = Run.objects.filter(phase="completed").order_by("-created").first()

@@ -24,7 +24,7 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.live.hub import Hub
 from wfdash.live.streams.workflow_stream import WorkflowEventStream
-from wfdash.queries.history.workflow_events import read_cursor, read_workflow_events
+from wfdash.queries.history.events import read_cursor, read_workflow_events
 
 WRITERS, TURNS = 6, 25
 Place = tuple[str, int]

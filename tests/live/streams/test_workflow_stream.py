@@ -19,7 +19,7 @@ from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.http import PagesHandler
 from wfdash.live.hub import Hub, process_admissions
 from wfdash.live.streams import stream as stream_module
-from wfdash.queries.history import workflow_events
+from wfdash.queries.history import events as history
 
 ADDRESS = "/api/v1/workflows/expense/events"
 NEVER = 1000.0
@@ -111,8 +111,8 @@ async def test_the_stream_has_the_records_of_the_page_and_goes_on_behind_any_of_
 
 
 def test_pages_join_without_gap_or_double_and_look_at_so_many_ids_only(client: Client, run, monkeypatch) -> None:
-    monkeypatch.setattr(workflow_events, "SPAN", 3)
-    monkeypatch.setattr(workflow_events, "PATIENCE", 0.0)
+    monkeypatch.setattr(history, "SPAN", 3)
+    monkeypatch.setattr(history, "PATIENCE", 0.0)
     foreign, other = make_run("another"), make_run()
     for one in (run, foreign, foreign, other, foreign, run):
         append_events(one, 2)
@@ -153,8 +153,8 @@ def test_a_cursor_of_something_else_is_refused_by_its_field(client: Client, run,
     append_events(run, 1)
     make_run("another")
     theirs = client.get("/api/v1/workflows/another/events").json()["next"]
-    beyond = workflow_events.cursor_at("expense", 2**62)
-    huge = workflow_events.cursor_at("expense", 2**64 - 1)
+    beyond = history.cursor_at("expense", 2**62)
+    huge = history.cursor_at("expense", 2**64 - 1)
     for cursor, words in {
         theirs: "another workflow",
         beyond: "backup",

@@ -5,7 +5,7 @@ from django.test import Client
 
 from checkpoints.models import Preference, Run
 from tests import people as made
-from wfdash.queries.account.first_steps import read_first_steps
+from wfdash.queries.account import read_first_steps
 
 TITLE = "Set up this installation"
 

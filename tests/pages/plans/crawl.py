@@ -18,19 +18,18 @@ from tests.api.document.calls import Call
 from tests.pages.plans.plans import Recorder
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.retention.runs import RunRemover
-from wfdash.queries.audit.entries import read_entries
-from wfdash.queries.audit.qualifiers import FILTER as AUDIT
-from wfdash.queries.requests.decision_filter import FILTER as DECISIONS
+from wfdash.queries.audit import FILTER as AUDIT
+from wfdash.queries.audit import read_entries
+from wfdash.queries.requests.decisions import FILTER as DECISIONS
 from wfdash.queries.requests.decisions import count_decisions, read_decisions
-from wfdash.queries.requests.inbox import SORTS, read_inbox
+from wfdash.queries.requests.inbox import SORTS, TABS, count_tabs, read_inbox
 from wfdash.queries.requests.qualifiers import FILTER as INBOX
-from wfdash.queries.requests.tabs import TABS, count_tabs
-from wfdash.queries.runs.filtering.qualifiers import FILTER as RUNS
+from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.listing import RUN_SORTS, read_runs
-from wfdash.queries.schedules.listing import read_schedules
-from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
+from wfdash.queries.schedules import FILTER as SCHEDULES
+from wfdash.queries.schedules import read_schedules
 from wfdash.queries.search.qualifiers import ListFilter
-from wfdash.queries.statistics import readiness
+from wfdash.queries.statistics import gauges
 from wfdash.worker import outbox, sweeps
 from wfdash.worker import sweeps as due_work
 from wfdash.worker.worker import cancelled_since
@@ -109,7 +108,7 @@ def do_jobs(recorder: Recorder) -> None:
     jobs |= {
         "look": due_work.look_for_work,
         "outbox": outbox.due_bundles,
-        "lateness": lambda: readiness.lateness(now),
+        "lateness": lambda: gauges.lateness(now),
         "other workers": lambda: living_workers.others("w"),
         "cancelled runs": lambda: cancelled_since(now - timedelta(days=1)),
         "old runs": RunRemover().remove_next,

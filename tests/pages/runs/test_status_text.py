@@ -13,9 +13,8 @@ from tests import people
 from wfdash.pages.runs.error_hints import ANY, CHANGED, HINTS, TRANSIENT, hint
 from wfdash.pages.runs.status_text import intervention_sentences, plain, status_sentence
 from wfdash.queries.requests.inbox import requests_of
-from wfdash.queries.runs.interventions import Intervention
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.events import Intervention
+from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.records.runs import RunError
 
 NOW = people.THEN + timedelta(hours=3)

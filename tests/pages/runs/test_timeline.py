@@ -13,7 +13,7 @@ from wfdash.pages.runs.timeline import timeline
 from wfdash.pages.runs.timeline.axis import FOLDED_FROM, MOST_FOLDS, WIDTH, Fold, folded, to_scale
 from wfdash.pages.runs.timeline.drawing import MAX_ROWS
 from wfdash.pages.ui.graph import travelled
-from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import StepTransition
 
 BEGIN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from tests.people import viewer
 from wfdash import catalog
 from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule, run_now
 from wfdash.pages.schedules import listing
-from wfdash.queries.schedules.listing import read_schedules
+from wfdash.queries.schedules import read_schedules
 
 NEW = "/schedules/new/?workflow=expense_batch"
 FORM = {

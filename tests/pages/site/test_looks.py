@@ -9,7 +9,7 @@ import pytest
 from checkpoints.models import Preference
 from tests import people
 from wfdash.actions.account.looks import set_columns, set_density
-from wfdash.queries.account.looks import ListLooks, looks_of
+from wfdash.queries.account import ListLooks, looks_of
 
 LISTS = ["/runs/", "/schedules/", "/audit/"]
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from checkpoints.models import Grant, SavedView
 from tests import people
 from wfdash.actions.runs.search_index import index_runs
-from wfdash.queries.palette import everything
+from wfdash.queries import palette
 
 GROUP = re.compile(r'id="palette-([a-z]+)" role="presentation"')
 OPTION = re.compile(r'<a\b[^>]*?\bid="palette-(\w+)-\d+"[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
@@ -253,7 +253,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_stored(text, run, as_)
 
 
 def test_only_the_newest_open_requests_are_looked_at(run, find, monkeypatch):
-    monkeypatch.setattr(everything, "REACH", 3)
+    monkeypatch.setattr(palette, "REACH", 3)
     asked = [people.ask(run, subject=f"Pay {number}") for number in range(5)]
     found = find("ben", "pay")["requests"]
     assert [f"/requests/{one.pk}/" in found for one in asked] == [False, False, True, True, True]

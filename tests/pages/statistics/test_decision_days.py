@@ -17,10 +17,9 @@ from checkpoints.models.operations import DecisionRollup
 from tests.people import ask, make_run
 from wfdash.actions.statistics import decision_rollups
 from wfdash.domain.histograms import GROWTH, LEAST
-from wfdash.queries.statistics import decision_days, gates
-from wfdash.queries.statistics.durations import Scope
+from wfdash.queries.statistics import gates
+from wfdash.queries.statistics.durations import Scope, slots_of
 from wfdash.queries.statistics.gates import decisions_in
-from wfdash.queries.statistics.slots import slots_of
 from wfdash.records.statistics import DecisionStatistics, DurationSummary
 from wfdash.worker import sweeps
 
@@ -109,7 +108,7 @@ def read_singly(monkeypatch: pytest.MonkeyPatch) -> Callable[..., DecisionStatis
 
 
 def test_pages_show_the_same_with_days_and_without(month, read_singly):
-    assert make_all() == decision_days.DAYS
+    assert make_all() == gates.DAYS
     looks = [(scope, days, UTC) for scope in SCOPES for days in (1, 7)]
     looks += [(EVERY, 30, zone) for zone in ZONES] + [(SCOPES[2], 7, ZONES[1])]
     for one in looks:
@@ -165,7 +164,7 @@ def test_who_was_asked_follows_the_groups_there_are(month, read_singly):
     Group.objects.all().delete()
     assert "group:finance" not in look().asked
     assert numbers(look()) == numbers(read_singly())
-    assert make_all() == decision_days.DAYS
+    assert make_all() == gates.DAYS
     assert numbers(look()) == numbers(read_singly())
 
 

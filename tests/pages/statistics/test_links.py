@@ -22,10 +22,10 @@ from tests.people import make_run
 from wfdash.access.viewer import Viewer
 from wfdash.pages.site.filter_links import error_term, term
 from wfdash.queries.requests.decisions import count_decisions
-from wfdash.queries.runs.filtering.qualifiers import FILTER
+from wfdash.queries.runs.filter_keys import FILTER
 from wfdash.queries.runs.listing import count_found
 from wfdash.queries.statistics import figures
-from wfdash.queries.statistics.slots import slots_of
+from wfdash.queries.statistics.durations import slots_of
 from wfdash.worker import sweeps
 
 BACK = datetime(2026, 10, 25, 15, 30, tzinfo=UTC)

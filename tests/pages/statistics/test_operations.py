@@ -15,7 +15,7 @@ from checkpoints.models import Claim, Grant, HumanRequest, Run, RunFact, Schedul
 from tests import people
 from tests.people import ask, happen, make_run, step
 from wfdash.domain.histograms import Measure, bucket_of
-from wfdash.queries.statistics import failures, operations
+from wfdash.queries.statistics import figures, operations
 from wfdash.queries.statistics.operations import Operations, count_problems, read_operations
 from wfdash.worker.heartbeat import start_heartbeat
 
@@ -79,7 +79,7 @@ def test_a_run_that_was_retried_or_failed_long_ago_does_not_count(everybody):
 
 
 def test_groups_are_those_of_the_latest_failures_however_many_there_are(everybody, monkeypatch):
-    monkeypatch.setattr(failures, "MOST_FAILED", 3)
+    monkeypatch.setattr(figures, "MOST_FAILED", 3)
     for minutes in range(5):
         fail("OldError" if minutes > 2 else "NewError", ago=timedelta(minutes=minutes))
     assert (found().failed, [group.error for group in found().groups]) == (3, ["newerror"])

@@ -8,7 +8,7 @@ from checkpoints.models import Run, WorkflowVersion
 from tests import people
 from tests.pages.paper import STEPS, expenses
 from wfdash import catalog
-from wfdash.queries.workflows.catalogue import read_versions, read_workflows
+from wfdash.queries.workflows import read_versions, read_workflows
 
 ADDRESS = "/workflows/expense_batch/"
 

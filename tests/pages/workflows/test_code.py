@@ -8,7 +8,7 @@ import pytest
 from tests import people
 from wfdash import catalog
 from wfdash.pages.ui.source_lines import MOST, WHOLE, code_files
-from wfdash.queries.workflows.code import code_of, frames_in
+from wfdash.queries.workflows import code_of, frames_in
 
 SOURCE = """from __future__ import annotations
 from helpers_of_code import check

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from tests import people
-from wfdash.queries.account.notifications import _unread_of
+from wfdash.queries.account import _unread_of
 
 
 @pytest.mark.django_db

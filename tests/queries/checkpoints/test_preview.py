@@ -20,11 +20,10 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.contract import Edits
-from wfdash.queries.checkpoints.editing import read_editing
+from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history.step_states import step_counts
-from wfdash.records.checkpoints import StateCounts
-from wfdash.records.time_machine import CheckpointPreview
+from wfdash.records.checkpoints import CheckpointPreview, StateCounts
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,8 +10,8 @@ import pytest
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash.queries.history.event_cache import EventCache
 from wfdash.queries.history.lineage import EventRange
+from wfdash.queries.history.step_states import EventCache
 
 step_states = sys.modules["wfdash.queries.history.step_states"]  # the package has a function of this name
 pytestmark = pytest.mark.django_db

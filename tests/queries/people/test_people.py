@@ -15,8 +15,7 @@ from wfdash.access.policies import questions
 from wfdash.access.roles import ORDER, roles_of, sources
 from wfdash.access.viewer import RIGHTS, viewer_for
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.queries.people import groups, matrix, person
-from wfdash.queries.people import people as listing
+from wfdash.queries import people as queries
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +30,7 @@ def everyone() -> dict[str, User]:
     return made
 
 
-def names(page: listing.PeoplePage) -> list[str]:
+def names(page: queries.PeoplePage) -> list[str]:
     return [row.name for row in page.rows]
 
 
@@ -54,13 +53,13 @@ def test_every_right_that_is_shown_is_the_one_that_decides(seed: int) -> None:
 @pytest.mark.parametrize("name", ["ana", "vera", "otto", "sam"])
 def test_people_are_for_admins(name: str, everyone) -> None:
     for look in (
-        lambda v: listing.people(v),
-        lambda v: person.person(v, name),
-        lambda v: groups.groups(v),
-        lambda v: groups.group(v, "finance"),
-        lambda v: groups.needs(v),
-        lambda v: matrix.managed_workflows(v),
-        lambda v: matrix.workflow_access(v, WORKFLOW),
+        lambda v: queries.people(v),
+        lambda v: queries.person(v, name),
+        lambda v: queries.groups(v),
+        lambda v: queries.group(v, "finance"),
+        lambda v: queries.needs(v),
+        lambda v: queries.managed_workflows(v),
+        lambda v: queries.workflow_access(v, WORKFLOW),
     ):
         with pytest.raises(NotAllowed):
             look(viewer(name))
@@ -70,32 +69,32 @@ def test_an_admin_of_one_workflow_sees_its_people_and_nothing_else_about_them(ev
     everyone["ana"].email = "ana@example.org"
     everyone["ana"].save()
     wanda = viewer("wanda")
-    assert names(listing.people(wanda)) == ["adam", "ana", "ben", "otto", "vera", "wanda"]
-    assert names(listing.people(wanda, "example.org")) == []
-    assert names(listing.people(wanda, "finance")) == []
-    assert names(listing.people(wanda, show="off")) == names(listing.people(wanda))
-    row = next(row for row in listing.people(wanda).rows if row.name == "ana")
+    assert names(queries.people(wanda)) == ["adam", "ana", "ben", "otto", "vera", "wanda"]
+    assert names(queries.people(wanda, "example.org")) == []
+    assert names(queries.people(wanda, "finance")) == []
+    assert names(queries.people(wanda, show="off")) == names(queries.people(wanda))
+    row = next(row for row in queries.people(wanda).rows if row.name == "ana")
     assert (row.email, row.groups, row.last_sign_in, row.second_factor) == ("", (), None, False)
     for hidden in ("petra", "sam", "no one", "x\0"):
         with pytest.raises(NotFound):
-            person.person(wanda, hidden)
-    for look in (lambda: groups.groups(wanda), lambda: groups.needs(wanda), lambda: groups.group(wanda, "finance")):
+            queries.person(wanda, hidden)
+    for look in (lambda: queries.groups(wanda), lambda: queries.needs(wanda), lambda: queries.group(wanda, "finance")):
         with pytest.raises(NotAllowed):
             look()
     with pytest.raises(NotFound):
-        matrix.workflow_access(wanda, "payroll")
-    assert [name for name, _ in matrix.managed_workflows(wanda)] == [WORKFLOW]
+        queries.workflow_access(wanda, "payroll")
+    assert [name for name, _ in queries.managed_workflows(wanda)] == [WORKFLOW]
 
 
 def test_an_admin_of_one_workflow_is_shown_no_role_for_another(everyone) -> None:
     Grant.objects.create(user=everyone["ana"], role="operator", workflow="payroll")
-    view = person.person(viewer("wanda"), "ana")
+    view = queries.person(viewer("wanda"), "ana")
     assert {role.workflow for role in view.row.roles} == {"*"}
     assert [one.workflow for one in view.rights] == ["*"]
     assert not view.whole
     assert view.obstacle
     assert all(one.question.workflow == WORKFLOW for one in view.answers)
-    assert "payroll" in {role.workflow for role in person.person(viewer("adam"), "ana").row.roles}
+    assert "payroll" in {role.workflow for role in queries.person(viewer("adam"), "ana").row.roles}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_an_admin_of_one_workflow_is_shown_no_role_for_another(everyone) -> None
     ],
 )
 def test_people_are_found_by_what_is_said_of_them(text: str, found: list[str], everyone) -> None:
-    assert names(listing.people(viewer("adam"), text)) == found
+    assert names(queries.people(viewer("adam"), text)) == found
 
 
 def test_the_tabs_are_what_they_say(everyone, django_assert_num_queries) -> None:
@@ -121,12 +120,12 @@ def test_the_tabs_are_what_they_say(everyone, django_assert_num_queries) -> None
     )
     User.objects.filter(username="sam").update(is_active=False)
     adam = viewer("adam")
-    assert names(listing.people(adam, show="away")) == ["ana"]
-    assert names(listing.people(adam, show="off")) == ["sam"]
-    assert "sam" not in names(listing.people(adam))
-    assert len(names(listing.people(adam, show="all"))) == len(everyone)
+    assert names(queries.people(adam, show="away")) == ["ana"]
+    assert names(queries.people(adam, show="off")) == ["sam"]
+    assert "sam" not in names(queries.people(adam))
+    assert len(names(queries.people(adam, show="all"))) == len(everyone)
     with django_assert_num_queries(8):
-        row = next(row for row in listing.people(adam).rows if row.name == "ana")
+        row = next(row for row in queries.people(adam).rows if row.name == "ana")
     assert row.delegate == "ben"
 
 
@@ -134,10 +133,10 @@ def test_five_hundred_people_are_pages_of_fifty(everyone, django_assert_num_quer
     User.objects.bulk_create(User(username=f"person{n:03}") for n in range(500))
     adam = viewer("adam")
     with django_assert_num_queries(8):
-        page = listing.people(adam, number=3)
+        page = queries.people(adam, number=3)
     assert (len(page.rows), page.pages, page.found) == (50, 11, 508)
-    assert listing.people(adam, number=99).number == 11
-    assert listing.people(adam, number=-5).number == 1
+    assert queries.people(adam, number=99).number == 11
+    assert queries.people(adam, number=-5).number == 1
 
 
 def test_who_may_answer_is_what_the_resolver_says(everyone) -> None:
@@ -146,7 +145,7 @@ def test_who_may_answer_is_what_the_resolver_says(everyone) -> None:
     people.ask(run, by=["finance"], not_by=["requester"])
     people.ask(run, by=["legal"], policy={"override": False})
     people.ask(run, not_by=["ana"], by=["requester", "ben"])
-    access = matrix.workflow_access(viewer("adam"), WORKFLOW)
+    access = queries.workflow_access(viewer("adam"), WORKFLOW)
     by = {one.question.by: one for one in access.questions if one.question.open}
     finance = by[("finance",)]
     assert finance.question.open == 2
@@ -172,7 +171,7 @@ def test_a_delegate_may_answer_and_it_says_for_whom(everyone) -> None:
         user=everyone["ana"], delegate=everyone["ben"], since=now, until=now + timezone.timedelta(days=1)
     )
     people.ask(people.make_run(), by=["finance"])
-    access = matrix.workflow_access(viewer("adam"), WORKFLOW)
+    access = queries.workflow_access(viewer("adam"), WORKFLOW)
     found = dict(next(one for one in access.questions if one.question.open).may)
     assert found["ben"].words == "group finance, on behalf of ana"
 
@@ -185,7 +184,7 @@ def test_a_name_that_no_one_answers_to_is_needed(everyone) -> None:
     Group.objects.create(name="weak").user_set.add(everyone["vera"])
     User.objects.create_user("gone", is_active=False)
     found = {
-        need.name: need.problem for need in groups.needs(viewer("adam")) if any(one.open for one in need.questions)
+        need.name: need.problem for need in queries.needs(viewer("adam")) if any(one.open for one in need.questions)
     }
     assert found == {"legal": "missing", "empty": "empty", "weak": "powerless", "banned": "missing", "gone": "empty"}
 
@@ -195,12 +194,12 @@ def test_a_group_knows_who_is_in_it_and_what_needs_it(everyone, django_assert_ma
     people.ask(people.make_run(), by=["finance"])
     adam = viewer("adam")
     with django_assert_max_num_queries(10):
-        view = groups.group(adam, "finance")
+        view = queries.group(adam, "finance")
     assert view.members == (("ana", True),)
     assert [role.name for role in view.row.roles] == ["viewer"]
     assert any(one.open for one in view.row.needed)
     with pytest.raises(NotFound):
-        groups.group(viewer("adam"), "finance\0")
+        queries.group(viewer("adam"), "finance\0")
 
 
 def test_a_question_of_the_code_and_an_open_one_like_it_are_one(everyone) -> None:
@@ -215,8 +214,8 @@ def test_a_question_of_the_code_and_an_open_one_like_it_are_one(everyone) -> Non
 
 def test_someone_who_is_deactivated_may_do_nothing_until_they_are_back(everyone) -> None:
     User.objects.filter(username="ana").update(is_active=False)
-    view = person.person(viewer("adam"), "ana")
+    view = queries.person(viewer("adam"), "ana")
     assert (view.rights, view.answers) == ((), ())
     assert view.row.roles, "the roles stay"
     assert not viewer("ana").may_anywhere("see")
-    assert "ana" not in [row.name for row in matrix.workflow_access(viewer("adam"), WORKFLOW).rows]
+    assert "ana" not in [row.name for row in queries.workflow_access(viewer("adam"), WORKFLOW).rows]

@@ -14,16 +14,17 @@ from tests import people
 from wfdash.errors import Invalid
 from wfdash.queries.requests.inbox import (
     SORTS,
+    count_all,
     count_similar,
     count_similar_shown,
     count_since,
+    count_tabs,
     next_request,
     position,
     read_inbox,
     read_neighbours,
 )
 from wfdash.queries.requests.request import read_request
-from wfdash.queries.requests.tabs import count_all, count_tabs
 
 NOW = timezone.now()
 

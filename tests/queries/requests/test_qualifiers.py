@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.queries.requests.qualifiers import FILTER
-from wfdash.queries.search.times import duration_of, moment_of
+from wfdash.queries.search.conditions import duration_of, moment_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

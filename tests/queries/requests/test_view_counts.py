@@ -6,8 +6,7 @@ import pytest
 
 from checkpoints.models import Run
 from tests import people
-from wfdash.queries.requests.inbox import read_inbox
-from wfdash.queries.requests.view_counts import count_in_views
+from wfdash.queries.requests.inbox import count_in_views, read_inbox
 
 
 @pytest.fixture

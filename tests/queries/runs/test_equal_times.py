@@ -16,11 +16,11 @@ from checkpoints.models import AuditEntry, Checkpoint, Event, HumanRequest, Run,
 from checkpoints.sql.statements import POSTGRES, SQLITE
 from tests import people
 from wfdash.actions.runs import search_index
-from wfdash.queries.audit.entries import read_entries
+from wfdash.queries.audit import read_entries
 from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.requests.inbox import SORTS, next_request, position, read_inbox, read_neighbours
 from wfdash.queries.runs.listing import read_runs
-from wfdash.queries.schedules.listing import read_schedules
+from wfdash.queries.schedules import read_schedules
 from wfdash.records.base import Page
 
 MANY = 11

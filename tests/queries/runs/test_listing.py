@@ -16,8 +16,8 @@ from tests import people
 from tests.queries.runsaid import found_by
 from wfdash.actions.runs import search_index
 from wfdash.errors import Invalid
-from wfdash.queries.runs.filtering import search as runs_search
-from wfdash.queries.runs.filtering.qualifiers import search_for
+from wfdash.queries.runs import finding as runs_search
+from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.listing import all_ids, count_found, count_runs_since, every_page, read_run, read_runs
 from wfdash.worker.heartbeat import start_heartbeat
 

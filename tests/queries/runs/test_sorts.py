@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from checkpoints.models import Run, RunFact
 from tests import people
-from wfdash.queries.runs.filtering import search
+from wfdash.queries.runs import finding
 from wfdash.queries.runs.listing import DEFAULT_SORT, RUN_SORTS, longest, read_runs
 
 LISTING = import_module("wfdash.queries.runs.listing")
@@ -71,9 +71,9 @@ def expected(text: str, sort: str) -> list[str]:
 def test_pages_hold_every_run_once_and_in_order(runs, sort, reach, monkeypatch):
     orders = {text: expected(text, sort) for text in FILTERS}
     assert len(orders[""]) == (36 if "started" in sort else Run.objects.filter(finished__isnull=False).count())
-    monkeypatch.setattr(search, "MIN_SHARE", 2)
+    monkeypatch.setattr(finding, "MIN_SHARE", 2)
     monkeypatch.setattr(LISTING, "REACH", reach)
-    monkeypatch.setattr(search, "MAX_SORTED", reach)
+    monkeypatch.setattr(finding, "MAX_SORTED", reach)
     for text, order in orders.items():
         assert paged(text, sort) == order, text
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.errors import Invalid
-from wfdash.queries.audit.qualifiers import FILTER as AUDIT
-from wfdash.queries.requests.decision_filter import FILTER as DECISIONS
+from wfdash.queries.audit import FILTER as AUDIT
+from wfdash.queries.requests.decisions import FILTER as DECISIONS
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS
-from wfdash.queries.runs.filtering.qualifiers import FILTER as RUNS
-from wfdash.queries.schedules.qualifiers import FILTER as SCHEDULES
+from wfdash.queries.runs.filter_keys import FILTER as RUNS
+from wfdash.queries.schedules import FILTER as SCHEDULES
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
-from wfdash.queries.workflows.qualifiers import FILTER as WORKFLOWS
+from wfdash.queries.workflows import FILTER as WORKFLOWS
 
 FILTERS = {
     "requests": REQUESTS,

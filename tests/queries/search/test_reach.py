@@ -12,12 +12,12 @@ from django.test import Client
 
 from checkpoints.models import AuditEntry, HumanRequest
 from tests import people
-from wfdash.queries.audit.entries import read_entries
+from wfdash.queries.audit import read_entries
 from wfdash.queries.requests.decisions import count_decisions, read_decisions
 
 pytestmark = pytest.mark.django_db
 
-AUDIT = import_module("wfdash.queries.audit.entries")
+AUDIT = import_module("wfdash.queries.audit")
 DECISIONS = import_module("wfdash.queries.requests.decisions")
 MANY = 12
 

@@ -20,7 +20,7 @@ from wfdash.actions.audit import entries
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.domain.hash_chain import hash_of
-from wfdash.queries.audit import export
+from wfdash.queries import audit
 
 pytestmark = pytest.mark.django_db
 
@@ -119,7 +119,7 @@ def pack_file(tmp_path: Path, change: Callable[[dict[str, Any]], Any] | None = N
     """Export as an administrator does, change it, and return the file."""
     from django.utils import timezone
 
-    pack = json.loads(b"".join(export.pack(people.viewer("adam"), exported=timezone.now())))
+    pack = json.loads(b"".join(audit.pack(people.viewer("adam"), exported=timezone.now())))
     if change:
         change(pack)
     path = tmp_path / f"{name}.json"
@@ -196,7 +196,7 @@ def test_a_reader_of_a_part_exports_a_pack_that_says_so(decided: None, tmp_path:
     from django.utils import timezone
 
     path = tmp_path / "own.json"
-    path.write_bytes(b"".join(export.pack(people.viewer("ana"), exported=timezone.now())))
+    path.write_bytes(b"".join(audit.pack(people.viewer("ana"), exported=timezone.now())))
     assert "1 entries, the chain holds" in verify(path)
 
 

@@ -22,7 +22,7 @@ from checkpoints.models.fields import current_keyring
 from wfdash.access.viewer import Viewer
 from wfdash.actions.audit import entries
 from wfdash.domain import audit_packs
-from wfdash.queries.audit import export
+from wfdash.queries import audit
 
 pytestmark = pytest.mark.django_db
 
@@ -70,9 +70,9 @@ def digest_of(pack: dict[str, Any]) -> str:
 
 def test_a_long_audit_is_exported_and_proven_in_little_memory(long: Viewer, tmp_path: Path) -> None:
     path = tmp_path / "pack.json"
-    list(export.pack(long, "verb:none", exported=timezone.now()))  # What is loaded once is no matter of length.
+    list(audit.pack(long, "verb:none", exported=timezone.now()))  # What is loaded once is no matter of length.
     with little_memory(), path.open("wb") as file:
-        for piece in export.pack(long, exported=timezone.now()):
+        for piece in audit.pack(long, exported=timezone.now()):
             file.write(piece)
     assert path.stat().st_size > ENTRIES * PAGE
     with little_memory():
@@ -95,14 +95,14 @@ def test_a_long_audit_is_sent_as_csv_in_little_memory(long: Viewer) -> None:
 
 
 def test_a_pack_is_proven_in_whatever_order_its_parts_stand(long: Viewer, tmp_path: Path) -> None:
-    pack = json.loads(b"".join(export.pack(long, exported=timezone.now())))
+    pack = json.loads(b"".join(audit.pack(long, exported=timezone.now())))
     path = tmp_path / "pack.json"
     path.write_text(json.dumps(dict(reversed(pack.items())), indent=1))
     call_command("verify", str(path), stdout=io.StringIO())
 
 
 def test_a_part_that_stands_twice_does_not_hide_the_other(long: Viewer, tmp_path: Path) -> None:
-    pack = json.loads(b"".join(export.pack(long, "verb:export", exported=timezone.now())))
+    pack = json.loads(b"".join(audit.pack(long, "verb:export", exported=timezone.now())))
     path = tmp_path / "pack.json"
     path.write_text(json.dumps(pack).replace('"shown": {}', '"shown": {}, "entries": []'))
     with pytest.raises(CommandError, match="twice"):
@@ -120,7 +120,7 @@ def test_a_refused_export_sends_and_records_nothing(long: Viewer, kind: str, tex
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_too_many_entries_are_refused_before_anything_is_sent(long: Viewer, kind: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(export, "MOST_EXPORTED", 100)
+    monkeypatch.setattr(audit, "MOST_EXPORTED", 100)
     client = Client()
     client.force_login(long.user)
     answer = client.get(f"/audit/export.{kind}")
@@ -131,4 +131,4 @@ def test_too_many_entries_are_refused_before_anything_is_sent(long: Viewer, kind
 
 def test_portions_stay_below_their_size_unless_one_is_bigger() -> None:
     sizes = [("a", 4), ("b", 6), ("c", 1), ("d", 50), ("e", 1)]
-    assert list(export.in_portions(sizes, most=10)) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(audit.in_portions(sizes, most=10)) == [["a", "b"], ["c"], ["d"], ["e"]]

@@ -22,7 +22,7 @@ from wfdash.actions.checkpoints.restore import restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
-from wfdash.queries.audit.entries import read_entry
+from wfdash.queries.audit import read_entry
 from wfdash.schemas.secrets import HIDDEN
 from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Form, Workflow

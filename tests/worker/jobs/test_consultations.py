@@ -46,11 +46,10 @@ from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import ShowsCode
 from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.queries.checkpoints.editing import read_editing
+from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.runs.versions import migration_plan
-from wfdash.queries.workflows.code import code_of
-from wfdash.queries.workflows.published import PublishedReader
+from wfdash.queries.workflows import PublishedReader, code_of
 from wfdash.timemachine import in_flight
 from wfdash.worker import consultations
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat

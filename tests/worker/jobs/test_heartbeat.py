@@ -18,7 +18,7 @@ from tests.worker.conftest import until
 from wfdash.domain.histograms import ALL_TIME, Measure
 from wfdash.pages.runs.status_text import plain, status_sentence
 from wfdash.queries.runs.listing import read_run, read_runs
-from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.statistics.gauges import lateness
 from wfdash.queries.workers import unserved, workers
 from wfdash.worker import heartbeat, sweeps
 from wfdash.worker.db_thread import DbThread

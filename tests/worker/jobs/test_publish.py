@@ -25,7 +25,7 @@ from wfdash.engines.published import UNSERVED
 from wfdash.errors import CodeElsewhere, Invalid, status_for
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.secrets import masked_for
-from wfdash.queries.workflows.published import PublishedReader
+from wfdash.queries.workflows import PublishedReader
 from wfdash.worker import consultations as jobs_publish
 from wfdash.worker.consultations import publish
 from wfdash.worker.heartbeat import start_heartbeat

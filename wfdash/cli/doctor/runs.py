@@ -18,8 +18,7 @@ from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
 from wfdash.pages.site.health import CAUSES, LATE
 from wfdash.pubsub.bus import Wake
 from wfdash.pubsub.process import choose_bus
-from wfdash.queries.statistics.gauges import count_unserved
-from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.statistics.gauges import count_unserved, lateness
 from wfdash.queries.workers import workers
 
 SAMPLE = 20

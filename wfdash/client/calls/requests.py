@@ -9,17 +9,21 @@ from typing import Any, Literal
 from wfdash.client.errors import NotFound
 from wfdash.client.script import Script
 from wfdash.client.sending import get, if_unchanged, pages, part, post, tell
-from wfdash.records.inbox import DecisionPage, DecisionRecord, OutcomeList, RequestOutcome, UndoneCount
 from wfdash.records.requests import (
     AcceptedAnswer,
     Assignment,
     CommentPage,
     CommentRecord,
     Deadline,
+    DecisionPage,
+    DecisionRecord,
     DraftRecord,
+    OutcomeList,
     RequestDetail,
+    RequestOutcome,
     RequestPage,
     RequestSummary,
+    UndoneCount,
 )
 
 Tab = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]

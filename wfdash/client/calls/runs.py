@@ -10,28 +10,33 @@ from wfdash.client.errors import NotAllowed, NotFound, TimedOut
 from wfdash.client.script import ReadClock, Script, Sleep
 from wfdash.client.sending import Source, delays, follow, get, pages, part, post, tell
 from wfdash.records.base import Created
-from wfdash.records.bulk import BulkProgress, BulkRehearsal
-from wfdash.records.checkpoints import CheckpointComparison, CheckpointDetail, CheckpointPage
-from wfdash.records.run_parts import (
+from wfdash.records.checkpoints import (
+    CheckpointComparison,
+    CheckpointDetail,
+    CheckpointPage,
+    CheckpointPreview,
+    EditableParts,
+    ReplayRecord,
+)
+from wfdash.records.runs import (
     ActivationRecord,
+    BulkProgress,
+    BulkRehearsal,
+    Callback,
+    EventRecord,
+    GraphChange,
     LogLineRecord,
     LogRecordPage,
+    RunDetail,
+    RunPage,
     RunPart,
+    RunSummary,
+    SentSignal,
+    SignalList,
     StepPage,
     TagList,
     ValueRecord,
 )
-from wfdash.records.runs import (
-    Callback,
-    EventRecord,
-    GraphChange,
-    RunDetail,
-    RunPage,
-    RunSummary,
-    SentSignal,
-    SignalList,
-)
-from wfdash.records.time_machine import CheckpointPreview, EditableParts, ReplayRecord
 
 Verb = Literal["retry", "cancel", "pause", "resume", "tag"]
 ENDED = frozenset({"completed", "failed", "cancelled"})

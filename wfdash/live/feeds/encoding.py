@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from checkpoints.models import Event
 from wfdash.live.feeds.messages import EventForm, Style, html_event, json_text, sse
-from wfdash.queries.history.events import event_of
-from wfdash.queries.history.workflow_events import cursor_at
+from wfdash.queries.history.events import cursor_at, event_of
 
 log = logging.getLogger(__name__)
 

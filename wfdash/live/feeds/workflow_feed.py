@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from checkpoints.database.high_water_mark import HighWaterMark
 from wfdash.live.database import DatabaseThreads
 from wfdash.live.limits import Limits
-from wfdash.queries.history.workflow_events import read_span
+from wfdash.queries.history.events import read_span
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.live.feeds.workflow_feed import WorkflowPlace
 from wfdash.live.hub import Hub
 from wfdash.live.streams.stream import NO_LONGER, Scope, Stream, StreamOver, respond
-from wfdash.queries.history.workflow_events import cursor_at
+from wfdash.queries.history.events import cursor_at
 
 
 class WorkflowEventStream(Stream):

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from wfdash.actions.account.looks import dismiss_first_steps
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.queries.account.first_steps import read_first_steps
+from wfdash.queries.account import read_first_steps
 from wfdash.rendering import render
 
 

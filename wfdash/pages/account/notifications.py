@@ -12,7 +12,7 @@ from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.write import preferences_of
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries.account import notifications as queries
+from wfdash.queries import account as queries
 
 MENU = 8
 FRAGMENTS = {"menu": "account/notifications/menu_items.html"}

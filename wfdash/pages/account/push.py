@@ -15,7 +15,7 @@ from wfdash.actions.account import push as actions
 from wfdash.errors import Invalid
 from wfdash.notifications.push_keys import REMEDY, is_installed, public_key
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.queries.account.notifications import push_browsers
+from wfdash.queries.account import push_browsers
 
 log = logging.getLogger(__name__)
 NAMES = {

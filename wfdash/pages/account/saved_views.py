@@ -12,7 +12,7 @@ from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import address_in
 from wfdash.pages.site.list_page import counted_views, open_view
-from wfdash.queries.account.saved_views import read_view, read_views
+from wfdash.queries.account import read_view, read_views
 from wfdash.rendering import render
 
 

@@ -24,7 +24,7 @@ from wfdash.errors import (
 from wfdash.pages.account.provider import to_provider
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.problems import with_retry
-from wfdash.queries.account.security import own_account
+from wfdash.queries.account import own_account
 from wfdash.rendering import render
 from wfdash.signin.identities import provider_in_use
 

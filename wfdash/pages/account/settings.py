@@ -21,7 +21,7 @@ from wfdash.notifications.write import preferences_of, reachable
 from wfdash.pages.account.push import push_settings
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
-from wfdash.queries.account.notifications import push_browsers
+from wfdash.queries.account import push_browsers
 from wfdash.rendering import render
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}

@@ -16,7 +16,7 @@ from wfdash.actions.account.tokens import DAYS, NewToken, create_token, revoke_t
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
-from wfdash.queries.account.tokens import own_tokens
+from wfdash.queries.account import own_tokens
 from wfdash.rendering import render
 
 RIGHTS = (

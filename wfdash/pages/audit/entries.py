@@ -19,9 +19,19 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.ui import card
 from wfdash.pages.ui.csv_text import csv_text, harmless
-from wfdash.queries.audit.entries import Evidence, entries_of_run, evidence_of, read_entries, read_entry, read_evidence
-from wfdash.queries.audit.export import check_export, exported_form, exported_rows, pack
-from wfdash.queries.audit.qualifiers import FILTER
+from wfdash.queries.audit import (
+    FILTER,
+    Evidence,
+    check_export,
+    entries_of_run,
+    evidence_of,
+    exported_form,
+    exported_rows,
+    pack,
+    read_entries,
+    read_entry,
+    read_evidence,
+)
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence

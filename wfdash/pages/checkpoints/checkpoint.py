@@ -23,7 +23,7 @@ from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoin
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.runs.listing import read_run
-from wfdash.records.time_machine import CheckpointPreview
+from wfdash.records.checkpoints import CheckpointPreview
 from wfdash.rendering import render
 
 DONE_MESSAGES = {

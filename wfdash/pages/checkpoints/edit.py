@@ -18,9 +18,9 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.ui.card import EDITED, unedited
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.ui.forms.json_text import write
-from wfdash.queries.checkpoints.editing import Editing, read_editing
+from wfdash.queries.checkpoints.checkpoint import Editing, read_editing
 from wfdash.queries.runs.listing import read_run
-from wfdash.records.time_machine import EditableStep
+from wfdash.records.checkpoints import EditableStep
 from wfdash.rendering import render
 from wfdash.schemas.secrets import secret_names
 

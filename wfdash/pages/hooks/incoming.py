@@ -21,8 +21,8 @@ from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
 from wfdash.domain.hooks.signatures import SCHEMES
 from wfdash.errors import Invalid, NotFound
 from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
-from wfdash.queries.account.tokens import service_accounts
-from wfdash.queries.hooks import incoming as queries
+from wfdash.queries import hooks as queries
+from wfdash.queries.account import service_accounts
 from wfdash.rendering import render
 from wfdash.rendering.addresses import absolute
 

@@ -18,8 +18,8 @@ from wfdash.actions.hooks import deliveries, webhooks
 from wfdash.errors import Invalid, WrongState
 from wfdash.notifications.kinds import WEBHOOK_KINDS, type_of
 from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
-from wfdash.queries.account.tokens import service_accounts
-from wfdash.queries.hooks import webhooks as queries
+from wfdash.queries import hooks as queries
+from wfdash.queries.account import service_accounts
 from wfdash.rendering import render
 
 OURS, MINE, PROGRAM = "ours", "mine", "as:"

@@ -18,7 +18,7 @@ from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.people.forms import ROLES, revoke_chosen
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
-from wfdash.queries.people.matrix import WorkflowAccess, managed_workflows, workflow_access
+from wfdash.queries.people import WorkflowAccess, managed_workflows, workflow_access
 from wfdash.rendering import render
 
 

@@ -13,7 +13,7 @@ from wfdash.actions.people.accounts import Invitation
 from wfdash.actions.people.grants import revoke_role
 from wfdash.pages.site.decorators import show_once
 from wfdash.pages.site.numbers import number_in
-from wfdash.queries.people.matrix import managed_workflows
+from wfdash.queries.people import managed_workflows
 
 ROLES = (
     ("viewer", "sees runs and their values"),

@@ -14,7 +14,7 @@ from wfdash.actions.people import groups as actions
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.pages.people.forms import grant_form, revoke_chosen, role_title
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.queries.people import groups as queries
+from wfdash.queries import people as queries
 from wfdash.rendering import render
 
 

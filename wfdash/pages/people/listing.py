@@ -15,8 +15,7 @@ from wfdash.errors import Invalid, NotAllowed
 from wfdash.pages.people.forms import base_of, grant_form, show_invitation
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
-from wfdash.queries.people import groups
-from wfdash.queries.people.people import SHOWN, PeoplePage, people
+from wfdash.queries.people import SHOWN, PeoplePage, groups, needs, people
 from wfdash.rendering import render
 
 BLANK_ROLES = 3
@@ -39,7 +38,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
         "tabs": [(_address(text, key), label, key == show) for key, label in SHOWN.items()] if whole else [],
         "whole": whole,
         "here": "people",
-        "needs": len(groups.needs(viewer)) if whole else 0,
+        "needs": len(needs(viewer)) if whole else 0,
         **_neighbours(found, text, show),
     }
     return render(request, "people/page.html", context)
@@ -69,7 +68,7 @@ def invite(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             problems = error.by_field
     context = grant_form(viewer, post, problems) | {
-        "groups": [(row.name, row.name in post.getlist("groups")) for row in groups.groups(viewer) if not row.django],
+        "groups": [(row.name, row.name in post.getlist("groups")) for row in groups(viewer) if not row.django],
         "chosen": [*roles[:BLANK_ROLES], *[("", EVERY)] * (BLANK_ROLES - len(roles))],
         "whole": True,
         "here": "people",

@@ -21,10 +21,10 @@ from wfdash.pages.account.tokens import made_by, new_token, revoke_posted, show_
 from wfdash.pages.people.forms import base_of, grant_form, revoke_chosen, role_title, show_invitation
 from wfdash.pages.site.decorators import page, shown_once, viewer_of
 from wfdash.pages.site.numbers import number_in
-from wfdash.queries.audit.entries import read_entries
-from wfdash.queries.people import groups as group_queries
-from wfdash.queries.people.person import PersonView
-from wfdash.queries.people.person import person as read_person
+from wfdash.queries import people
+from wfdash.queries.audit import read_entries
+from wfdash.queries.people import PersonView
+from wfdash.queries.people import person as read_person
 from wfdash.rendering import render
 
 Act = Callable[[HttpRequest, Viewer, str], str]
@@ -85,7 +85,7 @@ def _shown(
 def _whole_context(
     viewer: Viewer, view: PersonView, act: str, post: QueryDict, problems: Mapping[str, str]
 ) -> dict[str, Any]:
-    joinable = [row.name for row in group_queries.groups(viewer) if not row.django or viewer.user.is_superuser]
+    joinable = [row.name for row in people.groups(viewer) if not row.django or viewer.user.is_superuser]
     return {
         "joinable": [name for name in joinable if name not in view.row.groups],
         "delegates": [name for name in view.delegates if name != viewer.name],

@@ -11,8 +11,7 @@ from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
-from wfdash.queries.requests.decision_filter import FILTER
-from wfdash.queries.requests.decisions import REACH, count_decisions, read_decisions
+from wfdash.queries.requests.decisions import FILTER, REACH, count_decisions, read_decisions
 from wfdash.rendering import render
 
 DECIDED = {

@@ -20,6 +20,8 @@ from wfdash.pages.site.list_page import flaws_of, open_view, search_context, vie
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.fragments import respond
 from wfdash.queries.requests.inbox import (
+    TABS,
+    count_all,
     count_similar,
     count_similar_shown,
     count_since,
@@ -30,7 +32,6 @@ from wfdash.queries.requests.inbox import (
 )
 from wfdash.queries.requests.qualifiers import FILTER
 from wfdash.queries.requests.request import read_request
-from wfdash.queries.requests.tabs import TABS, count_all
 from wfdash.queries.unreadable import why
 from wfdash.rendering import render
 

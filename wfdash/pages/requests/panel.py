@@ -25,8 +25,8 @@ from wfdash.pages.ui import card
 from wfdash.pages.ui.forms import json_text
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.collaboration import Collaboration, answerable_for, read_collaboration
+from wfdash.queries.requests.inbox import TABS
 from wfdash.queries.requests.request import RequestView
-from wfdash.queries.requests.tabs import TABS
 from wfdash.schemas.secrets import secret_names, without
 
 

@@ -23,8 +23,7 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.event_text import cancelled
 from wfdash.queries.history.events import last_events
 from wfdash.queries.runs.before_acting import head_of, last_pause, read_open_work
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.rendering import render
 
 PARKED = frozenset({"waiting", "sleeping", "retrying"})

@@ -25,8 +25,7 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import EventItem, event_row_of, respond
 from wfdash.queries.runs.events import EventFilter, EventPage, all_events, find_events
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.listing import RunView, read_run
 
 SHOWN = 200
 VIEWS = (("raw", "Chronological"), ("grouped", "By step"))

@@ -9,9 +9,8 @@ from wfdash.contract import Description
 from wfdash.pages.runs.intervals import Intervals, length, total_busy, union
 from wfdash.pages.ui.graph import Drawing, RunOverlay, closing, fold, layout, opening, travelled
 from wfdash.pages.ui.times import duration
-from wfdash.queries.history.idle_periods import OPEN
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.history.step_states import OPEN, StepTransition
+from wfdash.queries.runs.listing import RunView
 from wfdash.records.checkpoints import StateCounts
 
 ATTENTION = frozenset({"failed", "waiting", "retrying"})

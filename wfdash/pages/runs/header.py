@@ -16,12 +16,12 @@ from wfdash.pages.runs.error_hints import hint, section_about
 from wfdash.pages.runs.status_text import NOTHING, Busy, intervention_sentences, removal_sentence, status_sentence
 from wfdash.pages.ui.code_links import linked_trace
 from wfdash.pages.ui.documentation import guide
-from wfdash.queries.hooks.webhooks import callback_of
+from wfdash.queries.hooks import callback_of
 from wfdash.queries.requests.inbox import request_to_answer, requests_of
-from wfdash.queries.runs.interventions import course_changes
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.events import course_changes
+from wfdash.queries.runs.listing import RunView
 from wfdash.queries.runs.versions import graph_difference
-from wfdash.queries.schedules.listing import schedule_of
+from wfdash.queries.schedules import schedule_of
 
 DRIVEN = frozenset({"running"})
 PASSING = ("fragment", "before", "after", "seq", "older")

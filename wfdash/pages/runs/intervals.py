@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from wfdash.queries.history.idle_periods import OPEN
-from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import OPEN, StepTransition
 
 Interval = tuple[datetime, datetime]
 Intervals = dict[str, list[Interval]]

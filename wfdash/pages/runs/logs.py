@@ -25,10 +25,9 @@ from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.log_line import LogLine
 from wfdash.pages.ui.times import elapsed
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.logs import LogFilter, LogPage, all_logs, find_logs
-from wfdash.queries.runs.rows import RunView
-from wfdash.records.run_parts import LogLineRecord
+from wfdash.queries.runs.events import LogFilter, LogPage, all_logs, find_logs
+from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.records.runs import LogLineRecord
 
 SHOWN = 300
 HIDDEN = "Not shown: your role doesn't include log text"

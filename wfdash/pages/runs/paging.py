@@ -12,8 +12,8 @@ from wfdash.pages.runs.header import address
 from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.event_text import step_label
 from wfdash.queries.runs.events import LEVELS
-from wfdash.queries.runs.rows import RunView
-from wfdash.queries.workflows.catalogue import description_of
+from wfdash.queries.runs.listing import RunView
+from wfdash.queries.workflows import description_of
 
 T = TypeVar("T")
 LINES = 500

@@ -18,7 +18,7 @@ from wfdash.pages.ui.graph import Drawing, opened_in
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.runs.replay import ReplayView, read_replay
-from wfdash.queries.workflows.catalogue import description_of
+from wfdash.queries.workflows import description_of
 from wfdash.rendering import render
 
 STATUS: Mapping[str, str] = {

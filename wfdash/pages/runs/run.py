@@ -24,17 +24,14 @@ from wfdash.pages.site.numbers import number_in
 from wfdash.pages.ui.fragments import event_row_of, respond
 from wfdash.pages.ui.graph import opened_in
 from wfdash.pages.ui.transcript import draw_talk
-from wfdash.queries.history.conversation import read_conversation
 from wfdash.queries.history.events import read_checkpoints
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import count_states, step_transitions
+from wfdash.queries.history.step_states import StepTransition, count_states, step_transitions
 from wfdash.queries.requests.inbox import requests_of
 from wfdash.queries.runs.before_acting import thread_of
-from wfdash.queries.runs.events import find_events
-from wfdash.queries.runs.interventions import read_interventions, reasons
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.rows import RunView
-from wfdash.queries.workflows.catalogue import description_of
+from wfdash.queries.runs.events import find_events, read_interventions, reasons
+from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.queries.runs.values import read_conversation
+from wfdash.queries.workflows import description_of
 
 SHOWN = 200
 """Events on this page; the events page has all of them."""

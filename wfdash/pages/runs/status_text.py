@@ -15,8 +15,8 @@ from wfdash.installation.keep_rules import days_text
 from wfdash.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.pages.ui.times import duration, relative, since
 from wfdash.queries.requests.inbox import RequestRow
-from wfdash.queries.runs.interventions import Intervention
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.events import Intervention
+from wfdash.queries.runs.listing import RunView
 from wfdash.records.runs import RemovalRecord, RunError
 from wfdash.retention.keeping import REASONS
 

@@ -13,7 +13,7 @@ from wfdash.pages.runs.header import address
 from wfdash.pages.ui.code_links import step_link
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import EventItem, event_row_of
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.listing import RunView
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, read_activation, read_activations
 from wfdash.records.checkpoints import StateCounts
 

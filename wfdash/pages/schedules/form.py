@@ -27,8 +27,8 @@ from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.forms import BoundForm, FormView
 from wfdash.pages.workflows.form_defaults import default_input
-from wfdash.queries.schedules.listing import ScheduleRow, read_schedule
-from wfdash.queries.workflows.catalogue import WorkflowRow, read_workflow, read_workflows
+from wfdash.queries.schedules import ScheduleRow, read_schedule
+from wfdash.queries.workflows import WorkflowRow, read_workflow, read_workflows
 from wfdash.rendering import render
 
 PREFIX = "input:"

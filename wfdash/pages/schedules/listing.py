@@ -23,8 +23,7 @@ from wfdash.pages.site.list_address import read_address
 from wfdash.pages.site.list_page import flaws_of, pages_context, search_context
 from wfdash.pages.site.time_zone import zone_of
 from wfdash.pages.ui.times import in_zone
-from wfdash.queries.schedules.listing import read_schedule, read_schedules, runs_of
-from wfdash.queries.schedules.qualifiers import FILTER
+from wfdash.queries.schedules import FILTER, read_schedule, read_schedules, runs_of
 from wfdash.rendering import render
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))

@@ -21,11 +21,10 @@ from wfdash.access.viewer import EVERY
 from wfdash.pages.site.list_address import read_inbox_address
 from wfdash.pages.site.looks import looks_of
 from wfdash.pages.ui.documentation import guide
-from wfdash.queries.account.first_steps import FirstSteps, steps_to_show
-from wfdash.queries.account.notifications import count_unread
-from wfdash.queries.people.people import whom_to_ask
+from wfdash.queries.account import FirstSteps, count_unread, steps_to_show
+from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.collaboration import Undoable, read_undoable
-from wfdash.queries.requests.tabs import MAX_WAITING, count_open
+from wfdash.queries.requests.inbox import MAX_WAITING, count_open
 from wfdash.queries.statistics.operations import MOST_COUNTED, count_problems
 from wfdash.signin.identities import provider_in_use
 

@@ -12,7 +12,7 @@ from checkpoints.models.user_model import is_staff
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.pages.site.context_processors import SiteContext
 from wfdash.pages.ui.documentation import guide
-from wfdash.queries.palette.everything import named
+from wfdash.queries.palette import named
 
 DOCUMENTATION = "documentation"
 """The page that is not one of this site."""

@@ -20,7 +20,7 @@ from wfdash.installation.stopping import stopping
 from wfdash.page_threads import PageThreads
 from wfdash.pages.ui.times import duration
 from wfdash.problems import with_retry
-from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.statistics.gauges import lateness
 from wfdash.queries.workers import workers
 
 SECONDS = {"/readyz": 3.0, "/health": 10.0}

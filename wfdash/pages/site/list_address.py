@@ -13,8 +13,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from wfdash.domain.run_fields import known_names
-from wfdash.queries.requests.inbox import SORTS
-from wfdash.queries.requests.tabs import TABS
+from wfdash.queries.requests.inbox import SORTS, TABS
 from wfdash.queries.runs import listing
 from wfdash.queries.runs.listing import DEFAULT_SORT
 

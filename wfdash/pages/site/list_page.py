@@ -12,16 +12,16 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import InboxAddress, ListAddress, address_in
-from wfdash.queries.account.saved_views import ViewRow, read_view, read_views
-from wfdash.queries.audit.qualifiers import audit_suggestions
-from wfdash.queries.requests.decision_filter import decision_suggestions
+from wfdash.queries.account import ViewRow, read_view, read_views
+from wfdash.queries.audit import audit_suggestions
+from wfdash.queries.requests.decisions import decision_suggestions
+from wfdash.queries.requests.inbox import count_in_views
 from wfdash.queries.requests.qualifiers import request_suggestions
-from wfdash.queries.requests.view_counts import count_in_views
-from wfdash.queries.runs.filtering.qualifiers import run_suggestions
+from wfdash.queries.runs.filter_keys import run_suggestions
 from wfdash.queries.runs.listing import count_found
-from wfdash.queries.schedules.qualifiers import schedule_suggestions
+from wfdash.queries.schedules import schedule_suggestions
 from wfdash.queries.search.qualifiers import ListFilter
-from wfdash.queries.workflows.qualifiers import workflow_suggestions
+from wfdash.queries.workflows import workflow_suggestions
 from wfdash.records.base import Page, ScannedPage
 
 SUGGESTIONS = {

@@ -10,15 +10,15 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from wfdash.actions.account.looks import set_density
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.queries.account import looks
-from wfdash.queries.account.looks import DENSITIES, ListLooks
+from wfdash.queries import account
+from wfdash.queries.account import DENSITIES, ListLooks
 
 
 def looks_of(request: HttpRequest) -> ListLooks:
     """Return what the person of a request chose for lists (one query for each request)."""
     kept: Any = request
     if not hasattr(kept, "list_looks"):
-        kept.list_looks = looks.looks_of(viewer_of(request))
+        kept.list_looks = account.looks_of(viewer_of(request))
     found: ListLooks = kept.list_looks
     return found
 

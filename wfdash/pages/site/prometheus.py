@@ -20,7 +20,7 @@ from wfdash import __version__
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.domain.histograms import Measure, up_to
 from wfdash.queries.statistics import gauges
-from wfdash.queries.statistics.readiness import lateness
+from wfdash.queries.statistics.gauges import lateness
 from wfdash.queries.workers import workers
 
 SERIES = 200

@@ -16,8 +16,8 @@ from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.destinations import actions_named, pages_named
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries.account.saved_views import ViewRow
-from wfdash.queries.palette.everything import Everything, search_everything
+from wfdash.queries.account import ViewRow
+from wfdash.queries.palette import Everything, search_everything
 from wfdash.queries.requests.inbox import RequestRow
 from wfdash.records.search import FoundRun, FoundWorkflow
 

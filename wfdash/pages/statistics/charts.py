@@ -23,11 +23,9 @@ from wfdash.pages.ui.charts import (
     nice_count,
 )
 from wfdash.pages.ui.event_text import step_label
-from wfdash.queries.search.times import range_text
-from wfdash.queries.statistics.day_figures import REVERSED
+from wfdash.queries.search.conditions import range_text
 from wfdash.queries.statistics.figures import STARTED, Statistics
-from wfdash.queries.statistics.gates import TREND
-from wfdash.queries.statistics.raw_decisions import DEADLINE
+from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
 from wfdash.records.statistics import GateRecord
 
 TICKS = 4

@@ -20,8 +20,8 @@ from wfdash.pages.statistics.statistics import named_requests
 from wfdash.pages.ui.charts import duration_or_dash
 from wfdash.pages.ui.fragments import respond
 from wfdash.pages.ui.times import number
-from wfdash.queries.runs.rows import RunRow
-from wfdash.queries.statistics.failures import MOST_FAILED, ErrorGroup
+from wfdash.queries.runs.listing import RunRow
+from wfdash.queries.statistics.figures import MOST_FAILED, ErrorGroup
 from wfdash.queries.statistics.operations import Operations, read_operations
 from wfdash.records.statistics import WaitingRequestRecord
 

@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from wfdash.access.viewer import Viewer
 from wfdash.pages.ui.source_lines import anchor_of
-from wfdash.queries.workflows.code import code_of, frames_in
+from wfdash.queries.workflows import code_of, frames_in
 
 
 def step_link(viewer: Viewer, workflow: str, step: str) -> str:

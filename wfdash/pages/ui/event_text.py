@@ -11,7 +11,7 @@ from wfdash import catalog
 from wfdash.domain.invisible import visible
 from wfdash.domain.labels import humanize, label_of_step
 from wfdash.pages.ui.times import duration, exact
-from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.runs.listing import RunRow
 from wfdash.questions.signals import name_in
 
 REASONS: dict[str, str] = {

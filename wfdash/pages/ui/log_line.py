@@ -14,7 +14,7 @@ from wfdash.domain.invisible import visible
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.time_html import draw_moment
 from wfdash.queries.runs.events import LEVELS
-from wfdash.records.run_parts import LogLineRecord
+from wfdash.records.runs import LogLineRecord
 
 MOST_MARKS = 100
 """Hits that are marked in one record."""

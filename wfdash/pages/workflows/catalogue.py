@@ -26,21 +26,23 @@ from wfdash.pages.ui.source_lines import code_files
 from wfdash.pages.workflows.form_defaults import default_input
 from wfdash.queries.runs.listing import read_runs
 from wfdash.queries.runs.versions import read_old_runs
-from wfdash.queries.schedules.listing import read_schedules
+from wfdash.queries.schedules import read_schedules
 from wfdash.queries.statistics.gates import SUMMARY_DAYS, gates_of
-from wfdash.queries.workflows.catalogue import (
+from wfdash.queries.workflows import (
     COUNTED,
+    FILTER,
     WorkflowRow,
+    code_of,
     count_finished,
     count_runs,
+    is_code_elsewhere,
     last_of,
+    matching,
     read_failures,
     read_versions,
     read_workflow,
     read_workflows,
 )
-from wfdash.queries.workflows.code import code_of, is_code_elsewhere
-from wfdash.queries.workflows.qualifiers import FILTER, matching
 from wfdash.rendering import render
 
 SHOWS = (

@@ -9,7 +9,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
 from wfdash.pages.site.numbers import number_in
 from wfdash.queries.runs.before_acting import input_of
-from wfdash.queries.workflows.catalogue import WorkflowRow, last_of
+from wfdash.queries.workflows import WorkflowRow, last_of
 
 
 def default_input(request: HttpRequest, viewer: Viewer, row: WorkflowRow) -> tuple[Json, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from django.db.models import Case, Q, When
 from django.db.models.fields.json import KT
@@ -15,13 +16,127 @@ from django.utils.dateparse import parse_datetime
 
 from checkpoints.events import EventKind
 from checkpoints.models import Event
-from wfdash.queries.history import idle_periods
-from wfdash.queries.history.event_cache import EventCache
 from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
-from wfdash.queries.history.open_questions import QUESTION_EVENTS, OpenQuestions
-from wfdash.queries.history.step_outcomes import StepTransition
 from wfdash.records.checkpoints import StateCounts
 from wfdash.workflow.migration.migrating_run import Renaming
+
+# A cache of what was derived from the events of recently viewed runs, so that an open page reads only new ones.
+
+T = TypeVar("T")
+MIN_CACHED = 300
+"""Shorter lists are read as fast as they are looked up."""
+MAX_CACHED = 150_000
+"""Maximum items in all, of a few hundred bytes each; the least recently used entry is evicted first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry(Generic[T]):
+    ranges: list[EventRange]
+    things: list[T]
+
+
+class EventCache(Generic[T]):
+    """A bounded, thread-safe LRU cache, one per process."""
+
+    def __init__(self, *, min_cached: int = MIN_CACHED, max_cached: int = MAX_CACHED) -> None:
+        self._min_cached, self._max_cached = min_cached, max_cached
+        self._entries: OrderedDict[str, _Entry[T]] = OrderedDict()
+        self._lock = Lock()
+
+    def follow(
+        self, key: str, ranges: list[EventRange], read: Callable[[list[T], list[EventRange]], tuple[list[T], int]]
+    ) -> list[T]:
+        """Return the items that ``read`` derives from these ranges (newest first; the newest has no end).
+
+        ``read`` gets the cached items and the ranges that follow; it returns a new list and the highest seq that it
+        saw in the newest range, 0 for none. It reads in one query: events are committed in order, so the next read
+        continues from there. Lists are never changed.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+        known, left = ([], ranges) if entry is None else (entry.things, _uncached(entry.ranges, ranges))
+        if left is None:
+            known, left = [], ranges
+        things, seen = read(known, left)
+        if len(things) >= self._min_cached:
+            newest = replace(ranges[0], high=max(seen, left[0].low))
+            self._store(key, _Entry(ranges=[newest, *ranges[1:]], things=things))
+        return things
+
+    def _store(self, key: str, entry: _Entry[T]) -> None:
+        with self._lock:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
+            while len(self._entries) > 1 and sum(len(one.things) for one in self._entries.values()) > self._max_cached:
+                self._entries.popitem(last=False)
+
+
+def _uncached(known: list[EventRange], ranges: list[EventRange]) -> list[EventRange] | None:
+    """Return the part of the ranges that is not cached; None if they are others (a restore, another branch)."""
+    if not ranges or known[1:] != ranges[1:] or ranges[0].high is not None:
+        return None
+    old, new = known[0], ranges[0]
+    if (old.run, old.low) != (new.run, new.low):
+        return None
+    return [replace(new, low=old.high or 0)]
+
+
+# Idle periods of a run, in which no step runs whatever its last event was. Pure.
+
+STOPPING = frozenset(
+    {
+        *(EventKind.RUN_PAUSED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED),
+        *(EventKind.RUN_COMPLETED, EventKind.RUN_HELD),
+    }
+)
+RESUMING = frozenset(
+    {
+        *(EventKind.RUN_RESUMED, EventKind.RUN_RETRIED, EventKind.RUN_RELEASED),
+        *(EventKind.RUN_OVERRIDDEN, EventKind.RUN_MIGRATED),
+    }
+)
+RUNNING = frozenset({"running", "retrying"})
+OPEN = RUNNING | {"waiting", "sleeping"}
+STOPPED = "stopped"
+
+
+def stop_all(transitions: list[StepTransition], at: datetime, states: frozenset[str] = RUNNING) -> None:
+    """Append a transition to stopped for every activation in one of these states."""
+    transitions += [
+        replace(item, state=STOPPED, was=item.state, at=max(at, item.at))
+        for item in _last_in_states(transitions, states)
+    ]
+
+
+def resume_all(transitions: list[StepTransition], at: datetime) -> None:
+    """Append, for every stopped activation, its return to the state before; one that awaited a retry runs."""
+    stopped = _last_in_states(transitions, frozenset({STOPPED}))
+    transitions += [
+        replace(item, state="running" if item.was in RUNNING else item.was, was="", at=at) for item in stopped
+    ]
+
+
+def skip_gap(transitions: list[StepTransition], at: datetime) -> None:
+    """Append that all were stopped between the last transition and this time: the run continued from there."""
+    if transitions:
+        stop_all(transitions, transitions[-1].at, OPEN)
+        resume_all(transitions, at)
+
+
+def undo_stop(transitions: list[StepTransition], step: str, activation: str) -> None:
+    """Remove an activation's transition to stopped: it ended normally, which a pause allows."""
+    for index in range(len(transitions) - 1, -1, -1):
+        item = transitions[index]
+        if (item.step, item.activation) == (step, activation):
+            if item.state == STOPPED:
+                del transitions[index]
+            return
+
+
+def _last_in_states(transitions: Iterable[StepTransition], states: frozenset[str]) -> list[StepTransition]:
+    last = {(item.step, item.activation): item for item in transitions}
+    return [item for item in last.values() if item.state in states]
+
 
 STATE_AFTER = {
     EventKind.STEP_STARTED: "running",
@@ -33,7 +148,7 @@ STATE_AFTER = {
 }
 MIGRATED = (EventKind.RUN_MIGRATED, EventKind.RUN_OVERRIDDEN)
 RUN_EVENTS = (
-    *(*idle_periods.STOPPING, *idle_periods.RESUMING),
+    *(*STOPPING, *RESUMING),
     *(EventKind.RUN_QUEUED, EventKind.RUN_FORKED, EventKind.RUN_STARTED, EventKind.RUN_RECOVERED),
 )
 """Events of the run that stop or resume its steps."""
@@ -66,7 +181,7 @@ def step_transitions(run_id: str, *, driven_at: datetime | None = None, driven: 
     """
     transitions = without_run_events(_cache.follow(run_id, ranges_to(run_id), _read_transitions))
     if not driven and transitions:
-        idle_periods.stop_all(transitions, transitions[-1].at, frozenset({"running"}))
+        stop_all(transitions, transitions[-1].at, frozenset({"running"}))
     return [*transitions, *_due_retries(transitions, driven_at)] if driven_at else transitions
 
 
@@ -124,7 +239,7 @@ def _extended(
     retrying, questions = _retrying(transitions), OpenQuestions(transitions)
     for run, seq, kind, step, activation, at, more, ended in rows:
         if transitions and not _follows(transitions[-1], run, seq, ranges):
-            idle_periods.skip_gap(transitions, at)
+            skip_gap(transitions, at)
             retrying = _retrying(transitions)
         if kind in MIGRATED:
             transitions = migrate_transitions(transitions, json.loads(more or "{}"), json.loads(ended or "[]"), at)
@@ -137,7 +252,7 @@ def _extended(
             questions.take(transitions, StepTransition("", activation or "", kind, at, run, seq, question=more or ""))
             continue
         activation, state = activation or "", STATE_AFTER[kind]
-        idle_periods.undo_stop(transitions, step, activation)
+        undo_stop(transitions, step, activation)
         waited = retrying.pop(activation, None)
         if waited and waited.until and state != "running":
             transitions.append(replace(waited, step=step, state="running", at=min(waited.until, at)))
@@ -159,10 +274,10 @@ def _follows(last: StepTransition, run: str, seq: int, ranges: list[EventRange])
 
 def _apply_run_event(transitions: list[StepTransition], kind: str, at: datetime) -> None:
     """Append the transitions that an event of the run implies."""
-    if kind in idle_periods.STOPPING:
-        idle_periods.stop_all(transitions, at)
-    elif kind in idle_periods.RESUMING:
-        idle_periods.resume_all(transitions, at)
+    if kind in STOPPING:
+        stop_all(transitions, at)
+    elif kind in RESUMING:
+        resume_all(transitions, at)
 
 
 def migrate_transitions(
@@ -173,3 +288,83 @@ def migrate_transitions(
     kept = [replace(item, step=called.of(item.step)) if item.step else item for item in transitions]
     last = {item.activation: item for item in kept if item.activation in ended}
     return [*kept, *(replace(item, state="done", at=at) for item in last.values())]
+
+
+# Which questions of a step's activations are open, by a run's events: a step whose last one is answered runs. Pure.
+
+OPENED = EventKind.REQUEST_OPENED
+ANSWERED = frozenset({EventKind.REQUEST_ANSWERED, EventKind.SIGNAL_RECEIVED})
+QUESTION_EVENTS = (OPENED, *sorted(ANSWERED), EventKind.REQUEST_WITHDRAWN)
+
+
+class OpenQuestions:
+    """The questions that the events so far leave open, by activation. Only engines name the activation that asks."""
+
+    def __init__(self, transitions: Iterable[StepTransition]) -> None:
+        self._askers: dict[str, str] = {}
+        self._open: set[str] = set()
+        for item in transitions:
+            if item.question:
+                self._note(item)
+
+    def take(self, transitions: list[StepTransition], marker: StepTransition) -> None:
+        """Append the marker of a question's event, and that its step runs again if that was its last answer.
+
+        While the run is idle the step is stopped instead, and runs once the run is resumed.
+        """
+        transitions.append(marker)
+        self._note(marker)
+        asker = self._askers.get(marker.question)
+        if marker.state not in ANSWERED or asker is None or self._is_asking(asker):
+            return
+        last = next((item for item in reversed(transitions) if item.step and item.activation == asker), None)
+        if last is not None and last.state == "waiting":
+            transitions.append(_continued(last, marker.at, idle=_is_idle(transitions)))
+
+    def _note(self, marker: StepTransition) -> None:
+        if marker.state == OPENED:
+            self._open.add(marker.question)
+            if marker.activation:
+                self._askers[marker.question] = marker.activation
+        else:
+            self._open.discard(marker.question)
+
+    def _is_asking(self, activation: str) -> bool:
+        return any(self._askers.get(question) == activation for question in self._open)
+
+
+def _continued(waiting: StepTransition, at: datetime, *, idle: bool) -> StepTransition:
+    if idle:
+        return replace(waiting, state=STOPPED, was="running", at=at)
+    return replace(waiting, state="running", at=at)
+
+
+def _is_idle(transitions: list[StepTransition]) -> bool:
+    """Return whether the last event of the run that stops or resumes its steps stopped them."""
+    moves = (item.state for item in reversed(transitions) if not item.step)
+    return next((state in STOPPING for state in moves if state in STOPPING or state in RESUMING), False)
+
+
+# Transitions of a step's activations. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class StepTransition:
+    """A state that an activation entered: running, done, failed, retrying, waiting, sleeping or stopped.
+
+    ``run``, ``seq``: its event. ``until``: when a retry is due. ``skipped``: done without running, because its
+    condition did not hold. ``stopped``: the run was idle.
+    """
+
+    step: str
+    activation: str
+    state: str
+    at: datetime
+    run: str = ""
+    seq: int = 0
+    until: datetime | None = None
+    skipped: bool = False
+    was: str = ""
+    """The state before it stopped."""
+    question: str = ""
+    """The key of the question that it is about; then it is no state of a step, but a marker."""

@@ -5,19 +5,35 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.contrib.auth.models import Group
+from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, Value, When
 
-from checkpoints.models import HumanRequest
+from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from checkpoints.models.fields import current_encryptor
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.domain.invisible import visible
-from wfdash.queries.requests.decision_filter import ANSWERED, filter_decisions, outcome, reversed_later
+from wfdash.queries.requests.qualifiers import KIND, in_names
 from wfdash.queries.run_names import title_in
-from wfdash.queries.search.conditions import SplitCondition, edge_of
+from wfdash.queries.search.conditions import (
+    WORKFLOW,
+    FilterContext,
+    NamesAny,
+    NamesBeyond,
+    NamesEmpty,
+    SplitCondition,
+    ToQ,
+    edge_of,
+    equals,
+    is_time,
+    lies_in,
+    split_condition,
+    times_of,
+)
 from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
 from wfdash.queries.unreadable import subject_in
 from wfdash.records.base import ScannedPage
-from wfdash.records.inbox import DecisionRecord
+from wfdash.records.requests import DecisionRecord
 
 LATEST = KeysetOrder(columns=("-place", "-id"))
 REACH = 20_000
@@ -90,3 +106,102 @@ def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
     return DecisionRecord.trusted(
         **row | {"subject": visible(str(row["subject"] or row["step"])), "verdict": row["verdict"] or ""}
     )
+
+
+# What the list of decisions can be filtered by, and how a decision turned out. Charts count by the same conditions.
+
+MOST = 2000
+"""The latest decisions, from which suggestions are taken."""
+COLUMNS = ("workflow", "step", "kind", "by")
+LED = frozenset({"answered"})
+"""The key whose times an index has the decisions of."""
+ANSWERED = Q(answered__isnull=False) & FOR_PEOPLE
+BY_DEADLINE = Q(answer__by__isnull=True)
+VERDICTS = {"approved": "approve", "edited": "edit", "rejected": "reject"}
+OUTCOMES: dict[str, Q] = {
+    "deadline": BY_DEADLINE,
+    **{name: ~BY_DEADLINE & Q(answer__verdict=verdict) for name, verdict in VERDICTS.items()},
+    "other": ~BY_DEADLINE & ~Q(answer__verdict__in=VERDICTS.values()),
+}
+"""How a request was decided; each is decided in exactly one of these ways."""
+AUDIENCES = ("anyone", REQUESTER, "people")
+
+
+def outcome() -> Case:
+    """Return the expression for how a request was decided: a key of ``OUTCOMES``."""
+    cases = (When(condition, then=Value(name)) for name, condition in OUTCOMES.items())
+    return Case(*cases, default=Value("other"), output_field=CharField())
+
+
+def reversed_later() -> Q:
+    """Return the condition that an answer was undone, or that its question was asked again after a restore."""
+    undone = Reply.objects.filter(request=OuterRef("pk"), undone__isnull=False)
+    again = HumanRequest.objects.filter(run=OuterRef("run"), key=OuterRef("key"), created__gt=OuterRef("created"))
+    return Q(Exists(undone)) | Q(Exists(again))
+
+
+def filter_decisions(viewer: Viewer, text: str) -> SplitCondition:
+    """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
+    return split_condition(FILTER, viewer, text, in_names, LED)
+
+
+def decision_suggestions(viewer: Viewer) -> dict[str, Any]:
+    """Return what the filter of decisions suggests (one query)."""
+    rows = HumanRequest.objects.filter(ANSWERED, viewer.scope("see")).order_by("-answered", "-id")
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
+
+
+def _answered(context: FilterContext, term: Term, value: str) -> Q:
+    return lies_in("answered", times_of(value, term.sign, context.now))
+
+
+def _asked(context: FilterContext, term: Term, value: str) -> Q:
+    if value == "people":
+        groups = Group.objects.values_list("name", flat=True)
+        return Q(NamesBeyond("by", [*groups, REQUESTER]))
+    return Q(NamesEmpty("by")) if value == "anyone" else Q(NamesAny("by", [value]))
+
+
+QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
+    WORKFLOW,
+    Qualifier(
+        key="step",
+        example="step:review",
+        meaning="asked by this step",
+        suggest=listed("step"),
+        condition=equals("step"),
+    ),
+    KIND,
+    Qualifier(
+        key="outcome",
+        example="outcome:rejected",
+        meaning="approved, edited, rejected, other (another answer), or deadline",
+        only=("approved", "edited", "rejected", "other", "deadline"),
+        condition=lambda context, term, value: OUTCOMES[value.lower()],
+    ),
+    Qualifier(
+        key="answered",
+        example="answered:<7d",
+        meaning="<7d, >2d, today, 2026-01-31, 2026-01-31T14..2026-02-01",
+        accepts=is_time,
+        signs=SIGNS,
+        values=("<1d", "<7d", "today"),
+        condition=_answered,
+    ),
+    Qualifier(
+        key="asked",
+        example="asked:finance",
+        meaning="addressed to this group, to anyone, to the requester, or to people by name",
+        values=AUDIENCES,
+        suggest=listed("by"),
+        condition=_asked,
+    ),
+    Qualifier(
+        key="is",
+        example="is:reversed",
+        meaning="reversed: undone, or asked again after a restore",
+        only=("reversed",),
+        condition=lambda context, term, value: reversed_later(),
+    ),
+)
+FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the subject or workflow name")

@@ -6,31 +6,59 @@ Of 10,000 open requests a list reads only those it shows: the rest is decided wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Value
+from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from checkpoints.models import HumanRequest, Presence
+from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply
 from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
 from wfdash.domain.invisible import visible
+from wfdash.errors import Invalid
+from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests
-from wfdash.queries.requests.tabs import in_tab
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
 from wfdash.records.requests import RequestSummary
+
+# How many requests saved views hold: counted up to a limit, all in one query.
+
+
+def count_in_views(viewer: Viewer, wanted: Sequence[tuple[str, str]], most: int) -> list[int | None]:
+    """Return how many requests each tab has under a filter (one query), at most ``most``; None for an invalid filter.
+
+    Of each no more rows are read than that, so that a view of ten thousand costs what one of a hundred does.
+    """
+    parts = [_limited(viewer, tab, text, most) for tab, text in wanted]
+    asked = [part for part in parts if part and part.sql]
+    columns = ", ".join(f"(SELECT COUNT(*) FROM ({part.sql}) AS counted)" for part in asked)  # noqa: S608
+    params = tuple(value for part in asked for value in part.params)
+    rows = Statement(sql=f"SELECT {columns}" if asked else "", params=params).rows()
+    numbers = iter(rows[0] if rows else ())
+    return [None if part is None else int(next(numbers)) if part.sql else 0 for part in parts]
+
+
+def _limited(viewer: Viewer, tab: str, text: str, most: int) -> Statement | None:
+    """Return a statement for the first rows of a view; None for an invalid filter."""
+    try:
+        rows = HumanRequest.objects.filter(in_tab(viewer, tab), filter_requests(viewer, text))
+    except Invalid:
+        return None
+    return statement_of(rows.order_by().values("pk")[:most])
+
 
 SORTS = ("age", "due", "risk", "alike")
 RISK_NAMES = {number: word for word, number in RISKS.items()}
@@ -261,3 +289,117 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
     return RequestRow.trusted(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})
+
+
+# The tabs of the inbox: what each holds, and how many.
+
+TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+MAX_WAITING = 1000
+"""Requests that wait for a person are counted up to this number for the navigation."""
+MAX_OPEN = 1_000_000
+MOST_ANSWERED = 1_000
+"""A person's latest answers, which the tab of answered requests holds."""
+EVERYTHING = Q(pk__isnull=False)
+ASKED = OPEN & FOR_PEOPLE
+"""Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
+FLAGS: dict[str, Callable[[Viewer], Q]] = {
+    "may": collaboration.may_answer,
+    "free": collaboration.not_assigned_elsewhere,
+    "unspoken": collaboration.not_voted_by,
+    "grouped": collaboration.through_groups,
+    "untaken": collaboration.unassigned,
+    "back": collaboration.awaiting_reply_of,
+}
+TAB_FLAGS: dict[str, tuple[str, ...]] = {
+    "mine": ("free", "may", "unspoken"),
+    "groups": ("grouped", "may"),
+    "unassigned": ("untaken", "may"),
+    "asked": ("back",),
+    "all": (),
+}
+"""The conditions of each tab, for both lists and counts. The cheapest is first."""
+
+
+def tab_filter(viewer: Viewer, tab: str) -> Q:
+    """Return a tab's filter."""
+    if tab == "answered":
+        replies = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).order_by("-at")
+        return viewer.scope("see") & FOR_PEOPLE & Q(pk__in=replies.values("request_id")[:MOST_ANSWERED])
+    found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
+    for flag in TAB_FLAGS[tab]:
+        found &= FLAGS[flag](viewer)
+    return found
+
+
+in_tab = compiled_filter(HumanRequest, tab_filter)
+"""``tab_filter`` as SQL, for queries of requests themselves."""
+
+
+def count_open(viewer: Viewer) -> int:
+    """Return how many open requests wait for this person, at most ``MAX_WAITING`` (one query)."""
+    return _open_for(viewer).count() if viewer.may_anywhere("answer") else 0
+
+
+@compiled
+def _open_for(viewer: Viewer) -> QuerySet[Any, Any]:
+    return HumanRequest.objects.filter(tab_filter(viewer, "mine")).order_by().values("pk")[:MAX_WAITING]
+
+
+def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
+    """Return the count of every tab under a filter (two queries). ``Invalid`` for an invalid filter."""
+    return count_all(viewer, text)[0]
+
+
+def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
+    """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
+
+    One pass over the open requests: each request's flags are computed once, whatever is counted.
+    """
+    wanted = filter_requests(viewer, text)
+    if wanted:
+        flags, answered = statement_of(_flags(viewer, wanted)), statement_of(_answered(viewer, wanted))
+    else:
+        flags, answered = _all_flags(viewer), _all_answered(viewer)
+    sums = {tab: ("fits", *(() if tab == "asked" else ("seen",)), *names) for tab, names in TAB_FLAGS.items()}
+    sums["mine"], sums["waiting"] = ("fits", "seen", "own"), ("seen", "own")
+    columns = ", ".join(f"SUM({' * '.join(names)})" for names in sums.values())
+    found = _with_own(flags, _not_voted(viewer)).select(columns) or ()
+    counts = dict.fromkeys(sums, 0) | {name: int(number or 0) for name, number in zip(sums, found, strict=False)}
+    return {tab: answered.count() if tab == "answered" else counts[tab] for tab in TABS}, counts["waiting"]
+
+
+def _with_own(flags: Statement, unspoken: Statement) -> Statement:
+    """Return the flags with ``own``: whether the request is of the tab ``mine``, by all conditions of that tab.
+
+    The last is asked of those only that fulfil the others. It takes a look at the replies, which for all open requests
+    would be most of the time.
+    """
+    if not flags.sql:
+        return flags
+    others = " * ".join(name for name in TAB_FLAGS["mine"] if name != "unspoken")
+    own = f"CASE WHEN {others} = 1 AND {unspoken.sql} THEN 1 ELSE 0 END AS own"
+    rows = f'SELECT *, {own} FROM ({flags.sql}) AS "{HumanRequest._meta.db_table}" LIMIT {MAX_OPEN}'  # noqa: S608
+    return Statement(sql=rows, params=(*unspoken.params, *flags.params))
+
+
+def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
+    """Return the id of each open request that counts for some tab, and its flags but for ``unspoken``."""
+    flags = {"seen": viewer.scope("see"), "fits": wanted}
+    flags |= {name: say(viewer) for name, say in FLAGS.items() if name != "unspoken"}
+    cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
+    visible = viewer.scope("see") | collaboration.awaiting_reply_of(viewer)
+    rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list("id", *cases)
+    # A query within a query: its limit keeps it one.
+    return rows[:MAX_OPEN]
+
+
+def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
+    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")
+
+
+_all_flags, _all_answered = compiled(_flags), compiled(_answered)
+
+
+@compiled_condition(HumanRequest)
+def _not_voted(viewer: Viewer) -> Q:
+    return FLAGS["unspoken"](viewer)

@@ -13,13 +13,18 @@ from checkpoints.rules import RISKS
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
-from wfdash.queries.search.common_qualifiers import WORKFLOW
-from wfdash.queries.search.conditions import FilterContext, ToQ, comes, condition_of, equals
-from wfdash.queries.search.json_names import NamesAny
-from wfdash.queries.search.language import INEQUALITIES, Term
-from wfdash.queries.search.qualifiers import ListFilter, Qualifier
-from wfdash.queries.search.suggestions import ListedValues, listed
-from wfdash.queries.search.times import day_of, duration_of
+from wfdash.queries.search.conditions import (
+    WORKFLOW,
+    FilterContext,
+    NamesAny,
+    ToQ,
+    comes,
+    condition_of,
+    day_of,
+    duration_of,
+    equals,
+)
+from wfdash.queries.search.qualifiers import INEQUALITIES, ListedValues, ListFilter, Qualifier, Term, listed
 
 MOST = 2000
 """Open requests that suggestions are taken from, newest first."""

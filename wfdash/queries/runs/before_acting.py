@@ -14,8 +14,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.requests.inbox import RequestRow, requests_of
-from wfdash.queries.runs.listing import run_rows
-from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.runs.listing import RunRow, run_rows
 from wfdash.schemas.secrets import without
 from wfdash.timemachine import in_flight, restore_point
 

@@ -5,15 +5,175 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from checkpoints import models
-from checkpoints.events import EventKind
+from checkpoints.events import EventKind, Trait, kinds_with
+from checkpoints.models import Reply
 from checkpoints.records import Event
 from wfdash.access.viewer import Viewer
-from wfdash.queries.history.events import event_of, workflow_of
-from wfdash.queries.unreadable import data_of
+from wfdash.queries.history.events import event_of, plain, workflow_of
+from wfdash.queries.unreadable import data_of, text
+from wfdash.records.base import UNREADABLE
+from wfdash.records.runs import EventRecord, LogLineRecord
+
+# What people did in a run, and how they changed its course: from its own events.
+
+COURSE = kinds_with(Trait.COURSE)
+"""Kinds of events that are listed at the top of a run's page."""
+BY_PEOPLE = kinds_with(Trait.PERSON)
+
+
+class Intervention(EventRecord):
+    """An event of a person: metadata only."""
+
+    run: str
+
+    @property
+    def by(self) -> str:
+        """Return who did it; empty for no person."""
+        return str(self.data.get("by") or "")
+
+
+def course_changes(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
+    """Return what changed a run's course, oldest first (one query). The caller found the run through its viewer."""
+    return _interventions(run_id, COURSE, limit)
+
+
+def read_interventions(run_id: str, limit: int = 100) -> tuple[Intervention, ...]:
+    """Return what people did in a run recently, oldest first (one query). The caller found it through its viewer."""
+    return tuple(found for found in _interventions(run_id, BY_PEOPLE, limit) if found.by)
+
+
+def reasons(run_id: str, limit: int = 200) -> dict[str, str]:
+    """Return request id -> the reason people gave for their answer (one query). For people who may inspect.
+
+    The caller found the run through its viewer.
+    """
+    rows = Reply.objects.filter(request__run_id=run_id, undone__isnull=True).order_by("-at")[:limit]
+    given: dict[str, list[str]] = {}
+    for row in rows:
+        if reason := text(row, "reason"):
+            given.setdefault(row.request_id, []).append(reason)
+    return {request: "; ".join(reversed(words)) for request, words in given.items()}
+
+
+def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Intervention, ...]:
+    rows: Any = models.Event.objects.filter(run_id=run_id, kind__in=kinds).order_by("-seq")[:limit]
+    found = (
+        Intervention.trusted(run=run_id, seq=row.seq, kind=row.kind, step=row.step, data=plain(data_of(row)), at=row.at)
+        for row in rows
+    )
+    return tuple(found)[::-1]
+
+
+# What the steps of a run logged: by step, execution, level and text, in pages without gaps or duplicates.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFilter:
+    """A filter of log records: each part that is not empty narrows it.
+
+    ``activation``: one execution of a step. ``level``: of this level and above. ``text``: contained in the record's
+    text or the name of its logger, whatever the case; of the text only for those who may see it.
+    """
+
+    step: str = ""
+    activation: str = ""
+    level: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.step or self.activation or self.level or self.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogPage:
+    """Records, oldest first. ``older``: the next page's ``before``, ``newer``: its ``after``; 0 where there is none.
+
+    ``partly``: more may match beyond what was looked at.
+    """
+
+    records: tuple[LogLineRecord, ...]
+    older: int = 0
+    newer: int = 0
+    partly: bool = False
+
+
+def find_logs(
+    viewer: Viewer, run_id: str, wanted: LogFilter, *, before: int = 0, after: int | None = None, limit: int = 300
+) -> LogPage:
+    """Return the newest records that match, those with ``seq < before``, or the first with ``seq > after``.
+
+    Two queries, more where few of many match.
+    """
+    inspect = viewer.may("inspect", workflow_of(viewer, run_id))
+    rows, match = _rows(run_id, wanted), _log_matcher(wanted)
+    if after is not None:
+        found, more, last = scan(rows.filter(seq__gt=after).order_by("seq"), match, inspect, limit)
+        newer = found[-1].seq if more else last
+        return LogPage(records=_records(found), older=after + 1 if after > 0 else 0, newer=newer, partly=bool(last))
+    rows = rows.filter(seq__lt=before) if before else rows
+    found, more, last = scan(rows.order_by("-seq"), match, inspect, limit)
+    older = found[-1].seq if more else last
+    return LogPage(records=_records(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
+
+
+def all_logs(viewer: Viewer, run_id: str, wanted: LogFilter) -> Iterator[LogLineRecord]:
+    """Yield every record that matches, oldest first; looks at ``MOST_EXPORTED`` at most, read in batches."""
+    inspect = viewer.may("inspect", workflow_of(viewer, run_id))
+    rows, match, after = _rows(run_id, wanted), _log_matcher(wanted), 0
+    for _ in range(MOST_EXPORTED // SCAN_BATCH):
+        piece = list(rows.filter(seq__gt=after).order_by("seq")[:SCAN_BATCH])
+        yield from _records([event_of(row, inspect=inspect) for row in piece if match(row, inspect)])
+        if len(piece) < SCAN_BATCH:
+            return
+        after = piece[-1].seq
+
+
+def _rows(run_id: str, wanted: LogFilter) -> QuerySet[models.Event]:
+    """Return the rows, filtered as far as the database can."""
+    rows = models.Event.objects.filter(run_id=run_id, kind=EventKind.LOG)
+    if wanted.step:
+        rows = rows.filter(Q(step=wanted.step) | Q(step__startswith=f"{wanted.step}/"))
+    if wanted.activation:
+        rows = rows.filter(data__activation=wanted.activation)
+    return rows
+
+
+def _log_matcher(wanted: LogFilter) -> Callable[[models.Event, bool], bool]:
+    """Return the check of each row: its content may be encrypted, so no database can filter by it."""
+    loud = LEVELS[LEVELS.index(wanted.level) :] if wanted.level in LEVELS else ()
+    text = wanted.text.lower()
+
+    def match(row: models.Event, inspect: bool) -> bool:
+        if loud and str(data_of(row).get("level")) not in loud:
+            return False
+        if not text:
+            return True
+        record = _record(event_of(row, inspect=inspect))
+        return text in f"{record.logger}\n{record.text or ''}".lower()
+
+    return match
+
+
+def _records(found: list[Event]) -> tuple[LogLineRecord, ...]:
+    return tuple(_record(event) for event in found)
+
+
+def _record(event: Event) -> LogLineRecord:
+    text = event.data.get("message", event.data.get(UNREADABLE))
+    return LogLineRecord.trusted(
+        seq=event.seq,
+        at=event.at,
+        step=event.step or "",
+        level=str(event.data.get("level") or ""),
+        logger=str(event.data.get("logger") or ""),
+        text=None if text is None else str(text),
+    )
+
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 SCAN_BATCH = 1000

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Now, Substr
 from django.utils import timezone
 
-from checkpoints.models import Checkpoint, Claim, Event, Run, RunFact
+from checkpoints.database.living_workers import served_versions
+from checkpoints.events import EventKind
+from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
 from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
-from checkpoints.records import Json, Phase, status_of
+from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
+from checkpoints.rules import TIMED
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.domain.invisible import visible
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of, worded
-from wfdash.queries.runs.filtering.expressions import Order
-from wfdash.queries.runs.filtering.qualifiers import search_for
-from wfdash.queries.runs.filtering.search import FAR_REACH, REACH, Cursor, find
-from wfdash.queries.runs.open_requests import AwaitedReply, open_requests_of
-from wfdash.queries.runs.pending import pending_of
-from wfdash.queries.runs.progress import LOOKBACK, latest_progress, progress_of
+from wfdash.queries.runs.filter_keys import search_for
+from wfdash.queries.runs.finding import FAR_REACH, REACH, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
-from wfdash.queries.runs.rows import RunRow, RunView, rests
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
-from wfdash.queries.unreadable import document
+from wfdash.queries.unreadable import document, subject_in
+from wfdash.queries.workers import with_workflow
+from wfdash.questions.signals import name_in
 from wfdash.records.base import ScannedPage
-from wfdash.records.runs import RunError
+from wfdash.records.runs import RunDetail, RunError, RunSummary, WaitingFor
 from wfdash.timemachine import follow_ups
 
 MAX_ERROR = 200
@@ -279,3 +280,213 @@ def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> RunEr
         return None
     hidden = () if operate else ("traceback",) if inspect else ("traceback", "message")
     return RunError.model_validate({name: value for name, value in error.items() if name not in hidden})
+
+
+# The progress of a run: what its running steps report, and how many items of a map are done.
+
+LOOKBACK = 200
+"""Progress is searched among a run's last events only, so that a list stays fast however long a run is."""
+OF_STEPS = (
+    *(EventKind.STEP_FINISHED, EventKind.STEP_FAILED, EventKind.STEP_RETRYING),
+    *(EventKind.STEP_WAITING, EventKind.STEP_SLEEPING),
+)
+OF_RUNS = (
+    *(EventKind.RUN_PAUSED, EventKind.RUN_RESUMED, EventKind.RUN_RETRIED),
+    *(EventKind.RUN_RESTORED, EventKind.RUN_RECOVERED, EventKind.RUN_CANCELLED),
+)
+
+
+def latest_progress(column: str) -> Case:
+    """Return a column with the last progress report of a step that still runs, for a query of runs; else null.
+
+    It ends with its step, and with everything that makes the run restart its steps.
+    """
+    same = Event.objects.filter(run=OuterRef("run_id"), seq__gt=OuterRef("seq")).annotate(act=KT("data__activation"))
+    over = same.filter(Q(kind__in=OF_STEPS, act=OuterRef("act")) | Q(kind__in=OF_RUNS))
+    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LOOKBACK, kind=EventKind.PROGRESS)
+    going = lately.annotate(act=KT("data__activation")).filter(~Exists(over)).order_by("-seq")
+    return Case(When(phase=Phase.READY, then=Subquery(going.values(column)[:1])))
+
+
+def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]) -> dict[str, dict[str, Json]]:
+    """Return run id -> its progress, of (id, step, what the step reported, whether the viewer may inspect values).
+
+    ``{"fraction", "text"}``; without the text for people who may not inspect. Reports of a map's items are not used:
+    the items done are counted (one query, if there are any).
+    """
+    latest: dict[str, dict[str, Json]] = {}
+    maps: dict[str, str] = {}
+    for run, step, data, inspect in found:
+        if data and "item" in data:
+            maps[run] = step or ""
+        elif data:
+            shown = ("fraction", "text") if inspect else ("fraction",)
+            latest[run] = {name: data[name] for name in shown if name in data}
+    done = _items_done(maps) if maps else {}
+    return latest | {
+        run: {"fraction": None, "text": _item_count(done.get((run, step), 0))} for run, step in maps.items()
+    }
+
+
+def _items_done(maps: Mapping[str, str]) -> dict[tuple[str, str], int]:
+    """Return (run, step) -> how many items of the map that the step is in have ended there."""
+    ends = Event.objects.filter(run_id__in=list(maps), step__in=set(maps.values()), kind=EventKind.STEP_FINISHED)
+    items = ends.annotate(item=KT("data__item")).filter(item__isnull=False)
+    counted = items.order_by().values_list("run_id", "step").annotate(n=Count("item", distinct=True))
+    return {(run, step): n for run, step, n in counted}
+
+
+def _item_count(number: int) -> str:
+    return f"{number} item{'' if number == 1 else 's'} done"
+
+
+# Why a run that is due is not taken: no running worker has its code, or its workflow has no free place.
+
+Pending: TypeAlias = Literal["", "unserved", "version", "limit"]
+""""unserved": no running worker serves the run's workflow; "version": those that do have another version of it, and it
+is migrated or held soon; "limit": as many of its runs execute as may at once.
+"""
+
+
+def pending_of(runs: Iterable[Any]) -> dict[str, Pending]:
+    """Return run id -> why it is not taken, of those of these annotated runs that are due and are not.
+
+    Two queries if any is due, and one if a workflow of theirs has a limit.
+    """
+    now = timezone.now()
+    due = [run for run in runs if run.for_workers and not run.claim_live and _is_due(run, now)]
+    full, served = _full({run.workflow for run in due}), served_versions() if due else None
+    found = {run.id: _why(run, full, served) for run in due}
+    return {run: why for run, why in found.items() if why}
+
+
+def _why(run: Any, full: Collection[str], served: Collection[tuple[str, str]] | None) -> Pending:
+    if served is not None and all(workflow != run.workflow for workflow, _ in served):
+        return "unserved"
+    if run.workflow in full:
+        return "limit"
+    return "version" if served is not None and run.version and (run.workflow, run.version) not in served else ""
+
+
+def _full(workflows: Iterable[str]) -> set[str]:
+    """Return those of these workflows of which as many runs execute as may at once."""
+    limits = {name: limit for name in workflows if (limit := catalog.limit_of(name)) is not None}
+    if not limits:
+        return set()
+    live = with_workflow(Claim.objects.filter(expires__gt=Now()))
+    counts = dict(live.values_list("workflow").annotate(Count("pk")))
+    return {name for name, limit in limits.items() if counts.get(name, 0) >= limit}
+
+
+def _is_due(run: Any, now: datetime) -> bool:
+    woken = run.wake_at is not None and run.wake_at <= now
+    return run.phase == Phase.READY.value or (woken and Phase(run.phase) in TIMED)
+
+
+# What runs wait for.
+
+
+class AwaitedReply(WaitingFor):
+    """An open request, as a run's row shows it. ``by``: whom it is addressed to."""
+
+    by: tuple[str, ...]
+
+
+def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedReply]]:
+    """Return run id -> its open requests, oldest first (one query)."""
+    asked: defaultdict[str, list[AwaitedReply]] = defaultdict(list)
+    rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
+    rows = rows.order_by("created", "id")
+    hidden = ("card",) if current_encryptor().active else ()
+    columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
+    for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
+        for hidden_card in card:
+            subject = subject_in(hidden_card, id_, step)
+        one = AwaitedReply.trusted(
+            id=id_,
+            key=key,
+            step=step,
+            kind=kind,
+            subject=visible(str(subject or step)),
+            by=tuple(by),
+            signal=name_in(key) if kind == SIGNAL else "",
+        )
+        asked[run_id].append(one)
+    return asked
+
+
+# Runs as lists and pages show them: metadata, and for one run its values.
+
+ENDED_STATUSES = frozenset(Status(phase.value) for phase in ENDED)
+
+
+class RunRow(RunSummary):
+    """A run in a list, as pages show it: metadata only."""
+
+    status: Status
+    requests: tuple[AwaitedReply, ...] = ()
+    acted_by: str
+    wake_at: datetime | None
+    signal: str = ""
+    """The name of the signal that the oldest of its requests waits for; empty where that one is for people."""
+    waits_on: tuple[str, ...] = ()
+    """The people and groups that its requests are addressed to; none where anyone may answer."""
+    step: str = ""
+    """The step of the latest event; empty if there is none, or not recently."""
+    version: str = ""
+    forked: bool = False
+    own_title: str = ""
+    """What its author calls it; empty where they say nothing."""
+    summary: str = ""
+    """The first values of its input, for those who may inspect them."""
+
+    @property
+    def awaits_program(self) -> bool:
+        """Return whether its program could continue it, and does not execute it now."""
+        return awaits_program(self.status, self.driver)
+
+    @property
+    def label(self) -> str:
+        """Return what it is called among runs of its workflow; empty where only its id tells them apart."""
+        return self.own_title or self.summary
+
+    @property
+    def ended(self) -> bool:
+        """Return whether it has ended."""
+        return self.status in ENDED_STATUSES
+
+    @property
+    def lasted(self) -> timedelta:
+        """Return its duration so far, or in all."""
+        return (self.finished or timezone.now()) - self.created
+
+
+def awaits_program(status: Status, driver: str) -> bool:
+    """Return whether a run's program could continue it, and does not execute it now."""
+    return driver == "program" and status in {Status.QUEUED, Status.INTERRUPTED}
+
+
+def rests(status: Status, driver: str, requests: Iterable[WaitingFor]) -> bool:
+    """Return whether a run has ended, or cannot continue before a person or its program acts."""
+    if status in ENDED_STATUSES or awaits_program(status, driver) or status in {Status.PAUSED, Status.HELD}:
+        return True
+    return status is Status.WAITING and any(not one.signal for one in requests)
+
+
+class RunView(RunRow, RunDetail):
+    """A run's header. Values are None for those who may not inspect, the traceback for all but operators."""
+
+    version: str
+    retry: dict[str, Json] | None = None
+    worker: str = ""
+    lingers: bool = False
+    """Whether that worker lost the run, but has not stopped everything that runs there."""
+    ending: str = ""
+    """What it becomes once the running steps have ended: ``paused``, ``cancelled`` or empty."""
+    attempts: int = 0
+    """Times it was recovered in a row without progress."""
+    inspect: bool = False
+    operate: bool = False
+    follows_gone: bool = False
+    edits: bool = False
+    """Whether they may also edit its checkpoints: its engine can, as far as its workflow is loaded."""

@@ -13,11 +13,9 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import NotFound
 from wfdash.queries.history.events import event_of, shown_info, workflow_of
 from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import count_states, transitions_within
+from wfdash.queries.history.step_states import StepTransition, count_states, transitions_within
 from wfdash.queries.unreadable import subject_of
-from wfdash.records.checkpoints import CheckpointRecord
-from wfdash.records.time_machine import PastRequestRecord, ReplayFacts
+from wfdash.records.checkpoints import CheckpointRecord, PastRequestRecord, ReplayFacts
 
 SHOWN = 50
 STEPS = Q(kind__startswith="step.") | Q(kind__startswith="run.") | Q(kind__startswith="request.")

@@ -16,24 +16,25 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
+from checkpoints.database.runs import read_row
+from checkpoints.errors import CheckpointsError
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
-from checkpoints.models import Effect, HumanRequest
+from checkpoints.models import Checkpoint, Effect, HumanRequest
 from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import folded
 from wfdash.queries.history.events import event_of, workflow_of
-from wfdash.queries.history.idle_periods import OPEN, STOPPED
-from wfdash.queries.history.step_inputs import StepInput, input_of
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.history.step_states import OPEN, STOPPED, StepTransition, step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
 from wfdash.queries.unreadable import data_of, document
-from wfdash.records.run_parts import ActivationRecord
-from wfdash.records.time_machine import CallInProgress
+from wfdash.records.checkpoints import CallInProgress
+from wfdash.records.runs import ActivationRecord
 from wfdash.schemas.secrets import masked
+from wfdash.timemachine.restore_point import secrets_of
+from wfdash.timemachine.shown import NotShown, unmasked_of
 
 PAGE = 50
 MOST_SEARCHED = 2000
@@ -327,3 +328,47 @@ def _parse_time(text: Any) -> datetime | None:
         return datetime.fromisoformat(str(text))
     except ValueError:
         return None
+
+
+# What an activation of a step got as its input.
+
+PRUNED = "Its checkpoint was pruned or cannot be read."
+UNKNOWN = "Its checkpoint was pruned, or its engine does not keep it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepInput:
+    """An activation's input, not masked. ``secrets``: the names of the fields to hide in it.
+
+    ``source``: the number of its checkpoint, 0 for that of an event. ``note`` says why there is none.
+    """
+
+    value: Json = None
+    source: int = 0
+    note: str = ""
+    secrets: frozenset[str] = frozenset()
+
+
+def input_of(first: StepTransition, activation: str, events: Iterable[Event], secrets: frozenset[str]) -> StepInput:
+    """Return the input that the event of an activation's start has, else that of the checkpoint written then.
+
+    ``first``: the activation's start; ``events``: its events; ``secrets``: of its workflow.
+    """
+    started = next((event for event in events if event.kind == EventKind.STEP_STARTED), None)
+    if started is not None and "input" in started.data:
+        return StepInput(value=started.data["input"], secrets=secrets)
+    rows = Checkpoint.objects.filter(run_id=first.run, seq__gte=first.seq)
+    row = rows.select_related("run").order_by("n").first()
+    try:
+        record = read_row(row) if row is not None else None
+        inputs = unmasked_of(record).inputs if record is not None else {}
+    except CheckpointsError:
+        record = None
+    except NotShown as error:
+        return StepInput(note=str(error), secrets=secrets)
+    if record is None:
+        return StepInput(note=PRUNED, secrets=secrets)
+    secrets |= secrets_of(record)
+    if activation not in inputs:
+        return StepInput(note=UNKNOWN, secrets=secrets)
+    return StepInput(value=inputs[activation], source=record.n, secrets=secrets)

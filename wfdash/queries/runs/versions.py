@@ -17,9 +17,9 @@ from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.domain.invisible import visible
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.queries.checkpoints.outlook import outlook_of
+from wfdash.queries.checkpoints.checkpoint import outlook_of
 from wfdash.queries.history.step_states import step_transitions
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.listing import RunView
 from wfdash.timemachine import versions
 from wfdash.timemachine.shown import NotShown, shown_of
 

@@ -6,11 +6,13 @@ with the same result.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 from typing import Any
 
@@ -31,7 +33,6 @@ from wfdash.domain.histograms import (
     rollups_since,
     unpack,
 )
-from wfdash.queries.statistics.slots import HOUR, slot_finder
 from wfdash.records.statistics import DurationSummary, TimeSlot
 
 COURSES = (Measure.RUN, Measure.STEP)
@@ -211,3 +212,48 @@ def _of_tallies(scope: Scope, hours: _Hours) -> _Sums:
         part = (DAY_SPAN, hour) if hour < hours.merged and not hour % DAY_SPAN else (1, hour)
         sums.parts[part, measure].add(bucket, count, seconds)
     return sums
+
+
+# The hours or days of a chart, in the zone of its reader. Pure.
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOURS_A_DAY = 24
+
+
+def slots_of(now: datetime, days: int, zone: tzinfo = UTC) -> tuple[TimeSlot, ...]:
+    """Return the last 24 hours, or the last days (more than 1), oldest first; the last one is not over yet.
+
+    They join without a gap: where the clock is set, a day has 23 or 25 hours.
+    """
+    edges = _hour_edges(now, zone) if days <= 1 else _midnights(now, days, zone)
+    return tuple(TimeSlot.trusted(since=since, until=until) for since, until in pairwise(edges))
+
+
+def slot_finder(slots: Sequence[TimeSlot]) -> Callable[[datetime], int | None]:
+    """Return what finds the place of the slot that a time lies in, None for none of them."""
+    starts, end = [slot.since.timestamp() for slot in slots], slots[-1].until.timestamp()
+
+    def find(at: datetime) -> int | None:
+        seconds = at.timestamp()
+        return bisect_right(starts, seconds) - 1 if starts[0] <= seconds < end else None
+
+    return find
+
+
+def moment(stored: str | datetime) -> datetime:
+    """Return a time that was read as the database has it: SQLite in UTC without saying so."""
+    at = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _hour_edges(now: datetime, zone: tzinfo) -> list[datetime]:
+    local = now.astimezone(zone)
+    last = now.astimezone(UTC) - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    return [(last + HOUR * (n + 1)).astimezone(zone) for n in range(-HOURS_A_DAY, 1)]
+
+
+def _midnights(now: datetime, days: int, zone: tzinfo) -> list[datetime]:
+    today = now.astimezone(zone).date()
+    # By way of UTC: where midnight is skipped, the day begins when the clock has been set.
+    midnights = (datetime.combine(today + DAY * (n + 1), time(), zone) for n in range(-days, 1))
+    return [at.astimezone(UTC).astimezone(zone) for at in midnights]

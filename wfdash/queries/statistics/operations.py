@@ -20,12 +20,10 @@ from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import Measure, Total, quantile
 from wfdash.queries.requests.qualifiers import UNANSWERABLE
-from wfdash.queries.runs.listing import run_rows
-from wfdash.queries.runs.rows import RunRow
-from wfdash.queries.statistics import failures
+from wfdash.queries.runs.listing import RunRow, run_rows
+from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.durations import Scope, totals_since
-from wfdash.queries.statistics.failures import ErrorGroup, error_groups, failed_runs
-from wfdash.queries.statistics.figures import late_schedules, oldest_requests
+from wfdash.queries.statistics.figures import ErrorGroup, error_groups, failed_runs, late_schedules, oldest_requests
 from wfdash.queries.statistics.gauges import unserved_of
 from wfdash.records.statistics import (
     BacklogRecord,
@@ -85,7 +83,7 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     overdue, unanswerable = asked.filter(due__lt=now), asked.filter(UNANSWERABLE)
     running = _running(mine)
     return Operations.trusted(
-        failed=failed[: failures.MOST_FAILED].count(),
+        failed=failed[: figures.MOST_FAILED].count(),
         groups=error_groups(viewer, failed),
         held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=held.count(),

@@ -12,8 +12,8 @@ from tests import people
 from wfdash.errors import Invalid
 from wfdash.pages.runs.listing.dates import dates_of, with_dates
 from wfdash.pages.site.list_address import RunsAddress
-from wfdash.queries.search.language import Term, split
-from wfdash.queries.search.times import times_of
+from wfdash.queries.search.conditions import times_of
+from wfdash.queries.search.qualifiers import Term, split
 
 NOW = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from checkpoints.models import Grant, Preference, Run
 from tests import people
 from tests.pages.paper import expenses
 from wfdash import catalog
-from wfdash.queries.runs.fields import field_values
 from wfdash.queries.runs.listing import run_rows
+from wfdash.queries.runs.values import field_values
 
 INPUT = {
     "type": "object",

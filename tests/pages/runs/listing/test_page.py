@@ -10,7 +10,7 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.runs import search_index
 from wfdash.actions.runs.tags import tag_runs
-from wfdash.queries.runs.filtering import search
+from wfdash.queries.runs import finding
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_pages_are_linked_by_cursor(everybody, as_):
 
 
 def test_a_walk_that_stopped_says_how_far_it_came_and_offers_to_look_further(everybody, as_, monkeypatch):
-    monkeypatch.setattr(search, "MIN_SHARE", 2)
+    monkeypatch.setattr(finding, "MIN_SHARE", 2)
     monkeypatch.setattr(import_module("wfdash.queries.runs.listing"), "REACH", 2)
     for number in range(40):
         people.make_run(created=people.THEN.replace(minute=number))

@@ -15,8 +15,7 @@ from wfdash.examples.expense_batch import expense_batch
 from wfdash.examples.publish_article import publish_article
 from wfdash.pages.requests.panel import panel
 from wfdash.pages.ui.card import path_through
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.history.step_states import StepTransition, step_transitions
 from wfdash.queries.requests.request import read_request
 from wfdash.workflow import Approval, Context, Workflow, all_of
 from wfdash.workflow.describe import describe

@@ -10,8 +10,8 @@ from django.utils.dateparse import parse_datetime
 
 from wfdash.errors import Invalid
 from wfdash.pages.site.list_address import RunsAddress
-from wfdash.queries.search.language import Term, replaced, split
-from wfdash.queries.search.times import RANGE, duration_of, is_time, range_text, times_of
+from wfdash.queries.search.conditions import RANGE, duration_of, is_time, range_text, times_of
+from wfdash.queries.search.qualifiers import Term, replaced, split
 
 KEY = "started"
 MINUTE = timedelta(minutes=1)

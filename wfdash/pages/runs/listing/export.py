@@ -17,8 +17,7 @@ from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.pages.site.list_address import RunsAddress
 from wfdash.pages.ui.csv_text import csv_text, harmless
-from wfdash.queries.runs.listing import every_page
-from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.runs.listing import RunRow, every_page
 
 MOST = 100_000
 COLUMNS = (

@@ -14,7 +14,7 @@ from wfdash.domain.invisible import visible
 from wfdash.domain.run_fields import INPUT, OUTPUT, RunField
 from wfdash.domain.search_attributes import moment_in
 from wfdash.pages.ui.times import number
-from wfdash.queries.runs.fields import FieldValue, offered_fields
+from wfdash.queries.runs.values import FieldValue, offered_fields
 
 LONGEST = 80
 DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")

@@ -26,10 +26,9 @@ from wfdash.pages.site.looks import looks_of
 from wfdash.pages.site.time_zone import moment_in
 from wfdash.pages.ui.event_text import status_sentence
 from wfdash.pages.ui.fragments import respond
-from wfdash.queries.runs.fields import field_values, fields_named
-from wfdash.queries.runs.filtering.qualifiers import FILTER
-from wfdash.queries.runs.listing import MOST_COMPARED, count_runs_since, longest, read_runs, run_rows
-from wfdash.queries.runs.rows import RunRow
+from wfdash.queries.runs.filter_keys import FILTER
+from wfdash.queries.runs.listing import MOST_COMPARED, RunRow, count_runs_since, longest, read_runs, run_rows
+from wfdash.queries.runs.values import field_values, fields_named
 
 DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
 FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "tabs": "runs/listing/tabs.html"}

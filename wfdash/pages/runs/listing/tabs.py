@@ -11,7 +11,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.errors import Invalid
 from wfdash.pages.site.list_address import RunsAddress
 from wfdash.queries.runs.listing import count_found
-from wfdash.queries.search.language import asked_for, replaced, split, toggled
+from wfdash.queries.search.qualifiers import asked_for, replaced, split, toggled
 
 TABS = (
     ("", "All"),

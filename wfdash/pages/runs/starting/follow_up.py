@@ -15,8 +15,7 @@ from wfdash.errors import AlreadyFollowed, Invalid, NotAllowed, WrongState, stat
 from wfdash.pages.runs.actions import new_key
 from wfdash.pages.site.decorators import key_of, page, viewer_of
 from wfdash.pages.ui.forms import FormView
-from wfdash.queries.runs.listing import read_run
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.rendering import render
 
 PREFIX = "next"

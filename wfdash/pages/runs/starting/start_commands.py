@@ -10,8 +10,8 @@ from django.urls import reverse
 from checkpoints.records import Json
 from wfdash.catalog import secrets_of
 from wfdash.pages.ui.commands import Commands, commands
-from wfdash.queries.runs.rows import RunView
-from wfdash.queries.workflows.catalogue import WorkflowRow
+from wfdash.queries.runs.listing import RunView
+from wfdash.queries.workflows import WorkflowRow
 from wfdash.schemas.sample import sample
 from wfdash.schemas.secrets import masked
 

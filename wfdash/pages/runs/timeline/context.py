@@ -12,8 +12,8 @@ from wfdash.pages.runs.header import address
 from wfdash.pages.runs.intervals import Intervals
 from wfdash.pages.runs.step import StepPanel
 from wfdash.pages.runs.timeline.drawing import Timeline, timeline
-from wfdash.queries.history.step_outcomes import StepTransition
-from wfdash.queries.runs.rows import RunView
+from wfdash.queries.history.step_states import StepTransition
+from wfdash.queries.runs.listing import RunView
 
 WALL = "wall"
 """The ``clock`` of a timeline on which nothing is folded."""

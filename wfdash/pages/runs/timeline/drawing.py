@@ -22,8 +22,7 @@ from wfdash.pages.runs.timeline.labels import AxisText, fold_texts, tick_texts
 from wfdash.pages.runs.timeline.window import MIN_WINDOW, TimeWindow, window_of
 from wfdash.pages.ui.event_text import step_label
 from wfdash.pages.ui.times import duration, offset
-from wfdash.queries.history.idle_periods import OPEN
-from wfdash.queries.history.step_outcomes import StepTransition
+from wfdash.queries.history.step_states import OPEN, StepTransition
 
 MIN_BAR = 6.0
 """Minimum width of a bar: a step of milliseconds is visible on a phone, too."""

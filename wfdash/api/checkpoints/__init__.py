@@ -1,1 +1,0 @@
-"""The API of a run's checkpoints."""

@@ -1,1 +1,0 @@
-"""The API of people: accounts, groups, roles, and who may do what."""

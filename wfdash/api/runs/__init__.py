@@ -1,1 +1,0 @@
-"""The API of actions on runs: one, or many at once."""

@@ -1,1 +1,0 @@
-"""Reads of a person's account: notifications and saved views."""

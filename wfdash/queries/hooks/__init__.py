@@ -1,1 +1,0 @@
-"""Reads of webhooks: those a person manages, their deliveries, and each attempt."""
