@@ -31,8 +31,7 @@ from requests import RequestException
 
 from wfdash.errors import NotAllowed, ProviderUnavailable, SignInFailed
 from wfdash.installation.provider import Provider
-from wfdash.signin.claims import identity_of
-from wfdash.signin.identities import Arrival
+from wfdash.signin.identities import Arrival, identity_of
 from wfdash.signin.password_slots import Slots
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

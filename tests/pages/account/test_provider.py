@@ -25,8 +25,7 @@ from wfdash.actions.people.identities import _matching
 from wfdash.errors import WrongState
 from wfdash.signin import openid_connect
 from wfdash.signin.attempt_limits import ADDRESS
-from wfdash.signin.claims import ProviderIdentity
-from wfdash.signin.identities import identities
+from wfdash.signin.identities import ProviderIdentity, identities
 
 MIA = {"preferred_username": "mia", "email": "mia@example.org", "email_verified": True, "given_name": "Mia"}
 

@@ -25,8 +25,7 @@ from wfdash.actions.people.authority import administering, find_other
 from wfdash.errors import NotAllowed, WrongState
 from wfdash.installation.provider import Provider
 from wfdash.signin import second_factor
-from wfdash.signin.claims import ProviderIdentity, groups_here, is_same_address
-from wfdash.signin.identities import identities, identity_row
+from wfdash.signin.identities import ProviderIdentity, groups_here, identities, identity_row, is_same_address
 from wfdash.signin.open_sessions import end_sessions
 
 log = logging.getLogger(__name__)
