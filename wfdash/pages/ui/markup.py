@@ -89,10 +89,14 @@ def markdown_effort(text: str) -> int:
     """
     text = text[:MAX_TEXT]
     fenced = min(len(text), MAX_COLOURED_IN_ALL) if "```" in text or "~~~" in text else 0
-    lines = list(_outside_fences(text.split("\n")))
-    text = "\n".join(lines)
-    quoted = min(max((line.count(">") for line in lines), default=0), MAX_NESTED)
-    marks = sum(text.count(mark) for mark in string.punctuation) + 3 * text.count("[") + (2 + quoted // 2) * len(lines)
+    if fenced:
+        text = "\n".join(_outside_fences(text.split("\n")))
+    quoted = min(max(line.count(">") for line in text.split("\n")), MAX_NESTED) if ">" in text else 0
+    marks = (
+        sum(text.count(mark) for mark in string.punctuation)
+        + 3 * text.count("[")
+        + (2 + quoted // 2) * text.count("\n")
+    )
     return 16 * marks + 8 * fenced
 
 

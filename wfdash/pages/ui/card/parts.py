@@ -227,15 +227,22 @@ def effort_of(piece: Any) -> int:
     sides = value.values() if isinstance(value, Mapping) and {"before", "after"} <= set(value) else ()
     texts = [one if isinstance(one, str) else pretty(one) for one in (sides or [value])]
     size, lines = sum(map(len, texts)), sum(text.count("\n") for text in texts)
-    efforts = {
-        "text": size // 2,
-        "markdown": sum(map(markdown_effort, texts)),
-        "code": 10 * min(size, MAX_COLOURED),
-        "table": min(20 * lines, MOST_EFFORT // 2),
-        "diff": min((60 if sides else 250) * lines + (4 if sides else 8) * size, MOST_EFFORT),
-        "transcript": min(sum(map(markdown_effort, texts)) + 150 * lines, MOST_EFFORT),
-    }
-    return 100 + efforts.get(kind, min(15 * lines + size // 4, MOST_EFFORT // 4))
+    match kind:
+        case "text":
+            effort = size // 2
+        case "markdown":
+            effort = sum(map(markdown_effort, texts))
+        case "code":
+            effort = 10 * min(size, MAX_COLOURED)
+        case "table":
+            effort = min(20 * lines, MOST_EFFORT // 2)
+        case "diff":
+            effort = min((60 if sides else 250) * lines + (4 if sides else 8) * size, MOST_EFFORT)
+        case "transcript":
+            effort = min(sum(map(markdown_effort, texts)) + 150 * lines, MOST_EFFORT)
+        case _:
+            effort = min(15 * lines + size // 4, MOST_EFFORT // 4)
+    return 100 + effort
 
 
 def _plain(piece: Any, number: int, href: str) -> CardPart:
