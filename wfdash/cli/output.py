@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol
@@ -108,7 +108,9 @@ class Output:
         table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
         for n, head in enumerate(heads):
             last = n == len(heads) - 1
-            table.add_column(head, no_wrap=True, overflow="ellipsis", min_width=None if last else _width(rows, n))
+            table.add_column(
+                head, no_wrap=True, overflow="ellipsis", min_width=None if last else max(len(row[n]) for row in rows)
+            )
         for row in rows:
             table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
         Console().print(table)
@@ -193,16 +195,9 @@ def _block(value: Any) -> list[str]:
     return [cell(value)]
 
 
-def _width(rows: list[list[str]], column: int) -> int:
-    return max((len(row[column]) for row in rows), default=0)
-
-
 def _plain_table(heads: list[str], rows: list[list[str]]) -> None:
     lines = [heads, *([text.replace("\n", " ") for text in row] for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(heads))]
     for line in lines:
-        sys.stdout.write("  ".join(_padded(line, widths)).rstrip() + "\n")
-
-
-def _padded(line: Iterable[str], widths: Iterable[int]) -> Iterator[str]:
-    return (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")

@@ -68,7 +68,8 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
         os.environ["WFDASH_RELOAD"] = "1"
     if found := refusals(host=options.host, demo=options.demo, env=os.environ):
         return print_error(refusal_text(found, options.host), 2)
-    address = f"http://{_in_url(options.host)}:{options.port}"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"http://{host}:{options.port}"
     os.environ.setdefault("WFDASH_URL", address)
     # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
     with loading():
@@ -304,10 +305,6 @@ def _say(words: str) -> None:
         logging.getLogger(__name__).info("%s", words)
     else:
         print(words, flush=True)
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _listening(parser: argparse.ArgumentParser) -> None:

@@ -39,15 +39,14 @@ def headers_for(token: str | None) -> dict[str, str]:
 
 def _request(exchange: Exchange, seconds: float) -> dict[str, Any]:
     """Return the arguments of httpx for a request."""
-    query = {name: _text(value) for name, value in exchange.query.items() if value not in (None, "")}
+    query = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in exchange.query.items()
+        if value not in (None, "")
+    }
     given = {} if exchange.body is None else {"json": exchange.body}
     timeout = httpx.Timeout(seconds, read=seconds + exchange.timeout)
     return {"params": query or None, "headers": dict(exchange.headers), "timeout": timeout, **given}
-
-
-def _text(value: Any) -> Any:
-    """Return a value as a query writes it."""
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _reply(response: httpx.Response, body: bytes = b"") -> Response:

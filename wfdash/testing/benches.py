@@ -496,16 +496,15 @@ def refresh(run: BenchRun) -> None:
     run.workflow, run.title, run.wakes = row.workflow, row.own_title or row.title, row.wake_at
     run.status = status_of(Phase(row.phase), claimed=claims.exists(), claim_live=live, acted_by=row.acted_by)
     run.output, run.error = row.output, ErrorInfo.model_validate(row.error) if row.error else None
-    run.events = tuple(_event(event) for event in EventRow.objects.filter(run=row).order_by("seq"))
+    run.events = tuple(
+        Event(run=RunId(one.run_id), seq=one.seq, kind=one.kind, step=one.step, data=one.data, at=one.at)
+        for one in EventRow.objects.filter(run=row).order_by("seq")
+    )
     kept = list(Checkpoint.objects.filter(run=row).order_by("n"))
     run.checkpoints = tuple(info_of(one) for one in kept)
     run.state = read_row(kept[-1]).body["state"] if kept else {}
     pending = HumanRequest.objects.filter(OPEN, run=row).order_by("created", "id")
     run.requests = tuple(_request(one) for one in pending)
-
-
-def _event(row: EventRow) -> Event:
-    return Event(run=RunId(row.run_id), seq=row.seq, kind=row.kind, step=row.step, data=row.data, at=row.at)
 
 
 def _request(row: HumanRequest) -> BenchRequest:

@@ -66,8 +66,5 @@ def as_text(findings: Sequence[Finding]) -> str:
         lines.append(f"{one.severity:<8} {one.check:<12} {one.found}")
         lines += [f"{'':<21} {label}: {text}" for label, text in (("Why", one.why), ("Do", one.remedy)) if text]
     counts = as_json(findings)
-    return "\n".join([*lines, "", f"{_count(counts['problems'], 'problem')}, {counts['advice']} advice"])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    problems = f"{counts['problems']} problem{'' if counts['problems'] == 1 else 's'}"
+    return "\n".join([*lines, "", f"{problems}, {counts['advice']} advice"])
