@@ -25,66 +25,6 @@ from wfdash.schemas.secrets import masked, secret_names, without
 from wfdash.timemachine import restore_point
 from wfdash.timemachine.shown import NotShown, shown_of
 
-# The editable parts of a checkpoint.
-
-
-class Editing(EditableParts):
-    """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited;
-    ``elsewhere``: because no worker with its code answers, as one may in a moment.
-    """
-
-    chosen: CheckpointView
-    elsewhere: bool = False
-
-
-def read_editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
-    """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
-    row = find_row(viewer, run_id, checkpoint_id, right="operate")
-    chosen = read_checkpoint(viewer, run_id, checkpoint_id)
-    if hidden := chosen.problem or chosen.note:
-        return Editing.trusted(chosen=chosen, refusal=hidden.removesuffix("."))
-    entry = catalog.find(row.workflow)
-    if entry is not None and not isinstance(entry.engine, TakesEdits):
-        text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
-        return Editing.trusted(chosen=chosen, refusal=text)
-    try:
-        outlook = outlook_of(read_row(row))
-    except Incompatible as error:
-        return Editing.trusted(chosen=chosen, refusal=str(error), elsewhere=isinstance(error, CodeElsewhere))
-    keys = [request.key for request in chosen.requests]
-    return Editing.trusted(
-        chosen=chosen,
-        state_schema=outlook.state_schema,
-        state=masked(chosen.state, secret_names(outlook.state_schema)),
-        doing=tuple(
-            _step(one, masked(one.message, secret_names(one.takes))) for one in outlook.doing if one.takes is not None
-        ),
-        suggested={
-            RequestKey(key): without(one.value, restore_point.secrets_in(one.request))
-            for key, one in restore_point.earlier_answers(run_id, keys).items()
-        },
-    )
-
-
-def _step(doing: ActivationInfo, message: Json) -> EditableStep:
-    calls = tuple(CallInProgress.of(call) for call in doing.calls)
-    return EditableStep.of(doing).model_copy(update={"message": message, "calls": calls})
-
-
-# The engine's look-ahead for a checkpoint.
-
-NO_OUTLOOK = "The engine cannot predict the next steps; this is based on the events"
-
-
-def outlook_of(record: records.Checkpoint) -> LookAhead:
-    """Return what a checkpoint does next, as its engine says; ``Incompatible`` with the reason if it cannot."""
-    entry = catalog.find(record.workflow)
-    if entry is None:
-        raise Incompatible(f"Workflow {record.workflow!r} is not loaded")
-    if not isinstance(entry.engine, LooksAhead):
-        raise Incompatible(NO_OUTLOOK)
-    return entry.engine.look_ahead(entry.definition, record, timezone.now())
-
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointView:
@@ -204,3 +144,64 @@ def _content_of(row: models.Checkpoint) -> dict[str, Any]:
         return {"shown": shown_of(record), "requests": record.requests}
     except NotShown as error:
         return {"note": str(error), "requests": record.requests}
+
+
+# The editable parts of a checkpoint.
+
+
+class Editing(EditableParts):
+    """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited;
+    ``elsewhere``: because no worker with its code answers, as one may in a moment.
+    """
+
+    chosen: CheckpointView
+    elsewhere: bool = False
+
+
+def read_editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
+    """Return the editable parts, for operators. ``NotFound``, or ``NotAllowed`` for others."""
+    row = find_row(viewer, run_id, checkpoint_id, right="operate")
+    chosen = read_checkpoint(viewer, run_id, checkpoint_id)
+    if hidden := chosen.problem or chosen.note:
+        return Editing.trusted(chosen=chosen, refusal=hidden.removesuffix("."))
+    entry = catalog.find(row.workflow)
+    if entry is not None and not isinstance(entry.engine, TakesEdits):
+        text = f"The engine {entry.engine.name!r} cannot edit checkpoints. Restore or fork it without edits"
+        return Editing.trusted(chosen=chosen, refusal=text)
+    try:
+        outlook = outlook_of(read_row(row))
+    except Incompatible as error:
+        return Editing.trusted(chosen=chosen, refusal=str(error), elsewhere=isinstance(error, CodeElsewhere))
+    keys = [request.key for request in chosen.requests]
+    return Editing.trusted(
+        chosen=chosen,
+        state_schema=outlook.state_schema,
+        state=masked(chosen.state, secret_names(outlook.state_schema)),
+        doing=tuple(
+            _step(one, masked(one.message, secret_names(one.takes))) for one in outlook.doing if one.takes is not None
+        ),
+        suggested={
+            RequestKey(key): without(one.value, restore_point.secrets_in(one.request))
+            for key, one in restore_point.earlier_answers(run_id, keys).items()
+        },
+    )
+
+
+def _step(doing: ActivationInfo, message: Json) -> EditableStep:
+    calls = tuple(CallInProgress.of(call) for call in doing.calls)
+    return EditableStep.of(doing).model_copy(update={"message": message, "calls": calls})
+
+
+# The engine's look-ahead for a checkpoint.
+
+NO_OUTLOOK = "The engine cannot predict the next steps; this is based on the events"
+
+
+def outlook_of(record: records.Checkpoint) -> LookAhead:
+    """Return what a checkpoint does next, as its engine says; ``Incompatible`` with the reason if it cannot."""
+    entry = catalog.find(record.workflow)
+    if entry is None:
+        raise Incompatible(f"Workflow {record.workflow!r} is not loaded")
+    if not isinstance(entry.engine, LooksAhead):
+        raise Incompatible(NO_OUTLOOK)
+    return entry.engine.look_ahead(entry.definition, record, timezone.now())

@@ -36,6 +36,36 @@ from wfdash.records.statistics import (
     WaitingRequestRecord,
 )
 
+MOST_FAILED = 5_000
+"""Failed runs that are grouped, the latest ones."""
+MOST_GROUPS = 12
+GROUPED = (
+    f"SELECT r.workflow, f.text, COUNT(DISTINCT r.id), MIN(r.finished), MAX(r.finished), MAX(r.id)"  # noqa: S608
+    f" FROM ({{latest}}) AS r LEFT JOIN {RunFact._meta.db_table} f"
+    f" ON f.run_id = r.id AND f.name = '{ERROR}' AND f.text NOT LIKE '%%.%%'"
+    f" GROUP BY r.workflow, f.text ORDER BY 3 DESC, 1, 2 LIMIT %s"
+)
+"""A class with a module is stored twice, with and without it: the latter counts."""
+
+
+class ErrorGroup(ErrorGroupRecord):
+    """Failed runs of one workflow with the same class of error. ``error``: as in filters, empty where unknown."""
+
+    failure: tuple[str, str] = ("", "")
+    """The latest error's class and message, as far as the viewer may read them."""
+
+    @property
+    def called(self) -> str:
+        """Return the class as the error itself names it, without its module; empty where unknown."""
+        kind = self.failure[0]
+        return kind.rpartition(".")[2] if self.error and kind.lower().endswith(self.error) else self.error
+
+    @property
+    def message(self) -> str:
+        """Return the latest message, as far as the viewer may read it."""
+        return self.failure[1]
+
+
 OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 STARTED = "started"
 MOST = 10
@@ -177,38 +207,6 @@ def _workflows(viewer: Viewer, measured: Iterable[str]) -> tuple[str, ...]:
     """Return the workflows to choose from: those that are loaded, and those with metrics."""
     loaded = {entry.name for entry in catalog.entries() if viewer.may("see", entry.name)}
     return tuple(sorted(loaded | set(measured)))
-
-
-# Failed runs, grouped by workflow and class of error.
-
-MOST_FAILED = 5_000
-"""Failed runs that are grouped, the latest ones."""
-MOST_GROUPS = 12
-GROUPED = (
-    f"SELECT r.workflow, f.text, COUNT(DISTINCT r.id), MIN(r.finished), MAX(r.finished), MAX(r.id)"  # noqa: S608
-    f" FROM ({{latest}}) AS r LEFT JOIN {RunFact._meta.db_table} f"
-    f" ON f.run_id = r.id AND f.name = '{ERROR}' AND f.text NOT LIKE '%%.%%'"
-    f" GROUP BY r.workflow, f.text ORDER BY 3 DESC, 1, 2 LIMIT %s"
-)
-"""A class with a module is stored twice, with and without it: the latter counts."""
-
-
-class ErrorGroup(ErrorGroupRecord):
-    """Failed runs of one workflow with the same class of error. ``error``: as in filters, empty where unknown."""
-
-    failure: tuple[str, str] = ("", "")
-    """The latest error's class and message, as far as the viewer may read them."""
-
-    @property
-    def called(self) -> str:
-        """Return the class as the error itself names it, without its module; empty where unknown."""
-        kind = self.failure[0]
-        return kind.rpartition(".")[2] if self.error and kind.lower().endswith(self.error) else self.error
-
-    @property
-    def message(self) -> str:
-        """Return the latest message, as far as the viewer may read it."""
-        return self.failure[1]
 
 
 def failed_runs(mine: Q, since: datetime, until: datetime | None = None) -> QuerySet[Run]:
