@@ -176,6 +176,14 @@ def _decide_call(builder: MomentBuilder, activation: str, index: int, answer: An
 # -- the question to people whether a recorded call of unknown outcome has happened
 
 
+CONSEQUENCE: dict[str, Json] = {
+    "happened": "Not repeated; continues with the result you enter.",
+    "again": "The call is repeated.",
+    "stop": "The run fails here and can be retried.",
+}
+"""What each answer leads to."""
+
+
 def _outcome(result: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
     """Return the schema of the answer, and what has to be said of a call that happened. ``result``: of its result."""
     defs = result.pop("$defs", None)
@@ -220,9 +228,8 @@ def unknown_call(
     name, (schema, needed) = entry["name"], _outcome(dict(entry.get("schema") or {}))
     body = f"The step was interrupted while calling **{name}**. Check the external system first."
     if running:
-        body += (
-            f" **When this was asked, functions of the run still ran: {', '.join(running)}.** Wait until they ended."
-        )
+        still = f"**When this was asked, functions of the run still ran: {', '.join(running)}.**"
+        body += f" {still} Wait until they ended."
     # What distinguishes the calls of a map in a headline.
     which = distinguishing(arguments) if isinstance(arguments, dict) else ""
     pieces = (
@@ -230,18 +237,13 @@ def unknown_call(
         ("json", "Step input", message),
         ("text", "The call raised", entry.get("failed") or None),
     )
+    evidence = [{"kind": kind, "title": title, "value": what} for kind, title, what in pieces if what is not None]
     card: dict[str, Json] = {
         "subject": f"Did {name!r} succeed{f' ({which})' if which else ''}?",
         "body": body,
         "risk": "high",
-        "consequence": {
-            "happened": "Not repeated; continues with the result you enter.",
-            "again": "The call is repeated.",
-            "stop": "The run fails here and can be retried.",
-        },
-        "evidence": [
-            {"kind": kind, "title": title, "value": value} for kind, title, value in pieces if value is not None
-        ],
+        "consequence": CONSEQUENCE,
+        "evidence": evidence,
         "context": {"step": step, "call": name}
         | ({} if item is None else {"item": item + 1})
         | ({"begun": entry["at"]} if "at" in entry else {})
