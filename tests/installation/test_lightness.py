@@ -78,3 +78,10 @@ graph = StateGraph(State).add_node("step", step).add_edge(START, "step").compile
     assert failures == ""
     assert {"langgraph", "langchain_core"} <= {*imported.split()}
     assert not {"agent_framework", "pydantic_ai", "agents", "openai", "langchain"} & {*imported.split()}
+
+
+def test_the_command_line_is_there_before_django_pydantic_and_drivers_are_imported() -> None:
+    heavy = "{'django', 'httpx', 'psycopg', 'pydantic', 'rich'} & {*sys.modules}"
+    command = [sys.executable, "-c", f"import sys; from wfdash import cli; cli._parser(); print({heavy})"]
+    done = subprocess.run(command, cwd=frameworks.ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "set()\n"
