@@ -46,7 +46,7 @@ wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
 """What reads no settings, starts no thread and opens nothing."""
 FRAMEWORKS = "openai mcp langsmith"
 """What takes the frameworks longest to import, where it is installed; what begins anything is left to who needs it."""
-OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.routing wfdash.urls wfdash.worker.worker"
+OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.sockets wfdash.urls wfdash.worker.worker"
 """What needs models, reads settings only when it is called, and opens nothing. No ``admin``: it reads them at once."""
 SHARED = "NURSERY"
 """The variable that tells processes which others started where the nursery takes orders."""

@@ -16,7 +16,7 @@ from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Checkpoint, Chunk, Effect, Event, Grant, HumanRequest, Reply, Run
 from checkpoints.sql.writes import encoded_content
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.statistics.metrics_store import count_events
+from wfdash.actions.statistics import count_events
 
 ROLES = {"ana": "reviewer", "ben": "reviewer", "vera": "viewer", "otto": "operator", "adam": "admin", "sam": ""}
 GROUPS = {"ana": "finance"}

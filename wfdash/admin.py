@@ -19,7 +19,7 @@ from checkpoints.admin import GrantAdmin as AllGrants
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from wfdash import catalog
-from wfdash.access.names import problem_of_group, problem_of_person
+from wfdash.access.directory import problem_of_group, problem_of_person
 from wfdash.access.viewer import EVERY
 
 

@@ -20,21 +20,21 @@ class WfdashConfig(AppConfig):
 
     def ready(self) -> None:
         """Set what the project's settings leave out, register checks, set up log and keys, connect signal handlers."""
-        from wfdash.pages.site.embedding import checks
+        from wfdash.pages.site import embedding
 
-        checks.refuse_incomplete()
+        embedding.refuse_incomplete()
         add_defaults(settings, apps=[app.name for app in apps.get_app_configs()])
-        checks.register_checks()
-        from wfdash.actions.audit import account_events
+        embedding.register_checks()
+        from wfdash.actions import audit
         from wfdash.engines.agent_framework.stored.encoding import signing
-        from wfdash.live import rights_changes
+        from wfdash.live import hub
 
         guard_last_resort(settings.WFDASH_LOG)
         install_hook(settings.WFDASH_ON_ERROR)
         keys = [str(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
         signing.use(keys, unsigned=settings.WFDASH_UNSIGNED_PICKLES)
-        account_events.connect()
-        rights_changes.connect()
+        audit.connect()
+        hub.connect()
         register(check_provider)
 
 

@@ -27,8 +27,8 @@ if not apps.ready:
 from checkpoints.database.installation_key import refuse_other_keys
 from wfdash.http import PagesHandler
 from wfdash.live.hub import count_sockets, use_renderer
-from wfdash.live.routing import refuse, websocket_urlpatterns
-from wfdash.pages.site.prometheus import use_sockets
+from wfdash.live.sockets import refuse, websocket_urlpatterns
+from wfdash.pages.site.health import use_sockets
 from wfdash.pages.ui.fragments import event_row
 from wfdash.pubsub.process import signals
 from wfdash.worker.embedded import follow_daphne, start_worker, stop_worker, try_start_worker

@@ -23,6 +23,7 @@ from types import ModuleType
 from django.conf import settings
 
 from wfdash.contract import (
+    DEFAULT_QUEUE,
     Addressees,
     Description,
     Engine,
@@ -32,7 +33,6 @@ from wfdash.contract import (
     NamesSecrets,
     TakesEdits,
 )
-from wfdash.contract.placement import DEFAULT_QUEUE
 from wfdash.domain import graph_diff
 from wfdash.engines.consultation import Consult
 from wfdash.engines.discovery import definitions_in, target_of

@@ -16,7 +16,7 @@ from checkpoints.records import Json
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, viewer_for
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.examples.repository import DATA, make_shop
 
 

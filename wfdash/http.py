@@ -31,11 +31,9 @@ from wfdash.installation.stopping import stopping
 from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.page_threads import PageThreads
 from wfdash.pages.site import health
-from wfdash.pages.site.error_pages import refusal_page
-from wfdash.pages.site.security_headers import add_headers
+from wfdash.pages.site.error_pages import add_headers, refusal_page
 from wfdash.problems import RETRY_AFTER, is_api, problem_response, with_retry
-from wfdash.telemetry.log_context import about
-from wfdash.telemetry.log_filter import mask_secrets
+from wfdash.telemetry.logs import about, mask_secrets
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from checkpoints.database.direct import keep_limits, replies_within
 from wfdash.errors import Busy
-from wfdash.telemetry.log_filter import mask_secrets
+from wfdash.telemetry.logs import mask_secrets
 
 P = ParamSpec("P")
 T = TypeVar("T")

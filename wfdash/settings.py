@@ -185,7 +185,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "wfdash.pages.site.security_headers.SecurityHeaders",
+    "wfdash.pages.site.error_pages.SecurityHeaders",
     "django.middleware.gzip.GZipMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -197,7 +197,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "wfdash.pages.account.second_factor.RequireSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "wfdash.pages.site.time_zone.LocalTime",
+    "wfdash.pages.site.decorators.LocalTime",
     "wfdash.pages.site.error_pages.ErrorPages",
 ]
 

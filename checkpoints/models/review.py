@@ -84,7 +84,7 @@ class IncomingHook(models.Model):
     run_at = CharField(max_length=300, blank=True)
     """Where a delivery names the run that gets the signal: a JSON Pointer."""
     mapping = JsonField()
-    """The message as a template: see ``wfdash.domain.hooks.mapping``."""
+    """The message as a template: see ``wfdash.domain.hooks``."""
     scheme = CharField(max_length=12)
     """How deliveries are signed: standard | github | timestamped | token."""
     header = CharField(max_length=80, blank=True)
@@ -173,7 +173,7 @@ class HumanRequest(models.Model):
     """When those who may answer were notified that it opened."""
     assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
     stuck = CharField(max_length=12, blank=True, db_default="", default="")
-    """Why it cannot be decided: no one, few, split, unknown (see ``wfdash.access.voters``); empty where it can."""
+    """Why it cannot be decided: no one, few, split, unknown (see ``wfdash.access.directory``); empty where it can."""
     subject = models.GeneratedField(
         expression=Headline("card"), output_field=models.TextField(null=True), db_persist=True
     )
@@ -424,7 +424,7 @@ class Notice(models.Model):
     id = CharField(max_length=36, primary_key=True)
     user = models.ForeignKey(PERSON, null=True, on_delete=models.CASCADE, db_index=False, related_name="notices")
     kind = CharField(max_length=20)
-    """A name of ``wfdash.notifications.kinds``."""
+    """A name of ``wfdash.notifications.preferences``."""
     channel = CharField(max_length=12)
     """browser | mail | push | apprise | webhook."""
     target = CharField(max_length=36, blank=True)

@@ -11,7 +11,7 @@ from checkpoints.models import Grant, HumanRequest
 from tests import people
 from wfdash.access.viewer import TokenScope, Viewer, viewer_for
 from wfdash.actions.common import no_marks, requests_for
-from wfdash.actions.requests.marks import marks_of
+from wfdash.actions.requests.answer import marks_of
 from wfdash.queries.requests.request import requests_of
 
 pytestmark = pytest.mark.django_db

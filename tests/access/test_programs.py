@@ -11,13 +11,12 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, Notice
 from tests import people
-from wfdash.access.directory import readers
+from wfdash.access.directory import decidability_of, readers
 from wfdash.access.viewer import Origin
-from wfdash.access.voters import decidability_of
-from wfdash.actions.account.out_of_office import set_absence
+from wfdash.actions.account.preferences import set_absence
 from wfdash.actions.people.accounts import change_address, create_service_account
 from wfdash.actions.people.security import set_absence_of
-from wfdash.actions.requests import comments
+from wfdash.actions.requests import collaboration as comments
 from wfdash.actions.requests.announce import announce_opened
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, Event, IdempotencyKey, Reply
 from wfdash.access.viewer import EVERY, RIGHTS, TokenScope, Viewer
-from wfdash.actions.idempotency import _digest, forget_keys, idempotent
+from wfdash.actions.pacing import _digest, forget_keys, idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.errors import KeyReused, NotFound, WrongState, status_for

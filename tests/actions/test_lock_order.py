@@ -24,9 +24,8 @@ from wfdash.actions.common import lock_rows
 from wfdash.actions.people import authority
 from wfdash.actions.people.accounts import deactivate_person
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.requests.collaboration import assign_request
-from wfdash.actions.requests.comments import comment_on
-from wfdash.actions.runs.delete import delete_run
+from wfdash.actions.requests.collaboration import assign_request, comment_on
+from wfdash.actions.runs.bulk import delete_run
 from wfdash.api.etags import if_match
 from wfdash.errors import NoLongerOpen, NotFound, Outdated, WrongState
 

@@ -181,8 +181,7 @@ def test_a_bad_token_may_nothing(flaw, ids):
 
 
 def test_the_table_has_every_role_and_every_verb():
-    from wfdash.access.roles import ORDER
-    from wfdash.access.viewer import RIGHTS
+    from wfdash.access.viewer import ORDER, RIGHTS
 
     assert {role: frozenset(verbs) for role, verbs in ROLES.items() if role} == RIGHTS
     assert VERBS == ORDER

@@ -32,12 +32,12 @@ from checkpoints.models.user_model import User
 from tests import people
 from tests.api.openapi import operations
 from wfdash.access.viewer import TokenScope
+from wfdash.actions import audit
 from wfdash.actions.account.tokens import create_token
-from wfdash.actions.audit import entries
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.tags import tag_run
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
-from wfdash.live.lists_socket import concerns
+from wfdash.actions.runs.bulk import tag_run
+from wfdash.actions.schedules import SchedulePlan, create_schedule
+from wfdash.live.sockets import concerns
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 RIGHTS = ("see", "inspect", "answer", "start", "code", "operate", "admin")
@@ -81,7 +81,7 @@ def ids(everybody: dict[str, User], run: Run, history, question: HumanRequest) -
     bulk = Bulk.objects.create(id="b", verb="retry", facts={}, runs=[run.pk], refused=refused, by=adam, at=now, done=1)
     sent = {"channel": "browser", "created": now, "due": now, "payload": {"subject": NAMED}, "request": question}
     Notice.objects.create(id="n", user=adam, kind="opened", **sent)
-    entries.record_request(people.viewer("adam"), "answer", question, {"value": VALUE})
+    audit.record_request(people.viewer("adam"), "answer", question, {"value": VALUE})
     return {
         "run_id": [run.pk],
         "checkpoint_id": [one.pk for one in history],

@@ -13,7 +13,7 @@ from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.errors import AlreadyAnswered, NotAllowed
 from wfdash.queries.account import notices
 from wfdash.queries.audit import visible_entries

@@ -32,9 +32,9 @@ from checkpoints.events import (
 )
 from checkpoints.models import Event
 from checkpoints.records import EventDraft, Status
-from wfdash.actions.statistics.event_metrics import MEASURED
+from wfdash.actions.statistics import MEASURED
 from wfdash.pages.ui.event_text import describe, icon_of, tone_of
-from wfdash.pages.ui.icons import draw_icon
+from wfdash.pages.ui.fragments import draw_icon
 from wfdash.queries.history.events import plain, traceless
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from wfdash.client import (
     new_callback_secret,
     verify_callback,
 )
-from wfdash.notifications.signing import signed_headers
+from wfdash.notifications.webhook import signed_headers
 
 NOW = 1_780_000_000
 SECRET = new_callback_secret()

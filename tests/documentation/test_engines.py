@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.engines.conformance import CHECKS

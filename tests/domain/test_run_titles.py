@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.domain.run_titles import LONGEST, cleaned, problem_of, summary_of, title_of
+from wfdash.domain.search_attributes import LONGEST, cleaned, problem_of, summary_of, title_of
 
 SCHEMA = {
     "type": "object",

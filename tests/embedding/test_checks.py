@@ -14,9 +14,9 @@ from django.utils.module_loading import import_string
 
 import wfdash.asgi  # noqa: F401 (under the settings of the suite, before a test changes them)
 from wfdash import catalog
-from wfdash.pages.site.embedding import checks
+from wfdash.pages.site import embedding
 
-SESSIONS, AUTH, MESSAGES = checks.MIDDLEWARE
+SESSIONS, AUTH, MESSAGES = embedding.MIDDLEWARE
 HERE = "tests.embedding.test_checks"
 Change = Callable[[Any], None]
 urlpatterns: list[Any] = []
@@ -107,7 +107,7 @@ def test_nothing_is_found_in_an_installation_of_its_own() -> None:
         ("wfdash.E006", own_database("")),
         ("wfdash.E007", own_database("PeopleElsewhere")),
         ("wfdash.E008", setting(ASGI_APPLICATION="tests.embedding.nothing.application")),
-        ("wfdash.W011", without(checks.CSRF)),
+        ("wfdash.W011", without(embedding.CSRF)),
         ("wfdash.W002", setting(LOGIN_URL="/enter/")),
         ("wfdash.W002", setting(LOGIN_URL="enter")),
         ("wfdash.W004", own_database("AdminElsewhere")),
@@ -136,24 +136,24 @@ def test_options_of_the_database_that_hold_runs_up_are_found(
 
 
 def test_a_development_server_without_sockets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "get_commands", lambda: {"runserver": "django.contrib.staticfiles"})
+    monkeypatch.setattr(embedding, "get_commands", lambda: {"runserver": "django.contrib.staticfiles"})
     assert found() == ["wfdash.W007"]
 
 
 def test_what_is_right_for_one_s_own_machine_alone_is_found_before_deployment(settings: Any) -> None:
     settings.WFDASH_AUDIT_KEY = ""
-    assert [message.id for message in checks.check_deployment()] == ["wfdash.W008", "wfdash.W009"]
+    assert [message.id for message in embedding.check_deployment()] == ["wfdash.W008", "wfdash.W009"]
     setting(WFDASH_AUDIT_KEY="a" * 40, WFDASH_URL="https://flows.example")(settings)
-    assert list(checks.check_deployment()) == []
+    assert list(embedding.check_deployment()) == []
 
 
 def test_a_project_without_what_the_models_need_is_refused_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.apps, "is_installed", lambda app: app != "checkpoints")
+    monkeypatch.setattr(embedding.apps, "is_installed", lambda app: app != "checkpoints")
     with pytest.raises(ImproperlyConfigured, match="add checkpoints to INSTALLED_APPS"):
-        checks.refuse_incomplete()
+        embedding.refuse_incomplete()
 
 
 def test_people_without_groups_are_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "get_user_model", lambda: checks.apps.get_model("sessions.Session"))
+    monkeypatch.setattr(embedding, "get_user_model", lambda: embedding.apps.get_model("sessions.Session"))
     with pytest.raises(ImproperlyConfigured, match="lacks groups, is_active, is_superuser, user_permissions: derive"):
-        checks.refuse_incomplete()
+        embedding.refuse_incomplete()

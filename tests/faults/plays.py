@@ -162,7 +162,7 @@ def drive_without_hints(runs: list[str], ledger: str) -> list[str]:
 
 def restore(run: str, checkpoint: str) -> int:
     """Make a checkpoint the run's head; returns its n."""
-    from wfdash.actions.checkpoints.restore import restore_run
+    from wfdash.actions.checkpoints import restore_run
 
     return restore_run(admin(), run, checkpoint).n
 

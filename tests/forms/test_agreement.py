@@ -22,11 +22,10 @@ from tests.forms.browser import draw, fill, send
 from tests.forms.schemas import CASES, Case
 from tests.forms.served.workflows import ALL, ANY
 from tests.pages.controls import post_of
-from wfdash.actions.requests.validate_answer import validate_answer
+from wfdash.actions.requests.answer import validate_answer
 from wfdash.contract import InvalidInput
 from wfdash.pages.ui.forms import BoundForm, FormView
-from wfdash.pages.ui.forms.json_text import write
-from wfdash.pages.ui.forms.scalars import same
+from wfdash.pages.ui.forms.read import same, write
 from wfdash.schemas.validate import flaws_of, problems_of
 from wfdash.values.codec import codec_for
 from wfdash.workflow import Failed, Finished, Waiting

@@ -18,9 +18,9 @@ from tests.forms.answers import fitting, meddled
 from tests.forms.schemas import Case
 from tests.forms.test_agreement import CHECKED, LONG, asked, cases
 from tests.pages.controls import post_of
-from wfdash.actions.requests.validate_answer import validate_answer
-from wfdash.pages.ui.forms.scalars import same
-from wfdash.schemas import media
+from wfdash.actions.requests.answer import validate_answer
+from wfdash.pages.ui.forms.read import same
+from wfdash.schemas import formats
 from wfdash.schemas.validate import flaws_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1800 if LONG else 300)]
@@ -144,7 +144,7 @@ def test_a_file_of_full_size_is_kept_while_the_rest_is_mended(ana: Client) -> No
         "required": ["name", "file"],
     }
     request = people.ask(people.make_run(), kind="form", card={"subject": "Which?"}, answer_schema=schema)
-    file = SimpleUploadedFile("x.bin", b"\xff" * media.MAX_FILE)
+    file = SimpleUploadedFile("x.bin", b"\xff" * formats.MAX_FILE)
     refused = ana.post(f"/requests/{request.pk}/", {"name": "", "file": "", "file!file": file})
     assert refused.status_code == 422
     sent = post_of(CARD.search(refused.content.decode())[0], name="x")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.forms.browser import draw, send
 from tests.pages.controls import post_of
 from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.forms.scalars import same
+from wfdash.pages.ui.forms.read import same
 from wfdash.schemas.validate import flaws_of
 
 LONG = os.environ.get("WFDASH_LONG") == "1"

@@ -16,7 +16,7 @@ from tests.pages.controls import post_of
 from wfdash.contract import Edits, InvalidInput
 from wfdash.engines.native import NativeEngine
 from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.forms.json_text import write
+from wfdash.pages.ui.forms.read import write
 from wfdash.schemas.validate import flaws_of, problems_of
 from wfdash.workflow import Context, Waiting, Workflow
 from wfdash.workflow.migration.edit import edit

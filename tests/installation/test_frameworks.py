@@ -18,7 +18,7 @@ from wfdash.agents.run import run_agent
 from wfdash.cli import main
 from wfdash.installation import frameworks
 from wfdash.installation.frameworks import FRAMEWORKS, check_framework, problem_with, remedy_for
-from wfdash.pages.site.embedding.checks import check_workflows
+from wfdash.pages.site.embedding import check_workflows
 from wfdash.workflow.errors import InvalidCall
 
 pytestmark = pytest.mark.frameworks

@@ -89,7 +89,7 @@ def main() -> None:
     django.setup()
     from wfdash.http import PagesHandler
     from wfdash.live.hub import use_renderer
-    from wfdash.live.routing import websocket_urlpatterns
+    from wfdash.live.sockets import websocket_urlpatterns
     from wfdash.server import Server
 
     facts = prepare()

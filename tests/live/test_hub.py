@@ -10,9 +10,8 @@ from tests.live.world import Watching, append_events
 from wfdash import pubsub
 from wfdash.live import hub as hub_module
 from wfdash.live.database import Head
-from wfdash.live.feeds.messages import TextPiece
-from wfdash.live.hub import get_hub
-from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
+from wfdash.live.feeds import TextPiece
+from wfdash.live.hub import PendingUpdates, PubSubBridge, get_hub
 
 
 async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:

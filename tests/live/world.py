@@ -19,7 +19,7 @@ from checkpoints import ids
 from checkpoints.models import Event, Grant, Run
 from tests.live.feeds.schemas import check_socket
 from wfdash.live.hub import Hub
-from wfdash.live.routing import urlpatterns
+from wfdash.live.sockets import urlpatterns
 from wfdash.signin.sessions import SessionStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ import http_ece
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from wfdash.notifications.push_keys import encoded
+from wfdash.notifications.push import encoded
 
 
 @dataclass

@@ -12,7 +12,7 @@ from django.urls import get_script_prefix, reverse, set_script_prefix
 from tests import people
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.notifications.mail import mail_of
-from wfdash.rendering.addresses import absolute
+from wfdash.rendering import absolute
 from wfdash.signin.links import create_link
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from wfdash.notifications.kinds import KINDS
 from wfdash.notifications.letters import HEADLINES, headline
+from wfdash.notifications.preferences import KINDS
 
 
 def test_every_kind_has_its_words() -> None:

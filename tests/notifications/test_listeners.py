@@ -11,8 +11,8 @@ from checkpoints.database.alias import atomic, connection
 from checkpoints.models import HumanRequest, Preference, PushSubscription, Run, ServiceAccount, Webhook
 from tests import people
 from wfdash.actions.common import find_request, requests_for
-from wfdash.actions.requests.marks import marks_and_listeners
-from wfdash.notifications.listeners import Listeners, listeners_of, read_with
+from wfdash.actions.requests.answer import marks_and_listeners
+from wfdash.notifications.preferences import Listeners, listeners_of, read_with
 
 
 def test_who_hears_is_read_with_the_request(in_database: ThreadPoolExecutor) -> None:

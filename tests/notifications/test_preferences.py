@@ -4,8 +4,7 @@ from datetime import UTC, datetime, time
 
 import pytest
 
-from wfdash.notifications.kinds import KINDS
-from wfdash.notifications.preferences import Preferences, read_preferences
+from wfdash.notifications.preferences import KINDS, Preferences, read_preferences
 
 
 def at(text: str) -> datetime:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wfdash.notifications import push_keys
+from wfdash.notifications import push
 
 
 @pytest.fixture(autouse=True)
@@ -14,22 +14,22 @@ def data(settings, tmp_path: Path) -> Path:
 
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(data: Path) -> None:
-    first = push_keys.public_key()
+    first = push.public_key()
     file = data / "push_key"
     assert file.stat().st_mode & 0o077 == 0
-    assert push_keys.public_key() == first
+    assert push.public_key() == first
     assert [path.name for path in data.iterdir()] == ["push_key"]
 
 
 def test_of_two_processes_that_make_a_key_at_once_the_first_one_s_stays(data: Path) -> None:
-    (data / "push_key").write_text(push_keys.encoded(b"\x01" * 32))
-    push_keys._make(data / "push_key")
-    assert push_keys.private_key() == b"\x01" * 32
+    (data / "push_key").write_text(push.encoded(b"\x01" * 32))
+    push._make(data / "push_key")
+    assert push.private_key() == b"\x01" * 32
 
 
 def test_a_key_of_the_settings_makes_no_file(settings, data: Path) -> None:
-    settings.WFDASH_PUSH_KEY = push_keys.encoded(b"\x02" * 32)
-    assert len(push_keys.decoded(push_keys.public_key())) == 65
+    settings.WFDASH_PUSH_KEY = push.encoded(b"\x02" * 32)
+    assert len(push.decoded(push.public_key())) == 65
     assert list(data.iterdir()) == []
 
 
@@ -37,5 +37,5 @@ def test_a_key_of_the_settings_makes_no_file(settings, data: Path) -> None:
 def test_what_is_no_key_is_refused_by_name_and_not_repeated(settings, text: str) -> None:
     settings.WFDASH_PUSH_KEY = text
     with pytest.raises(ValueError, match="WFDASH_PUSH_KEY is not a private VAPID key") as caught:
-        push_keys.private_key()
+        push.private_key()
     assert text not in str(caught.value)

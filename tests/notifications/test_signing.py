@@ -6,8 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from wfdash.domain.hooks.signatures import new_secret
-from wfdash.notifications.signing import is_signed, signature, signed_headers
+from wfdash.domain.hooks import new_secret
+from wfdash.notifications.webhook import is_signed, signature, signed_headers
 
 BODY = b'{"type":"request.opened"}'
 

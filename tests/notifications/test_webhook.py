@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from wfdash.domain.hooks.signatures import new_secret
-from wfdash.notifications import outside
-from wfdash.notifications.letters import Letter, Undeliverable
-from wfdash.notifications.outside import is_public, post, refuse_address
-from wfdash.notifications.signing import is_signed
-from wfdash.notifications.webhook import HookAttempt, Receiver, send_webhook
+from wfdash.domain.hooks import new_secret
+from wfdash.notifications import letters
+from wfdash.notifications.letters import Letter, Undeliverable, is_public, post, refuse_address
+from wfdash.notifications.webhook import HookAttempt, Receiver, is_signed, send_webhook
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -87,7 +85,7 @@ def test_a_long_reply_is_not_read_to_its_end(receiver) -> None:
 
 def test_a_receiver_that_drips_is_cut_off(settings, monkeypatch) -> None:
     settings.WFDASH_HOOKS_LOCAL = True
-    monkeypatch.setattr(outside, "SECONDS", 0.5)
+    monkeypatch.setattr(letters, "SECONDS", 0.5)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -7,8 +7,8 @@ import pytest
 
 from wfdash import pubsub
 from wfdash.pubsub import topics
-from wfdash.pubsub.forwarding import FORWARDED, OF_PEOPLE, deliver, forward_to
-from wfdash.pubsub.messages import FIELDS, Message, read_message
+from wfdash.pubsub.process import FORWARDED, OF_PEOPLE, deliver, forward_to
+from wfdash.pubsub.transport import FIELDS, Message, read_message
 
 PERSON = UUID(int=7)
 

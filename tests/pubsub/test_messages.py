@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.content.encryption import encryptor_of
-from wfdash.pubsub.messages import ORIGINS, Envelope, Message, key_of, read_message
+from wfdash.pubsub.transport import ORIGINS, Envelope, Message, key_of, read_message
 
 KEYS = [key_of("one")]
 SECRET = "a key of an installation that encrypts"

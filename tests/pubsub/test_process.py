@@ -13,9 +13,8 @@ from tests.pubsub.conftest import eventually
 from wfdash import pubsub
 from wfdash.installation.environment import signals_of
 from wfdash.pubsub import process
-from wfdash.pubsub.postgres import PostgresBus
-from wfdash.pubsub.process import ProcessSignals
-from wfdash.pubsub.streaming import KeptText
+from wfdash.pubsub.buses import PostgresBus
+from wfdash.pubsub.process import KeptText, ProcessSignals
 
 WORKER = """
 import django

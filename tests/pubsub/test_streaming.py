@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from wfdash.pubsub import streaming, text_streamed
-from wfdash.pubsub.streaming import KeptText, StreamedText
+from wfdash.pubsub import process, text_streamed
+from wfdash.pubsub.process import KeptText, StreamedText
 from wfdash.pubsub.topics import text_ended
 
 
@@ -72,7 +72,7 @@ def test_what_a_lost_process_streamed_is_forgotten_where_its_run_is_taken_over(e
 
 
 def test_texts_of_other_processes_are_bounded(monkeypatch) -> None:
-    monkeypatch.setattr(streaming, "MOST_ELSEWHERE", 2)
+    monkeypatch.setattr(process, "MOST_ELSEWHERE", 2)
     texts = StreamedText()
     for run in "abc":
         texts.hear(run, "write", "It", True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tests.pubsub.conftest import Process, eventually
 from wfdash.pubsub import transport
-from wfdash.pubsub.bus import Bus, BusListener, BusSender, Wake
-from wfdash.pubsub.messages import Message
+from wfdash.pubsub.buses import Bus, BusListener, BusSender, Wake
+from wfdash.pubsub.transport import Message
 
 
 def test_what_one_process_sends_every_other_hears_once_and_itself_never(start) -> None:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import time
 
-from wfdash.pubsub.messages import Message
-from wfdash.pubsub.unsent import MOST_TEXT, UnsentMessages
+from wfdash.pubsub.transport import MOST_TEXT, Message, UnsentMessages
 
 
 def test_of_a_run_only_the_newest_is_sent_and_of_equal_messages_one() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from checkpoints.records import Json
 from wfdash.questions.card import MAX_CARD
-from wfdash.questions.conversation import LEFT_OUT, LONGEST, conversation
-from wfdash.questions.transcript import Message, ToolUse, masked_card
+from wfdash.questions.tools import LEFT_OUT, LONGEST, Message, ToolUse, conversation, masked_card
 from wfdash.schemas.secrets import HIDDEN
 
 

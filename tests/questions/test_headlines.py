@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.questions.headlines import headline_field
+from wfdash.questions.card import headline_field
 
 
 @pytest.mark.parametrize(

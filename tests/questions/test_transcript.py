@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from wfdash.questions.evidence import Transcript
-from wfdash.questions.transcript import (
+from wfdash.questions.tools import (
     Message,
     ToolUse,
     masked_card,

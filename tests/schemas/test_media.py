@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wfdash.schemas import media
+from wfdash.schemas import formats
 from wfdash.schemas.validate import problems_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 8
@@ -27,12 +27,12 @@ def told(schema: dict[str, Any], content: bytes) -> list[str]:
         (b"%PDF-1.7", "application/pdf"),
         (b"PK\x03\x04", "application/zip"),
         ("Grüße".encode(), "text/plain"),
-        (b"a\x00b", media.BINARY),
-        (b"\xff\xfe", media.BINARY),
+        (b"a\x00b", formats.BINARY),
+        (b"\xff\xfe", formats.BINARY),
     ],
 )
 def test_a_file_is_known_by_its_content(content: bytes, expected: str) -> None:
-    assert media.sniff(content) == expected
+    assert formats.sniff(content) == expected
 
 
 @pytest.mark.parametrize(

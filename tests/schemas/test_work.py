@@ -17,10 +17,8 @@ from wfdash.questions.card import AnswerType, Card
 from wfdash.questions.cards import Approval, Form, make_request, prepare
 from wfdash.questions.evidence import JsonValue, Text
 from wfdash.questions.policy import Policy
-from wfdash.schemas.meta_schema import flaw_of
-from wfdash.schemas.regex import states_of
-from wfdash.schemas.validate import flaws_of, problems_of
-from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, has_more_values, refuse_heavy
+from wfdash.schemas.validate import flaw_of, flaws_of, problems_of
+from wfdash.schemas.work import MOST_NODES, TooMuchWork, bounded_work, has_more_values, refuse_heavy, states_of
 from wfdash.values.errors import InvalidCall
 
 MOST_SECONDS = 0.5

@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 
 from tests.documentation.test_types import ROOT, blocks_of
-from wfdash.telemetry import error_hook, log_context
+from wfdash.telemetry import error_hook, logs
 from wfdash.telemetry.error_hook import MOST, ErrorHook, install_hook, load_hook, refuse_broken_hook
 from wfdash.values.errors import report_failure, watch_failures
 
@@ -50,7 +50,7 @@ def fail(error: BaseException, words: str = "Could not look; retrying") -> None:
 
 def test_errors_of_loops_come_with_what_they_are_about(hook: ErrorHook, seen: Seen) -> None:
     error = ValueError("no")
-    with log_context.about(worker="w1", run="r1"):
+    with logs.about(worker="w1", run="r1"):
         fail(error)
     logging.getLogger("wfdash.test_hook").error("Without an exception")
     hook.flush()
@@ -88,7 +88,7 @@ def test_a_hook_that_ends_its_thread_gets_the_next_error(hook: ErrorHook, seen: 
 
 
 def test_a_step_that_failed_for_good_comes_with_its_name(hook: ErrorHook, seen: Seen) -> None:
-    with log_context.about(workflow="refund", run="r1"):
+    with logs.about(workflow="refund", run="r1"):
         report_failure(KeyError("x"), "pay")
     hook.flush()
     assert [facts for _, facts in seen] == [{"workflow": "refund", "run": "r1", "where": "step", "step": "pay"}]

@@ -14,11 +14,9 @@ import pytest
 from wfdash.http import PagesHandler, _request_id
 from wfdash.installation.defaults import FORMATS, logging_settings
 from wfdash.installation.environment import env_choice
-from wfdash.telemetry import log_context
+from wfdash.telemetry import logs
 from wfdash.telemetry.error_hook import ErrorHook
-from wfdash.telemetry.json_lines import LONGEST, JsonFormatter
-from wfdash.telemetry.log_filter import MaskLinks
-from wfdash.telemetry.log_format import LineFormatter
+from wfdash.telemetry.logs import LONGEST, JsonFormatter, LineFormatter, MaskLinks
 
 
 def record(words: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
@@ -31,7 +29,7 @@ def record(words: str, *args: object, error: BaseException | None = None) -> log
 
 
 def test_json_is_one_object_a_line_with_what_it_is_about() -> None:
-    with log_context.about(run="r1", workflow="refund", worker="w"), log_context.about(step="pay"):
+    with logs.about(run="r1", workflow="refund", worker="w"), logs.about(step="pay"):
         line = JsonFormatter().format(record("two\nlines %d \x1b[2J", 7))
     assert "\n" not in line
     found = json.loads(line)
@@ -60,7 +58,7 @@ def test_json_has_an_error_with_its_type_message_and_the_end_of_its_traceback() 
 
 def test_no_address_that_someone_asks_for_writes_keys_of_a_line() -> None:
     asked = '/sign-in/secret","level":"INFO","message":"all is well'
-    with log_context.about(path=asked):
+    with logs.about(path=asked):
         line = JsonFormatter().format(record("Not Found: %s", asked, error=ValueError(asked)))
     found = json.loads(line)
     masked = asked.replace("secret", "…")
@@ -99,7 +97,7 @@ def test_an_error_does_not_say_the_secret_of_a_link(formatter: logging.Formatter
 
 def test_text_names_run_step_and_request_once() -> None:
     formatter = LineFormatter("%(message)s")
-    with log_context.about(run="r1", step="pay", worker="w", request="q"):
+    with logs.about(run="r1", step="pay", worker="w", request="q"):
         assert formatter.format(record("Sent")) == "Sent [request q, run r1, step pay]"
         assert formatter.format(record("Run %s failed", "r1")) == "Run r1 failed [request q, step pay]"
     assert formatter.format(record("Sent")) == "Sent"
@@ -107,15 +105,15 @@ def test_text_names_run_step_and_request_once() -> None:
 
 def test_what_a_task_binds_is_its_own_and_that_of_its_tasks_and_threads() -> None:
     async def drive(run: str) -> list[str]:
-        log_context.bind(run=run)
-        inner = asyncio.create_task(asyncio.to_thread(log_context.current_facts))
-        return [log_context.current_facts()["run"], (await inner)["run"]]
+        logs.bind(run=run)
+        inner = asyncio.create_task(asyncio.to_thread(logs.current_facts))
+        return [logs.current_facts()["run"], (await inner)["run"]]
 
     async def both() -> list[list[str]]:
         return await asyncio.gather(drive("a"), drive("b"))
 
     assert asyncio.run(both()) == [["a", "a"], ["b", "b"]]
-    assert "run" not in log_context.current_facts()
+    assert "run" not in logs.current_facts()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +131,7 @@ def test_a_response_names_the_request_and_its_lines_in_the_log_do_too() -> None:
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            seen.append(log_context.current_facts())
+            seen.append(logs.current_facts())
 
     listener = Listener()
     logger = logging.getLogger("django.request")
@@ -152,7 +150,7 @@ def test_a_response_names_the_request_and_its_lines_in_the_log_do_too() -> None:
     assert reply.status == 404
     assert (b"X-Request-ID", b"from-the-proxy") in reply.headers
     assert seen == [{"request": "from-the-proxy", "path": "/answer/…/none"}]
-    assert log_context.current_facts() == {}
+    assert logs.current_facts() == {}
 
 
 def test_the_settings_choose_format_and_level(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,7 @@ def make_runs(people: dict[str, Any]) -> None:
     from checkpoints.models import Run
     from tests import driving
     from wfdash.actions.requests.answer import answer_request
-    from wfdash.actions.requests.collaboration import save_draft
-    from wfdash.actions.requests.comments import comment_on
+    from wfdash.actions.requests.collaboration import comment_on, save_draft
     from wfdash.actions.runs.lifecycle import start_run
 
     for name, answers in ((WAITING, 0), (ASKED_AGAIN, 1), (DONE, 2)):
@@ -103,9 +102,8 @@ def make_settings(people: dict[str, Any]) -> None:
     from django.utils import timezone
     from wfdash.actions.account.webhooks import create_webhook
 
-    from wfdash.actions.account.out_of_office import set_absence
-    from wfdash.actions.account.saved_views import save_view
-    from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+    from wfdash.actions.account.preferences import save_view, set_absence
+    from wfdash.actions.schedules import SchedulePlan, create_schedule
 
     plan = SchedulePlan(name=MISSED, cron="* * * * *", message=5)
     create_schedule(people["adam"], "agreement", plan)

@@ -118,7 +118,7 @@ def second_vote() -> dict[str, Any]:
 def restored() -> dict[str, Any]:
     """Restore the ended run to its first question and answer it as the old version's runs are answered."""
     from tests.upgrades.go_on import finished
-    from wfdash.actions.checkpoints.restore import restore_run
+    from wfdash.actions.checkpoints import restore_run
 
     run = run_titled(DONE)
     first = run.checkpoints.filter(waiting=True).order_by("n").first()
@@ -129,7 +129,7 @@ def restored() -> dict[str, Any]:
 def started_late() -> list[Any]:
     """Let the schedules fire that are late; returns the inputs of the runs they started."""
     from checkpoints.models import Run
-    from wfdash.actions.schedules.trigger import fire_schedules
+    from wfdash.actions.schedules import fire_schedules
 
     before = set(Run.objects.values_list("pk", flat=True))
     fire_schedules()

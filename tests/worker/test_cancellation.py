@@ -14,7 +14,7 @@ from wfdash import pubsub
 from wfdash.actions.runs.cancellation import cancel_run, end_abandoned, pause_run, resume_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.errors import WrongState
-from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
 from wfdash.worker.drive import Lease
 from wfdash.worker.embedded import EmbeddedWorker

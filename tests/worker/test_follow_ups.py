@@ -15,7 +15,7 @@ from wfdash import catalog
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.catalog import Entry
 from wfdash.contract import Continue, Finished, Resume, RunInput, Start
-from wfdash.timemachine.follow_ups import with_message_due
+from wfdash.timemachine import with_message_due
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

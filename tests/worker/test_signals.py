@@ -4,7 +4,7 @@ import pytest
 
 from checkpoints.models import Checkpoint, Event, HumanRequest, Run, Signal
 from tests.worker.conftest import reaches, until
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.worker.drive import ClaimedRecorder

@@ -17,7 +17,7 @@ from checkpoints.models.fields import StoredDocument
 from tests.people import make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import migrate
 from wfdash.actions.runs.cancellation import pause_run, resume_run
@@ -26,13 +26,11 @@ from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
-from wfdash.pages.runs.header import head
-from wfdash.pages.runs.status_text import plain
+from wfdash.pages.runs.header import head, plain
 from wfdash.queries.history.step_states import step_counts
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
 from wfdash.time_limit import TimeLimit
-from wfdash.timemachine import versions
 from wfdash.worker import heartbeat, serving, sweeps
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving
@@ -291,7 +289,7 @@ def test_an_old_name_that_is_declared_later_is_found_when_a_process_looks(hold, 
 
 def test_a_run_whose_migration_hangs_is_held_and_says_where_and_others_go_on(otto, hold, serve, monkeypatch):
     let_go = threading.Event()
-    monkeypatch.setattr(versions, "_calls", TimeLimit(0.2))
+    monkeypatch.setattr(timemachine, "_calls", TimeLimit(0.2))
     run, new = hold(expense(extra=True)), expense(step="other")
 
     @new.migrate(from_version=run.version)

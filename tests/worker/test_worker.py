@@ -29,7 +29,7 @@ from wfdash.actions.runs import cancellation
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
-from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
 from wfdash.worker import due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker

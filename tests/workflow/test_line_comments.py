@@ -8,7 +8,7 @@ import pytest
 
 from tests.workflow.world import answered, finished
 from wfdash.contract import InvalidInput
-from wfdash.domain.line_comments import comments_in, listed, place_of, shows_lines, with_those_of
+from wfdash.domain.json_patch import comments_in, listed, place_of, shows_lines, with_those_of
 from wfdash.domain.votes import Vote, choice_of
 from wfdash.questions.card import LineComment
 from wfdash.questions.cards import prepare

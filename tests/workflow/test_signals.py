@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from tests.workflow.world import answered, failed, finished
 from wfdash.contract import InvalidInput
+from wfdash.questions.choices import key_prefix, name_in
 from wfdash.questions.policy import Policy
-from wfdash.questions.signals import key_prefix, name_in
 from wfdash.workflow import Context, Workflow
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from django.db.models import Q
 
 from checkpoints.models.user_model import User, is_staff
-from wfdash.access.directory import is_service
-from wfdash.access.names import find_person
+from wfdash.access.directory import find_person, is_service
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import Invalid, NotAllowed
 

@@ -9,6 +9,7 @@ restore, fork), ``admin``. Objects are found *through* a Viewer: a query is filt
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -20,9 +21,12 @@ from django.utils import timezone
 from django.utils.functional import LazyObject, empty
 
 from checkpoints.database.compiled import compiled
-from checkpoints.models import Absence, Grant, HumanRequest, Run
+from checkpoints.models import FOR_PEOPLE, Absence, Grant, HumanRequest, Run
 from checkpoints.models.fields import JsonRows
 from checkpoints.models.user_model import USERNAME, User
+from wfdash import catalog
+from wfdash.contract import Addressees
+from wfdash.records.people import RoleRecord
 
 T = TypeVar("T")
 RightsRows = Sequence[tuple[str, str, str]]
@@ -362,3 +366,175 @@ def _principals_of(user: User) -> tuple[Principal, ...]:
         Principal(name=person.get_username(), groups=frozenset(group.name for group in person.groups.all()))
         for person in people
     )
+
+
+# Whom questions are addressed to: those of the workflows that are loaded, and those that are open now.
+
+STRANGER = Origin()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressedQuestion(Addressees):
+    """What a step asks of the same people. ``open``: how many such requests are open; 0: only the code has it."""
+
+    workflow: str
+    open: int = 0
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of people and groups in it."""
+        return frozenset({*self.by, *self.not_by, *self.escalate} - {REQUESTER})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerStanding:
+    """Whether a person may answer a question, and why. ``kind``: may, override, excluded, or none.
+
+    ``own``: what it says of the runs they started themselves, empty where that makes no difference.
+    """
+
+    kind: str
+    words: str = ""
+    own: str = ""
+
+
+def standing_of(person: Viewer, question: AddressedQuestion) -> AnswerStanding:
+    """Return whether a person may answer what a step asks, in a run that they did not start.
+
+    Decided by the rules that decide when they answer. ``person`` has their groups, their rights for the workflow and
+    whom they act for.
+    """
+    if not person.may("answer", question.workflow):
+        return AnswerStanding(kind="none")
+    excluding = next((name for name in question.not_by if name == person.name or name in person.groups), "")
+    if person.excluded(question.not_by, STRANGER):
+        return AnswerStanding(kind="excluded", words=f"by group {excluding}" if excluding != person.name else "by name")
+    own = "not in runs they started" if REQUESTER in question.not_by else ""
+    right = person.right_for(question.by, question.not_by, STRANGER)
+    if right is not None:
+        return AnswerStanding(kind="may", words=right.words, own=own)
+    if person.right_for(question.by, question.not_by, Origin(starter=person.name)) is not None:
+        return AnswerStanding(kind="may", words="the requester", own="only in runs they started")
+    if question.override and person.may("operate", question.workflow):
+        return AnswerStanding(kind="override", words="operator, with a reason", own=own)
+    return AnswerStanding(kind="none")
+
+
+def questions(workflows: Collection[str] | None = None) -> list[AddressedQuestion]:
+    """Return the questions of these workflows (of all: None), by workflow in the order of steps (one query)."""
+    known = dict.fromkeys(_in_code(workflows), 0)
+    # What is open has the policy it was asked with: it is the same question if all that is stored is the same.
+    stored = {replace(one, certain=True): one for one in reversed(known)}
+    for question, count in _open(workflows).items():
+        match = stored.get(question, question)
+        known[match] = known.get(match, 0) + count
+    return sorted((replace(one, open=count) for one, count in known.items()), key=_question_place)
+
+
+def named_in(workflows: Collection[str] | None = None) -> frozenset[str]:
+    """Return the names of people and groups that questions of these workflows name (one query)."""
+    return frozenset[str]().union(*(question.names for question in questions(workflows)))
+
+
+def naming(name: str) -> list[AddressedQuestion]:
+    """Return the questions of all workflows that name this person or group (one query)."""
+    return [question for question in questions() if name in question.names]
+
+
+def _in_code(workflows: Collection[str] | None) -> Iterator[AddressedQuestion]:
+    for entry in catalog.entries():
+        if workflows is None or entry.name in workflows:
+            for found in entry.addressees or ():
+                yield AddressedQuestion(workflow=entry.name, **vars(found))
+
+
+def _open(workflows: Collection[str] | None) -> Counter[AddressedQuestion]:
+    rows = HumanRequest.objects.filter(FOR_PEOPLE, closed__isnull=True, answered__isnull=True)
+    rows = rows if workflows is None else rows.filter(workflow__in=list(workflows))
+    found = Counter[AddressedQuestion]()
+    for workflow, step, by, not_by, policy in rows.values_list("workflow", "step", "by", "not_by", "policy"):
+        given = policy or {}
+        question = AddressedQuestion(
+            workflow=workflow,
+            step=step,
+            by=tuple(by),
+            not_by=tuple(not_by),
+            escalate=tuple(given.get("escalate", ())),
+            need=given.get("need", 1),
+            override=given.get("override", True),
+        )
+        found[question] += 1
+    return found
+
+
+def _question_place(question: AddressedQuestion) -> tuple[str, str, tuple[str, ...]]:
+    return question.workflow, question.step, question.by
+
+
+# The roles of people, each with the grant it comes from: what a ``Viewer``'s rights are made of.
+
+ORDER = ("see", "inspect", "answer", "start", "code", "operate", "admin")
+"""All rights, as tables show them."""
+
+
+class Role(RoleRecord):
+    """A role that a person has; superusers are admins of every workflow without a grant."""
+
+    @property
+    def everywhere(self) -> bool:
+        """Return whether it counts for every workflow."""
+        return self.workflow == EVERY
+
+    @property
+    def superuser(self) -> bool:
+        """Return whether it comes from no grant, because the person is a superuser."""
+        return self.grant == 0
+
+    @property
+    def source(self) -> str:
+        """Return where it comes from, as text."""
+        if self.superuser:
+            return "as superuser"
+        return f"by group {self.group}" if self.group else "own grant"
+
+    def covers(self, workflow: str) -> bool:
+        """Return whether it counts for this workflow."""
+        return self.workflow in (EVERY, workflow)
+
+    def gives(self, right: str) -> bool:
+        """Return whether the role has this right."""
+        return right in RIGHTS[self.name]
+
+
+def roles_of(users: Iterable[User], *, within: Collection[str] | None = None) -> dict[int, tuple[Role, ...]]:
+    """Return these people's roles by user id, those for every workflow first (two queries).
+
+    ``within``: only roles that count for one of these workflows.
+    """
+    people = list(users)
+    found: defaultdict[int, list[Role]] = defaultdict(list)
+    for user in people:
+        found[user.pk] = [Role(name="admin", workflow=EVERY)] if user.is_superuser else []
+    grants = Grant.objects.all() if within is None else Grant.objects.filter(workflow__in=[EVERY, *within])
+    columns = ("pk", "workflow", "role")
+    for person, pk, workflow, role in grants.filter(user__in=people).values_list("user_id", *columns):
+        found[person].append(Role(name=role, workflow=workflow, grant=pk))
+    shared = grants.filter(group__user__in=people).values_list("group__user", "group__name", *columns)
+    for person, group, pk, workflow, role in shared:
+        found[person].append(Role(name=role, workflow=workflow, group=group, grant=pk))
+    return {person: tuple(sorted(roles, key=_role_order)) for person, roles in found.items()}
+
+
+def sources(roles: Iterable[Role], workflow: str) -> Mapping[str, tuple[Role, ...]]:
+    """Return for each right the roles that give it for this workflow; a right that none gives has no roles."""
+    covering = [role for role in roles if role.covers(workflow)]
+    return {right: tuple(role for role in covering if role.gives(right)) for right in ORDER}
+
+
+def all_in(rights: Mapping[str, tuple[Role, ...]]) -> tuple[Role, ...]:
+    """Return the roles that these rights come from, each once."""
+    return tuple(dict.fromkeys(role for roles in rights.values() for role in roles))
+
+
+def _role_order(role: Role) -> tuple[bool, str, str, str]:
+    return not role.everywhere, role.workflow, role.group, role.name

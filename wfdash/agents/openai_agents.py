@@ -35,11 +35,9 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.approvals import ALL, Wanted
-from wfdash.agents.call import AgentCall
 from wfdash.agents.openai_tools import RecordedTools, noted, part_of
-from wfdash.agents.reply import AgentReply, Usage, said_turn
-from wfdash.questions.transcript import Message, Role, ToolUse, masked_transcript, parsed
+from wfdash.agents.tool_calls import ALL, AgentCall, AgentReply, Usage, Wanted, said_turn
+from wfdash.questions.tools import Message, Role, ToolUse, masked_transcript, parsed
 from wfdash.workflow.errors import InvalidCall, WorkflowError
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])

@@ -43,12 +43,8 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.approvals import ALL, DENIED, Wanted
-from wfdash.agents.call import AgentCall
-from wfdash.agents.reply import AgentReply, Usage, said_turn
-from wfdash.agents.tool_calls import call_tool
-from wfdash.questions.tools import ToolDecision
-from wfdash.questions.transcript import Message, ToolUse, masked_transcript
+from wfdash.agents.tool_calls import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
+from wfdash.questions.tools import Message, ToolDecision, ToolUse, masked_transcript
 from wfdash.schemas.secrets import secret_names
 from wfdash.workflow import Context
 

@@ -8,9 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from checkpoints.records import Json
-from wfdash.agents.approvals import Approvals
-from wfdash.agents.call import AgentCall
-from wfdash.agents.reply import AgentReply
+from wfdash.agents.tool_calls import AgentCall, AgentReply, Approvals
 from wfdash.installation.frameworks import check_framework
 from wfdash.questions.policy import Policy
 from wfdash.workflow import Context

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from checkpoints.records import CheckpointFilter
-from wfdash.actions.checkpoints import restore
-from wfdash.actions.runs import delete
+from wfdash.actions import checkpoints
+from wfdash.actions.runs import bulk
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import Cursor, Limit, Seq
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint, read_editing
@@ -56,14 +56,14 @@ def get_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any
 @router.delete("/runs/{run_id}/checkpoints/{checkpoint_id}", response={204: None})
 def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> Any:
     """Delete a checkpoint that is not needed. 409 for what the run would continue from, and for one with a label."""
-    delete.delete_checkpoint(viewer_of(request), run_id, checkpoint_id, key=key_of(request))
+    bulk.delete_checkpoint(viewer_of(request), run_id, checkpoint_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.post("/runs/{run_id}/checkpoints/{checkpoint_id}/label", response=Created)
 def label_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str, given: SetLabel) -> Any:
     """Set its label, or remove it."""
-    chosen = restore.label_checkpoint(viewer_of(request), run_id, checkpoint_id, given.label, key=key_of(request))
+    chosen = checkpoints.label_checkpoint(viewer_of(request), run_id, checkpoint_id, given.label, key=key_of(request))
     return {"id": chosen.pk, "n": chosen.n}
 
 
@@ -103,7 +103,7 @@ def preview(request: HttpRequest, run_id: str, checkpoint_id: str, given: Previe
 def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: ContinueFrom | None = None) -> Any:
     """Make it the run's head again and return the new head. 409 once the run has moved on since ``seen``."""
     change = given or ContinueFrom()
-    head = restore.restore_run(
+    head = checkpoints.restore_run(
         viewer_of(request), run_id, checkpoint_id, edits=change.edits, seen=change.seen, key=key_of(request)
     )
     return {"id": head.pk, "n": head.n}
@@ -113,7 +113,7 @@ def restore_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: Co
 def fork_run(request: HttpRequest, run_id: str, checkpoint_id: str, given: ContinueFrom | None = None) -> Any:
     """Start a new run from it. 409 if more would happen twice than ``seen`` said."""
     change = given or ContinueFrom()
-    run = restore.fork_run(
+    run = checkpoints.fork_run(
         viewer_of(request), run_id, checkpoint_id, edits=change.edits, seen=change.seen, key=key_of(request)
     )
     return Status(201, {"id": run.pk, "n": run.n})

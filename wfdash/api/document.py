@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints.events import EventKind
 from wfdash.errors import KINDS, REFUSALS, ProblemKind
 from wfdash.records.problems import MEDIA_TYPE, Problem
-from wfdash.schemas.sample import sample
+from wfdash.schemas.secrets import sample
 
 DESCRIPTION = (
     "Everything that the dashboard shows or does, for programs. Send `Authorization: Bearer TOKEN`; a signed-in "

@@ -20,7 +20,7 @@ from django.utils.http import parse_etags
 
 from checkpoints.database.storage import write
 from checkpoints.records import Json
-from wfdash.actions.idempotency import idempotent, previous_result
+from wfdash.actions.pacing import idempotent, previous_result
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.errors import ConditionMissing, Outdated
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from checkpoints.events import STORED
-from wfdash.live import socket
+from wfdash.live import sockets
 from wfdash.records import messages as sent
 from wfdash.records.runs import EventRecord, WorkflowEvent
 
@@ -42,15 +42,15 @@ SOCKETS: dict[str, dict[str, type[BaseModel]]] = {
 }
 """Address -> type of a message -> the message."""
 CLOSES = {
-    socket.DONE: "The run has ended",
-    socket.BAD_FRAME: "An invalid message or parameter",
-    socket.SIGNED_OUT: "No credentials, or bad, expired or revoked ones",
-    socket.RIGHT_LOST: "No longer allowed",
-    socket.NO_SUCH_RUN: "No such run, or no access",
-    socket.NO_ACK: "Nothing acknowledged for too long",
-    socket.FRAME_TOO_LARGE: "A message that is too large",
-    socket.TOO_MANY: "Too many connections, or messages in a second",
-    socket.BROKEN: "The server failed: connect again",
+    sockets.DONE: "The run has ended",
+    sockets.BAD_FRAME: "An invalid message or parameter",
+    sockets.SIGNED_OUT: "No credentials, or bad, expired or revoked ones",
+    sockets.RIGHT_LOST: "No longer allowed",
+    sockets.NO_SUCH_RUN: "No such run, or no access",
+    sockets.NO_ACK: "Nothing acknowledged for too long",
+    sockets.FRAME_TOO_LARGE: "A message that is too large",
+    sockets.TOO_MANY: "Too many connections, or messages in a second",
+    sockets.BROKEN: "The server failed: connect again",
 }
 """Why a socket closes, by its code."""
 

@@ -10,13 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
 from checkpoints.models import Draft
+from wfdash.access.directory import vote_progress
 from wfdash.access.viewer import Viewer
-from wfdash.access.voters import vote_progress
-from wfdash.actions.requests import amend, answer, collaboration, deadlines
-from wfdash.actions.requests.assign_many import assign_requests
-from wfdash.actions.requests.batch import answer_batch, undo_batch
-from wfdash.actions.requests.collaboration import take_over
-from wfdash.actions.requests.comments import ask_back, comment_on, reply_to_ask
+from wfdash.actions.requests import answer, collaboration, deadlines
+from wfdash.actions.requests.batch import answer_batch, assign_requests, undo_batch
+from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import bound_key, if_match, once, with_etag
 from wfdash.api.params import Limit, Wait
@@ -51,7 +49,7 @@ from wfdash.records.requests import (
     WriteComment,
 )
 from wfdash.schemas.secrets import masked
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.timemachine import secrets_in
 
 # The API of the inbox as a whole: counts, decisions made, many requests at once.
 
@@ -209,7 +207,9 @@ def drop_draft(request: HttpRequest, request_id: str) -> Any:
 @router.post("/requests/{request_id}/amend", response={204: None})
 def amend_request(request: HttpRequest, request_id: str, given: Amend) -> Any:
     """Add to body and evidence; people who have it open are shown the difference. The proposal does not change."""
-    amend.amend_request(viewer_of(request), request_id, body=given.body, evidence=given.evidence, key=key_of(request))
+    collaboration.amend_request(
+        viewer_of(request), request_id, body=given.body, evidence=given.evidence, key=key_of(request)
+    )
     return Status(204, None)
 
 

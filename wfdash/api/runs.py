@@ -9,16 +9,14 @@ from django.http import HttpRequest
 from ninja import Header, Router, Status
 
 from checkpoints.models import Bulk, Run
-from wfdash.actions.checkpoints import restore
-from wfdash.actions.hooks.callbacks import start_with_callback
-from wfdash.actions.runs import cancellation, delete, lifecycle, migrate, signals
+from wfdash.actions import checkpoints
+from wfdash.actions.hooks.incoming import start_with_callback
+from wfdash.actions.runs import bulk, cancellation, lifecycle, migrate, signals
 from wfdash.actions.runs import follow_up as follow_ups
-from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk, tag_runs
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.params import STREAM, Cursor, Limit, Seq, Wait
-from wfdash.live.streams.run_stream import follow_run
-from wfdash.live.streams.stream import wants_stream
+from wfdash.live.streams import follow_run, wants_stream
 from wfdash.long_poll import say_later
 from wfdash.queries.history.events import check_cursor, events_after
 from wfdash.queries.runs.events import LogFilter, find_logs
@@ -142,7 +140,7 @@ def get_run(request: HttpRequest, run_id: str, wait: Wait = 0) -> Any:
 @router.delete("/runs/{run_id}", response={204: None})
 def delete_run(request: HttpRequest, run_id: str) -> Any:
     """Delete an ended run with everything it has; its audit entries stay. 409 while it has not ended."""
-    delete.delete_run(viewer_of(request), run_id, key=key_of(request))
+    bulk.delete_run(viewer_of(request), run_id, key=key_of(request))
     return Status(204, None)
 
 
@@ -200,7 +198,7 @@ def retry_run(request: HttpRequest, run_id: str) -> Any:
 @router.post("/runs/{run_id}/answer-again", response=Created)
 def answer_again(request: HttpRequest, run_id: str) -> Any:
     """Ask again what a run was answered last, if the step that asked has failed: it is restored to that question."""
-    head = restore.answer_again(viewer_of(request), run_id, key=key_of(request))
+    head = checkpoints.answer_again(viewer_of(request), run_id, key=key_of(request))
     return {"id": head.run_id, "n": head.n}
 
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 from ninja import Router, Status
 
 from checkpoints.models import Schedule
-from wfdash.actions.schedules import manage
-from wfdash.actions.schedules.manage import SchedulePlan, run_now
+from wfdash.actions import schedules
+from wfdash.actions.schedules import SchedulePlan, run_now
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import if_match, with_etag
 from wfdash.api.params import Limit
@@ -33,7 +33,7 @@ def list_schedules(request: HttpRequest, q: str = "", workflow: str = "", after:
 def create_schedule(request: HttpRequest, given: CreateSchedule) -> Any:
     """Create a schedule; its runs are started on behalf of the caller. 422 with errors per field."""
     plan = SchedulePlan(**given.model_dump(exclude={"workflow"}))
-    made = manage.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
+    made = schedules.create_schedule(viewer_of(request), given.workflow, plan, key=key_of(request))
     return Status(201, _found(request, made))
 
 
@@ -64,7 +64,7 @@ def change_schedule(request: HttpRequest, response: HttpResponse, schedule_id: s
         return _edited(read_schedule(viewer, schedule_id))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present, required=True):
-        changed = manage.change_schedule(viewer, schedule_id, plan, key=key_of(request))
+        changed = schedules.change_schedule(viewer, schedule_id, plan, key=key_of(request))
     found = _found(request, changed)
     with_etag(response, _edited(found))
     return found
@@ -79,20 +79,20 @@ def delete_schedule(request: HttpRequest, schedule_id: str) -> Any:
         return _edited(read_schedule(viewer, schedule_id))
 
     with if_match(request, Schedule.objects.filter(pk=schedule_id), present):
-        manage.delete_schedule(viewer, schedule_id, key=key_of(request))
+        schedules.delete_schedule(viewer, schedule_id, key=key_of(request))
     return Status(204, None)
 
 
 @router.post("/schedules/{schedule_id}/pause", response=ScheduleDetail)
 def pause_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Pause it until it is resumed. 409 if it is paused."""
-    return _found(request, manage.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, schedules.pause_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/resume", response=ScheduleDetail)
 def resume_schedule(request: HttpRequest, schedule_id: str) -> Any:
     """Resume it with its next time, on behalf of the caller. 409 if it is neither paused nor stopped."""
-    return _found(request, manage.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
+    return _found(request, schedules.resume_schedule(viewer_of(request), schedule_id, key=key_of(request)))
 
 
 @router.post("/schedules/{schedule_id}/run", response={201: Created})

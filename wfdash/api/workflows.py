@@ -10,8 +10,7 @@ from pydantic import Field
 
 from wfdash.api.auth import viewer_of
 from wfdash.api.params import STREAM, Limit
-from wfdash.live.streams.stream import wants_stream
-from wfdash.live.streams.workflow_stream import follow_workflow
+from wfdash.live.streams import follow_workflow, wants_stream
 from wfdash.queries.history.events import read_workflow_events, workflow_place
 from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents

@@ -317,7 +317,7 @@ APPLY = administration(
 
 def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.queries.runs.retention import plan_removal
-    from wfdash.retention.keeping import current_rules
+    from wfdash.retention import current_rules
 
     rules = current_rules()
     plan = plan_removal(rules)
@@ -337,9 +337,9 @@ def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> Non
 
 def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.pacing import rest_after
-    from wfdash.actions.retention.runs import RunRemover
+    from wfdash.actions.retention import RunRemover
     from wfdash.errors import WrongState
-    from wfdash.retention.keeping import current_rules
+    from wfdash.retention import current_rules
 
     if not current_rules():
         raise WrongState(KEPT_FOREVER)
@@ -351,7 +351,7 @@ def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
 
 
 def _read_archive(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.retention.archive import read_archive
+    from wfdash.actions.retention import read_archive
     from wfdash.errors import NotFound, WrongState
 
     try:

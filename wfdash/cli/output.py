@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol
 
-from wfdash.domain.invisible import escaped
+from wfdash.domain.labels import escaped
 
 WIDEST = 80
 """Characters of a cell where no terminal says how many there is room for."""

@@ -153,7 +153,7 @@ def provider_text(settings: Any) -> str:
     """Return the redirect URI that the OpenID Connect provider has to know; empty where none is set."""
     from django.urls import reverse
 
-    from wfdash.rendering.addresses import absolute
+    from wfdash.rendering import absolute
 
     if settings.WFDASH_OIDC is None:
         return ""

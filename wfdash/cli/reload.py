@@ -20,7 +20,7 @@ from wfdash import catalog, pubsub
 from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
 from wfdash.installation.workflow_sources import Stamps, author_modules, own_traceback, stamps
-from wfdash.telemetry.log_format import LineFormatter
+from wfdash.telemetry.logs import LineFormatter
 from wfdash.values.errors import watch_failures
 
 log = logging.getLogger(__name__)

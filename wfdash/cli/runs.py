@@ -35,7 +35,7 @@ from wfdash.cli.commands import (
 )
 from wfdash.cli.output import STYLES, Output, clean, moment
 from wfdash.cli.requests import prompt_answer
-from wfdash.domain.invisible import escaped
+from wfdash.domain.labels import escaped
 
 if TYPE_CHECKING:
     from wfdash.client import Client

@@ -23,7 +23,7 @@ from checkpoints.events import EventKind
 from wfdash.asking.question import PeopleAnswer
 from wfdash.client.calls.questions import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
-from wfdash.domain.hooks.signatures import Received, Unsigned, check_signature, new_secret, secret_problem
+from wfdash.domain.hooks import Received, Unsigned, check_signature, new_secret, secret_problem
 from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
 

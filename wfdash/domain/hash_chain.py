@@ -10,7 +10,6 @@ from typing import Any
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.pickles import Keyring
-from wfdash.domain.fingerprint import fingerprint
 from wfdash.schemas.secrets import masked
 
 CHAINED = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "facts", "prev")
@@ -118,3 +117,11 @@ def _card_differs(body: str, seen: str) -> bool:
         return bool(fingerprint(shown["card"], shown["answer_schema"]) != seen)
     except (ValueError, KeyError, TypeError):
         return True
+
+
+# The fingerprint of what a person was shown: an answer is bound to it. Pure.
+
+
+def fingerprint(card: Mapping[str, Any], answer_schema: Mapping[str, Any]) -> str:
+    """Return 64 hexadecimal digits that change with any part of the card or of the form."""
+    return sha256(dumps([card, answer_schema])).hexdigest()

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.domain import line_comments
+from wfdash.domain import json_patch
 
 REJECTIONS = frozenset({"reject"})
 """Verdicts that decide alone where the policy gives a veto; so do a card's ``danger`` actions."""
-WORDS = frozenset({"reason", "feedback", line_comments.FIELD})
+WORDS = frozenset({"reason", "feedback", json_patch.FIELD})
 """Fields that say why, not what."""
 EDITED = ("edited", "arguments")
 """Fields in which an answer contains the edited proposal."""

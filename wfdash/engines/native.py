@@ -24,7 +24,7 @@ from wfdash.contract import (
     Start,
 )
 from wfdash.domain.graph_diff import compare
-from wfdash.questions.transcript import unpack_transcript
+from wfdash.questions.tools import unpack_transcript
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.describe import addressees, describe
 from wfdash.workflow.flaws import await_flaws, flaws_of, truth_flaws

@@ -23,7 +23,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from checkpoints.records import Json, Request
 from checkpoints.storage import PortType
-from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
+from wfdash.contract import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
 from wfdash.questions.card import AnswerType
 from wfdash.questions.policy import Policy
 from wfdash.values.codec import codec_for

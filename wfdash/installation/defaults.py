@@ -92,16 +92,16 @@ def add_defaults(settings: Any, *, apps: Iterable[str]) -> None:
 
 FORMATS: Mapping[str, dict[str, Any]] = {
     "text": {
-        "()": "wfdash.telemetry.log_format.LineFormatter",
+        "()": "wfdash.telemetry.logs.LineFormatter",
         "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
     },
-    "json": {"()": "wfdash.telemetry.json_lines.JsonFormatter"},
+    "json": {"()": "wfdash.telemetry.logs.JsonFormatter"},
 }
 """``WFDASH_LOG`` -> how a line is formatted."""
 FILTERS = {
     "outages": {"()": "wfdash.telemetry.outages.FoldOutages"},
-    "links": {"()": "wfdash.telemetry.log_filter.MaskLinks"},
-    "repeats": {"()": "wfdash.telemetry.log_format.LimitRepeats"},
+    "links": {"()": "wfdash.telemetry.logs.MaskLinks"},
+    "repeats": {"()": "wfdash.telemetry.logs.LimitRepeats"},
 }
 OURS = ("wfdash", "checkpoints")
 

@@ -8,21 +8,154 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable
+from collections import Counter
+from collections.abc import Callable, Container, Coroutine, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from threading import Lock, RLock
+from typing import Any, Protocol
 
+from django.contrib.auth.models import Group
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from checkpoints.database.alias import on_commit
+from checkpoints.events import topics_of
+from checkpoints.models import Grant
+from checkpoints.models.user_model import User
 from wfdash import pubsub
-from wfdash.live.admissions import Admissions
-from wfdash.live.database import DatabaseThreads, Head, read_heads
-from wfdash.live.feeds.encoding import EventWriter, Render, render_nothing
-from wfdash.live.feeds.feed import Feed, Watcher
-from wfdash.live.feeds.workflow_feed import WorkflowFeed, WorkflowWatcher
+from wfdash.live.database import DatabaseThreads, Head, read_heads, read_newest, read_notified, read_workflows
+from wfdash.live.feeds import (
+    EventWriter,
+    Feed,
+    Render,
+    TextPiece,
+    Watcher,
+    WorkflowFeed,
+    WorkflowWatcher,
+    joined,
+    render_nothing,
+)
 from wfdash.live.limits import Limits
-from wfdash.live.lists import ListUpdates, ListWatcher
-from wfdash.live.pubsub_bridge import PendingUpdates, PubSubBridge
+
+# Publishes changes of accounts and rights, so that open sockets check theirs at once and not only every minute.
+
+
+def connect() -> None:
+    """Connect the signal handlers, once."""
+    post_save.connect(_user_saved, sender=User, dispatch_uid="wfdash.live.hub")
+    for signal, sender in (
+        (post_delete, User),
+        (post_save, Grant),
+        (post_delete, Grant),
+        (post_delete, Group),
+        (m2m_changed, User.groups.through),
+    ):
+        signal.connect(_rights_changed, sender=sender, dispatch_uid="wfdash.live.hub")
+
+
+def _user_saved(sender: Any, instance: User, update_fields: Iterable[str] | None, **_: Any) -> None:
+    if update_fields is None or set(update_fields) - {"last_login"}:
+        _publish(instance.pk)
+
+
+def _rights_changed(sender: Any, instance: Any, **_: Any) -> None:
+    # A change of a group concerns anyone: its members are not looked up.
+    _publish(instance.pk if isinstance(instance, User) else getattr(instance, "user_id", None))
+
+
+def _publish(user: int | None) -> None:
+    on_commit(lambda: pubsub.rights_changed.publish(user))
+
+
+# Notifies list pages that something changed: which lists, of which workflows, and nothing else.
 
 log = logging.getLogger(__name__)
+
+NEWEST = 200
+"""How many of the newest events a poll reads. If all of them are new, there may be more: then everything changed."""
+
+NOTICES = "notices"
+Change = tuple[str, str]
+"""``(runs | inbox | request:id | people:id, workflow)``; workflow ``*`` means any. ``(notices, user)``."""
+
+
+class ListWatcher(Protocol):
+    """A socket of a list page."""
+
+    def notify(self, changes: set[Change]) -> None: ...
+
+
+class ListUpdates:
+    """Collects changes and sends them at most every ``lists_every`` seconds, the first at once."""
+
+    def __init__(self, *, reader: DatabaseThreads, limits: Limits) -> None:
+        self.watchers: set[ListWatcher] = set()
+        self._reader, self._limits = reader, limits
+        self._runs: set[str] = set()
+        self._changes: set[Change] = set()
+        self._seen: set[int] = set()
+        self._known: set[str] = set()
+        self._pending_change = asyncio.Event()
+
+    def collect(self, *, runs: Iterable[str] = (), inboxes: Iterable[str] = ()) -> None:
+        """Collect changes of runs, and of inboxes of workflows."""
+        self._runs.update(runs)
+        self._changes.update(("inbox", workflow) for workflow in inboxes)
+        if self._runs or self._changes:
+            self._pending_change.set()
+
+    def notify_people(self, users: Iterable[int]) -> None:
+        """Notify these people only that they have new notifications."""
+        changes = {(NOTICES, str(user)) for user in users}
+        for watcher in tuple(self.watchers) if changes else ():
+            watcher.notify(changes)
+
+    def notify_at_once(self, requests: Iterable[Change]) -> None:
+        """Send what people did to requests at once: people do not do a thousand things a second.
+
+        What happened to a request changed the inbox, too; who has one open did not.
+        """
+        changes = set(requests)
+        changes |= {("inbox", workflow) for what, workflow in changes if what.startswith("request:")}
+        for watcher in tuple(self.watchers) if changes else ():
+            watcher.notify(changes)
+
+    async def begin(self) -> None:
+        """Treat everything stored now as seen."""
+        self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
+        self._known = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
+
+    async def poll(self) -> None:
+        """Collect changes whose update was lost: events among the newest that the last poll had not seen."""
+        rows = await self._reader.call(read_newest, NEWEST)
+        seen, self._seen = self._seen, {row[0] for row in rows}
+        fresh = [(workflow, kind) for number, workflow, kind in rows if number not in seen]
+        self._changes.update((topic, workflow) for workflow, kind in fresh for topic in topics_of(kind))
+        if len(fresh) == NEWEST:
+            self._changes |= {("runs", "*"), ("inbox", "*")}
+        self.collect()
+        newest, before = await self._reader.call(read_notified, NEWEST), self._known
+        self._known = {notice for notice, _ in newest}
+        self.notify_people(user for notice, user in newest if notice not in before)
+
+    async def serve(self) -> None:
+        """Notify the watchers until cancelled."""
+        while True:
+            await self._pending_change.wait()
+            self._pending_change.clear()
+            try:
+                await self._notify()
+            except Exception:
+                log.exception("the lists' changes could not be read")
+            await asyncio.sleep(self._limits.lists_every)
+
+    async def _notify(self) -> None:
+        runs, self._runs = self._runs, set()
+        changes, self._changes = self._changes, set()
+        if runs:
+            changes |= {("runs", workflow) for workflow in await self._reader.call(read_workflows, runs)}
+        for watcher in tuple(self.watchers):
+            watcher.notify(changes)
+
 
 TEXT_SECONDS = 0.05
 """Text that a process streams has reached the others after so long."""
@@ -200,18 +333,6 @@ class Hub:
             await self.lists.poll()
 
 
-@dataclass
-class _CurrentHub:
-    """The process's hub and the renderer it is created with."""
-
-    hub: Hub | None = None
-    render: Render = render_nothing
-    admissions: Admissions = field(default_factory=lambda: Admissions(Limits().sockets_per_person))
-
-
-_process = _CurrentHub()
-
-
 def use_renderer(render: Render) -> None:
     """Set the renderer of event rows. Called where the application is put together, before the first socket."""
     _process.render = render
@@ -235,3 +356,154 @@ def process_admissions() -> Admissions:
 def count_sockets() -> int:
     """Return how many sockets and event streams are open in this process; for any thread."""
     return _process.admissions.total
+
+
+# The database threads of live updates, and their few reads.
+
+"""For the database's replies to one read."""
+
+
+# How many sockets and event streams each person has open in this process; for any thread.
+
+
+class Admissions:
+    """Counts connections by person, at most so many each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[Hashable] = Counter()
+        self._lock = RLock()  # a finalizer may run while it is held
+
+    def admit(self, person: Hashable) -> bool:
+        """Count one more of this person; False if they have too many. ``dismiss`` uncounts it."""
+        with self._lock:
+            if self._open[person] >= self._most:
+                return False
+            self._open[person] += 1
+            return True
+
+    def dismiss(self, person: Hashable) -> None:
+        """Count one less."""
+        with self._lock:
+            self._open[person] -= 1
+            self._open += Counter()  # drops those at zero
+
+    @property
+    def total(self) -> int:
+        """Return how many are open."""
+        with self._lock:
+            return self._open.total()
+
+
+# Bridges in-process pub/sub from any thread to the event loop, many updates at a time.
+
+TEXT_LIMIT = 64_000
+"""Characters of streamed text per run and step buffered for the loop; older ones are dropped."""
+
+
+@dataclass
+class PendingUpdates:
+    """Updates published since the last delivery."""
+
+    seqs: dict[str, int] = field(default_factory=dict)
+    """Watched run -> highest seq."""
+    texts: dict[tuple[str, str], TextPiece] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+    """Every run that changed, watched or not, while lists or workflows are watched."""
+    inboxes: set[str] = field(default_factory=set)
+    requests: set[tuple[str, str]] = field(default_factory=set)
+    """``(request:id | people:id, workflow)``."""
+    notified: set[int] = field(default_factory=set)
+    """People (primary keys) with new notifications."""
+
+
+class PubSubBridge:
+    """Subscribes until ``close``; ``deliver`` is called on the loop with the pending updates."""
+
+    def __init__(
+        self, watched: Container[str], *, lists: Callable[[], bool], deliver: Callable[[PendingUpdates], None]
+    ) -> None:
+        self._watched, self._lists, self._deliver = watched, lists, deliver
+        self._post = PendingUpdates()
+        self._knocked = False
+        self._lock = Lock()
+        self._loop = asyncio.get_running_loop()
+        self._leave = [
+            pubsub.runs_changed.subscribe(self.moved),
+            pubsub.text_streamed.subscribe(self.streamed),
+            pubsub.inbox_changed.subscribe(self.inbox_moved),
+            pubsub.requests_changed.subscribe(self.request_moved),
+            pubsub.notifications_changed.subscribe(self.person_notified),
+        ]
+
+    def close(self) -> None:
+        """Stop listening."""
+        for leave in self._leave:
+            leave()
+
+    def moved(self, run: str, seq: int) -> None:
+        """Note that the run reaches at least ``seq``. For any thread."""
+        watched, lists = run in self._watched, self._lists()
+        if not watched and not lists:
+            return
+        with self._lock:
+            if watched:
+                self._post.seqs[run] = max(seq, self._post.seqs.get(run, 0))
+            if lists:
+                self._post.runs.add(run)
+            self._knock()
+
+    def streamed(self, run: str, step: str, text: str, begin: bool = False) -> None:
+        """Buffer streamed text. For any thread."""
+        if run in self._watched:
+            piece = TextPiece(step=step, text=text, begin=begin)
+            with self._lock:
+                self._post.texts[run, step] = joined(self._post.texts.get((run, step)), piece, most=TEXT_LIMIT)
+                self._knock()
+
+    def inbox_moved(self, workflow: str) -> None:
+        """Note that requests of this workflow were opened, answered or closed. For any thread."""
+        if self._lists():
+            with self._lock:
+                self._post.inboxes.add(workflow)
+                self._knock()
+
+    def request_moved(self, workflow: str, part: str, request: str) -> None:
+        """Note that this request changed, or who has it open. For any thread."""
+        if self._lists():
+            with self._lock:
+                self._post.requests.add((f"{part}:{request}", workflow))
+                self._knock()
+
+    def person_notified(self, user: int) -> None:
+        """Note that this person got a notification, or has read one. For any thread."""
+        if self._lists():
+            with self._lock:
+                self._post.notified.add(user)
+                self._knock()
+
+    def _knock(self) -> None:
+        if not self._knocked:
+            self._loop.call_soon_threadsafe(self._empty)
+            self._knocked = True
+
+    def empty(self) -> None:
+        """Deliver the pending updates now; on the loop."""
+        self._empty()
+
+    def _empty(self) -> None:
+        with self._lock:
+            post, self._post, self._knocked = self._post, PendingUpdates(), False
+        self._deliver(post)
+
+
+@dataclass
+class _CurrentHub:
+    """The process's hub and the renderer it is created with."""
+
+    hub: Hub | None = None
+    render: Render = render_nothing
+    admissions: Admissions = field(default_factory=lambda: Admissions(Limits().sockets_per_person))
+
+
+_process = _CurrentHub()

@@ -2,13 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import http.client
+import ipaddress
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
-from urllib.parse import urlencode
+from urllib.parse import SplitResult, urlencode, urlsplit
 
+from django.conf import settings
+from django.core.mail import EmailMessage
 from django.urls import reverse
+
+from checkpoints.models.user_model import User, email_of
+from wfdash.rendering import render_to_string
+
+# Posts to public addresses only: an internal address is refused, in every notation.
+
+SECONDS = 5.0
+MOST_REPLY = 65_536
+KEPT = 500
+"""Characters of a response that are kept."""
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+UNICAST = ipaddress.IPv6Network("2000::/3")
+"""The part of IPv6's public address space in use. Around it are site-local, translated, compatible and future
+addresses.
+"""
+RESERVED = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.88.99.0/24"))
+"""Documentation, and relays of 6to4: some versions of ``ipaddress`` call them global."""
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpReply:
+    """A response: its status, and the first characters of its body."""
+
+    status: int
+    text: str = ""
+
+
+def refuse_address(url: str, *, inside: Collection[str] = ()) -> None:
+    """Raise ``Undeliverable`` for an address that is never posted to; host names are resolved at delivery."""
+    _parts(url, inside)
+
+
+def post(url: str, body: bytes, headers: dict[str, str], *, inside: Collection[str] = ()) -> HttpReply:
+    """Post to a public address, or to one of the hosts ``inside``. ``Undeliverable``, ``OSError``."""
+    parts = _parts(url, inside)
+    address = _resolve(parts, inside)
+    connection = _Connection(parts, str(address))
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    # A socket's own timeout starts again with each byte that arrives.
+    alarm = threading.Timer(SECONDS, connection.cut)
+    alarm.start()
+    try:
+        connection.request("POST", path, body, {**headers, "user-agent": "wfdash", "connection": "close"})
+        response = connection.getresponse()
+        text = response.read(MOST_REPLY)[: 4 * KEPT].decode("utf-8", "replace")
+        return HttpReply(status=response.status, text=_printable(text)[:KEPT])
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(f"the receiver did not respond with HTTP: {type(error).__name__}") from error
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an address is a public one, also one embedded in another."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+        if address in NAT64:
+            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if not all(is_public(each) for each in inner if each is not None):
+            return False
+        if address.ipv4_mapped is not None or address in NAT64:
+            return True
+        if address not in UNICAST:
+            return False
+    return address.is_global and not address.is_multicast and not any(address in each for each in RESERVED)
+
+
+def _printable(text: str) -> str:
+    """Return a text that every database stores."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def _parts(url: str, inside: Collection[str]) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Undeliverable(f"{url!r} is not a web address") from None
+    local = parts.scheme == "http" and (settings.WFDASH_HOOKS_LOCAL or parts.hostname in inside)
+    if parts.scheme != "https" and not local:
+        raise Undeliverable("The address must begin with https://; WFDASH_HOOKS_LOCAL=1 allows this machine's own")
+    if not parts.hostname or parts.username is not None or parts.password is not None or port == 0:
+        raise Undeliverable("The address needs a host, and no user name or password")
+    if not url.isascii() or any(char.isspace() or not char.isprintable() for char in url):
+        raise Undeliverable("Use plain ASCII characters in the address")
+    return parts
+
+
+def _resolve(parts: SplitResult, inside: Collection[str]) -> Address:
+    """Return the host's address, resolved once. Every address it has must be public, or the one used would be
+    chance.
+    """
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise Undeliverable("Host name not found") from error
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    if addresses and parts.hostname in inside:
+        return addresses[0]
+    local = settings.WFDASH_HOOKS_LOCAL
+    if not addresses or not all(is_public(each) or (local and each.is_loopback) for each in addresses):
+        raise Undeliverable(f"{parts.hostname} is a private network address. Only public addresses are allowed")
+    return addresses[0]
+
+
+class _Connection(http.client.HTTPConnection):
+    """Connects to the address that was checked, with the host name of the URL."""
+
+    def __init__(self, parts: SplitResult, address: str) -> None:
+        self._secure = parts.scheme == "https"
+        self._address = address
+        self._cut = False
+        super().__init__(str(parts.hostname), parts.port or (443 if self._secure else 80), timeout=SECONDS)
+
+    def connect(self) -> None:
+        self.sock: Any = socket.create_connection((self._address, self.port), timeout=SECONDS)
+        if self._secure:
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """Close the connection now, from another thread."""
+        sock = self.sock
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+# The mail with a one-time sign-in link. It is sent at once and stored nowhere: the link is a secret.
+
+log = logging.getLogger(__name__)
+
+
+def mail_link(user: User, link: str, *, by: str, lifetime: timedelta, first: bool = False) -> bool | None:
+    """Mail a person their link; return whether that worked. None: mail is not configured, or they have no address.
+
+    ``first``: it is their invitation.
+    """
+    if not settings.WFDASH_MAIL or not email_of(user) or "://" not in link:
+        return None
+    hours = int(lifetime.total_seconds() // 3600)
+    valid = f"{hours // 24} days" if hours > 24 else "1 hour" if hours == 1 else f"{hours} hours"
+    installation = urlsplit(link).netloc
+    context = {"user": user, "link": link, "by": by, "valid": valid, "first": first, "installation": installation}
+    subject = f"{by} invites you to wfdash" if first else "Sign in to wfdash"
+    headers = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+    body = render_to_string("mail/sign_in_link.txt", context)
+    try:
+        EmailMessage(subject=subject, body=body, to=[email_of(user)], headers=headers).send()
+    except OSError as error:
+        # smtplib's errors are OSErrors, too.
+        log.warning("The sign-in link for %s could not be mailed: %s", user.get_username(), error)
+        return False
+    return True
+
 
 HEADLINES = {
     "opened": "Review requested: {subject}",

@@ -6,14 +6,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+from django.db.models import F, IntegerField, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.expressions import BaseExpression
+from django.utils import timezone
+
+from checkpoints.database.alias import connection
+from checkpoints.database.compiled import Placeholder, compiled_rows
+from checkpoints.models import HumanRequest, Webhook
+from checkpoints.models.fields import DatabaseNow, JsonRows
+from checkpoints.models.user_model import User
 from wfdash.domain.cron import known_zones
-from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
+
+# Who hears of something that happened: people, with what they chose, and webhooks.
+
+STARTER, WEBHOOKS, READ_AT = "starter_listens", "webhooks_listen", "listeners_read_at"
+"""The annotations of a request that was looked up with ``listener_marks``."""
+_NO_TEXT, _NO_KEY = Value(None, output_field=TextField()), Value(None, output_field=IntegerField())
+_STARTER_COLUMNS = {"wishes": F("preference__data"), "browser": F("push_subscriptions__pk")}
+_WEBHOOK_COLUMNS = ("id", "kinds", "workflow", "run_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listeners:
+    """The people by user id, each with their preferences and the ids of their subscribed browsers; the webhooks that
+    may want it, with what ``hears`` needs of them. ``now``: the database's time.
+    """
+
+    now: datetime
+    people: dict[int, tuple[Preferences, list[str]]] = field(default_factory=dict)
+    webhooks: list[Webhook] = field(default_factory=list)
+
+
+def listeners_of(people: Iterable[int], workflow: str, run: str, *, webhooks: bool) -> Listeners:
+    """Return who of these people hears of something of that workflow and run, and which webhooks (one query, none where
+    there is neither). Programs hear by webhooks alone: service accounts are left out.
+    """
+    wanted = list(people)
+    found = Listeners(now=timezone.now())
+    if not wanted and not webhooks:
+        return found
+    given = {f"user{place}": pk for place, pk in enumerate(wanted)} | {"workflow": workflow, "run": run}
+    heard: dict[int, tuple[Preferences, list[str]]] = {}
+    hooks, now = list[Webhook](), None
+    for pk, data, target, about, only, at in _listeners(len(wanted), webhooks).all(**given):
+        now = at or now
+        if pk is None:
+            hooks.append(Webhook(id=target, kinds=data, workflow=about, run_id=only))
+            continue
+        _, browsers = heard.setdefault(pk, (_preferences(data), []))
+        browsers.extend([target] if target is not None else [])
+    in_order = {pk: heard[pk] for pk in wanted if pk in heard}
+    return Listeners(now=now or found.now, people=in_order, webhooks=hooks)
+
+
+def listener_marks() -> dict[str, BaseExpression]:
+    """Return who hears of what becomes of a request, as annotations of its look-up: of people the starter of its run.
+
+    Two texts of JSON: ``[[preferences, id of a browser]]``, and of webhooks ``[[id, kinds, workflow, run]]``.
+    """
+    starter = _persons([OuterRef("run__created_by")]).annotate(**_STARTER_COLUMNS).values(*_STARTER_COLUMNS)
+    hooks = _webhooks(OuterRef("workflow"), OuterRef("run")).values(*_WEBHOOK_COLUMNS)
+    return {
+        STARTER: JsonRows(starter, *_STARTER_COLUMNS),
+        WEBHOOKS: JsonRows(hooks, *_WEBHOOK_COLUMNS),
+        **({READ_AT: DatabaseNow()} if connection().vendor == "postgresql" else {}),
+    }
+
+
+def read_with(request: HumanRequest, people: Iterable[int], *, webhooks: bool) -> Listeners | None:
+    """Return what ``listeners_of`` does of a request that was looked up with ``listener_marks``, without a query. None
+    where it was not, or for others than the starter of its run.
+    """
+    starter, people = request.run.created_by_id, set(people)
+    if not hasattr(request, STARTER) or not people <= {starter}:
+        return None
+    found = Listeners(now=getattr(request, READ_AT, None) or timezone.now())
+    for data, browser in json.loads(getattr(request, STARTER) or "[]") if starter in people else ():
+        _, browsers = found.people.setdefault(cast(int, starter), (_preferences(data and json.loads(data)), []))
+        browsers.extend([browser] if browser is not None else [])
+    for pk, kinds, workflow, run in json.loads(getattr(request, WEBHOOKS) or "[]") if webhooks else ():
+        found.webhooks.append(Webhook(id=pk, kinds=json.loads(kinds), workflow=workflow, run_id=run))
+    return found
+
+
+def webhooks_for(workflows: Iterable[str], runs: Iterable[str]) -> QuerySet[Webhook]:
+    """Return the active webhooks of these workflows, and the callbacks of these runs."""
+    about = _about(["*", *workflows], Q(run__in=[run for run in runs if run]))
+    return Webhook.objects.filter(about, active=True).defer("secret")
+
+
+def hears(webhook: Webhook, kind: str, workflow: str, run: str) -> bool:
+    """Return whether a webhook wants this kind of event of this run."""
+    about = webhook.run_id == run if webhook.run_id else webhook.workflow in ("*", workflow)
+    return about and (not webhook.kinds or kind in webhook.kinds)
+
+
+def _preferences(data: Any) -> Preferences:
+    return read_preferences(data) if data else Preferences()
+
+
+def _persons(keys: list[Any]) -> QuerySet[User]:
+    return User.objects.filter(pk__in=keys, service_account__isnull=True).order_by()
+
+
+def _webhooks(workflow: Any, run: Any) -> QuerySet[Webhook]:
+    return Webhook.objects.filter(_about(["*", workflow], Q(run=run)), active=True).order_by()
+
+
+def _about(workflows: list[Any], callbacks: Q) -> Q:
+    return Q(run=None, workflow__in=workflows) | callbacks
+
+
+@compiled_rows
+def _listeners(people: int, webhooks: bool) -> QuerySet[Any, Any]:
+    """Return one row per person and browser, then one per webhook: user id, JSON, id, of a webhook its workflow and
+    run, and the database's time where it has one of its own.
+    """
+    now = DatabaseNow() if connection().vendor == "postgresql" else _NO_TEXT
+    wanted: list[Any] = [Placeholder(f"user{place}", User._meta.pk) for place in range(people)]
+    persons, hooks = _persons(wanted), _webhooks(Placeholder("workflow"), Placeholder("run"))
+    parts = [
+        *([_columns(persons, now, F("pk"), F("preference__data"), F("push_subscriptions__pk"))] if people else []),
+        *([_columns(hooks, now, _NO_KEY, F("kinds"), F("pk"), F("workflow"), F("run_id"))] if webhooks else []),
+    ]
+    return parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
+
+
+def _columns(rows: QuerySet[Any], now: Any, *facts: Any) -> QuerySet[Any, Any]:
+    names = ("who", "json", "target", "about", "only")
+    given = dict(zip(names, (*facts, *[_NO_TEXT] * (len(names) - len(facts))), strict=True))
+    columns: QuerySet[Any, Any] = rows.annotate(now=now, **given).values_list(*names, "now")
+    return columns
+
+
+# The kinds of notifications, in the order in which the settings show them.
+
+BROWSER, MAIL, PUSH, APPRISE, WEBHOOK = "browser", "mail", "push", "apprise", "webhook"
+PERSONAL = (BROWSER, MAIL, PUSH, APPRISE)
+"""The channels a person can choose; a webhook belongs to the installation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of notification. ``at_once``: too urgent for a digest. ``mail``: whether it is mailed by default.
+
+    ``about``: request, run or schedule; webhooks call it ``request.opened``.
+    """
+
+    name: str
+    label: str
+    icon: str
+    at_once: bool = False
+    mail: bool = True
+    about: str = "request"
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(name="opened", label="New request for me", icon="inbox-arrow-down", mail=False),
+        Kind(name="assigned", label="Request assigned to me", icon="user-plus"),
+        Kind(name="reminder", label="Deadline approaching", icon="clock", at_once=True),
+        Kind(name="escalated", label="Request escalated to me", icon="arrow-trending-up", at_once=True),
+        Kind(name="mentioned", label="Someone mentioned me", icon="at-symbol"),
+        Kind(name="asked", label="Question about a request", icon="chat-bubble-left-ellipsis"),
+        Kind(name="replied", label="Reply to my question", icon="chat-bubble-left-right"),
+        Kind(name="taken", label="Someone took over my request", icon="hand-raised", mail=False),
+        Kind(name="unanswerable", label="No one can answer a request", icon="bell", at_once=True),
+        Kind(name="decided", label="Followed request decided", icon="check-circle"),
+        Kind(name="failed", label="Run failed", icon="x-circle", about="run"),
+        Kind(name="held", label="Run held: its workflow has changed", icon="pause-circle", about="run"),
+        Kind(name="late", label="Schedule overdue", icon="calendar-days", about="schedule"),
+    )
+}
+WEBHOOK_KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(name="opened", label="Request opened", icon="inbox-arrow-down"),
+        Kind(name="answered", label="Request answered", icon="check-circle"),
+        Kind(name="expired", label="Request not answered in time", icon="clock"),
+        Kind(name="withdrawn", label="Request closed without an answer", icon="minus-circle"),
+        Kind(name="completed", label="Run completed", icon="check-circle", about="run"),
+        Kind(name="failed", label="Run failed", icon="x-circle", about="run"),
+        Kind(name="cancelled", label="Run cancelled", icon="no-symbol", about="run"),
+        Kind(name="waiting", label="Run waiting", icon="user-circle", about="run"),
+        Kind(name="held", label="Run held", icon="pause-circle", about="run"),
+        Kind(name="assigned", label="Request assigned", icon="user-plus"),
+        Kind(name="reminder", label="Deadline approaching", icon="clock"),
+        Kind(name="escalated", label="Request escalated", icon="arrow-trending-up"),
+        Kind(name="unanswerable", label="No one can answer", icon="bell"),
+        Kind(name="mentioned", label="Someone mentioned", icon="at-symbol"),
+        Kind(name="asked", label="Question asked", icon="chat-bubble-left-ellipsis"),
+        Kind(name="replied", label="Question answered", icon="chat-bubble-left-right"),
+        Kind(name="taken", label="Request taken over", icon="hand-raised"),
+        Kind(name="late", label="Schedule overdue", icon="calendar-days", about="schedule"),
+    )
+}
+"""What a webhook can be sent, as ``request.opened``: one delivery for each thing that happened, never one for many."""
+NAMED_FOR_WEBHOOKS = {"decided": "answered"}
+FED = frozenset({"withdrawn", "completed", "failed", "cancelled", "waiting"})
+"""What webhooks hear of from the events of runs (``actions.hooks.webhooks``), not from people's notifications."""
+
+
+def type_of(kind: str) -> str:
+    """Return the type that a webhook is sent, such as ``request.opened``."""
+    return f"{WEBHOOK_KINDS[kind].about if kind in WEBHOOK_KINDS else 'webhook'}.{kind}"
+
 
 OFFERED_AT_FIRST = (BROWSER, MAIL, APPRISE)
 """The channels that preferences without ``offered`` were chosen from."""

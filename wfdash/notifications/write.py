@@ -18,10 +18,23 @@ from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash import pubsub
-from wfdash.notifications.kinds import APPRISE, BROWSER, FED, MAIL, NAMED_FOR_WEBHOOKS, PERSONAL, PUSH, WEBHOOK
-from wfdash.notifications.listeners import Listeners, hears, listeners_of, read_with
-from wfdash.notifications.preferences import Preferences, read_preferences
-from wfdash.notifications.push_keys import is_installed
+from wfdash.notifications.preferences import (
+    APPRISE,
+    BROWSER,
+    FED,
+    MAIL,
+    NAMED_FOR_WEBHOOKS,
+    PERSONAL,
+    PUSH,
+    WEBHOOK,
+    Listeners,
+    Preferences,
+    hears,
+    listeners_of,
+    read_preferences,
+    read_with,
+)
+from wfdash.notifications.push import is_installed
 
 
 def notify(

@@ -6,7 +6,7 @@ reaches the subscribers of this process at once, those of others through a ``Tra
 
 from __future__ import annotations
 
-from wfdash.pubsub.streaming import streamed_text as streamed_text
+from wfdash.pubsub.process import streamed_text as streamed_text
 from wfdash.pubsub.topics import Topic as Topic
 from wfdash.pubsub.topics import backlog_found as backlog_found
 from wfdash.pubsub.topics import consultations_due as consultations_due

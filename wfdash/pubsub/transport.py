@@ -6,16 +6,23 @@ Sending adds to what is pending and never waits. What is lost in an outage is fo
 from __future__ import annotations
 
 import contextlib
+import hmac
+import json
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
-from wfdash.pubsub.bus import Bus, BusListener, BusSender, Wake
-from wfdash.pubsub.messages import Envelope, Message
-from wfdash.pubsub.unsent import UnsentMessages
+from checkpoints.content.encryption import Encryptor
+from checkpoints.errors import CheckpointsError
+from wfdash.pubsub.buses import Bus, BusListener, BusSender, Wake
 
 log = logging.getLogger(__name__)
 
@@ -231,3 +238,250 @@ def close_quietly(connection: BusSender | BusListener | None) -> None:
     with contextlib.suppress(Exception):
         if connection is not None:
             connection.close()
+
+
+# What has been published and not yet sent to other processes: the newest per run, text joined, bounded.
+
+MOST = 10_000
+"""Messages that wait to be sent; the oldest beyond them are dropped, and polls find what they said."""
+MOST_TEXT = 1_000_000
+"""Characters of streamed text that wait; of text beyond them the beginning is dropped."""
+Args = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Unsent:
+    """One message to be; ``key``: what later ones are joined with it by."""
+
+    topic: str
+    key: Hashable
+    args: Args
+    texts: list[str]
+    place: int
+
+
+class UnsentMessages:
+    """Messages in the order of publishing. For any thread; no call waits for more than another."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.wanted = Event()
+        """Set while there is something to send."""
+        self.dropped = 0
+        self._most = most
+        self._lock = Lock()
+        self._reset()
+
+    def add(self, topic: str, *args: Any) -> None:
+        """Add what was published."""
+        with self._lock:
+            match topic:
+                case "run":
+                    self._raise(*args)
+                case "text":
+                    self._join(*args)
+                case "ended":
+                    self._end(*args)
+                case _:
+                    if (topic, *args) not in self._open:
+                        self._append(topic, (topic, *args), args)
+        if not self.wanted.is_set():
+            self.wanted.set()
+
+    def take(self) -> list[Message]:
+        """Return all of it, oldest first, and begin with nothing."""
+        with self._lock:
+            entries = self._entries
+            self._reset()
+            self.wanted.clear()
+        return [
+            Message(one.topic, (*one.args[:2], "".join(one.texts), *one.args[2:]) if one.texts else one.args)
+            for one in entries.values()
+        ]
+
+    def _reset(self) -> None:
+        self._places = count()
+        self._entries: OrderedDict[int, _Unsent] = OrderedDict()
+        self._open: dict[Hashable, _Unsent] = {}
+        self._characters = 0
+
+    def _append(self, topic: str, key: Hashable, args: Args) -> _Unsent:
+        if len(self._entries) >= self._most:
+            _, oldest = self._entries.popitem(last=False)
+            self.dropped += 1
+            self._characters -= sum(map(len, oldest.texts))
+            if self._open.get(oldest.key) is oldest:
+                del self._open[oldest.key]
+        entry = self._open[key] = _Unsent(topic, key, args, [], next(self._places))
+        self._entries[entry.place] = entry
+        return entry
+
+    def _raise(self, run: str, seq: int) -> None:
+        key = ("run", run)
+        if (entry := self._open.get(key)) is None:
+            self._append("run", key, (run, seq))
+        elif seq > entry.args[1]:
+            # After what was published since, such as the text of a step that ends with these events.
+            entry.args = (run, seq)
+            self._entries.move_to_end(entry.place)
+
+    def _join(self, run: str, step: str, text: str, begin: bool) -> None:
+        if len(text) > (room := MOST_TEXT - self._characters):
+            self.dropped += 1
+            text = text[-room:] if room else ""
+        if not text:
+            return
+        self._characters += len(text)
+        key = ("text", run, step)
+        if begin or (entry := self._open.get(key)) is None:
+            entry = self._append("text", key, (run, step, begin))
+        entry.texts.append(text)
+
+    def _end(self, run: str, step: str) -> None:
+        ended = [("text", run, step)] if step else [key for key in self._open if _is_text_of(run, key)]
+        for key in ended:
+            self._open.pop(key, None)
+        # Never joined with an earlier one: text may lie between them.
+        self._append("ended", object(), (run, step))
+
+
+def _is_text_of(run: str, key: Hashable) -> bool:
+    return isinstance(key, tuple) and key[:2] == ("text", run)
+
+
+# What crosses between processes: messages of topics, packed into texts that are short enough and can be trusted.
+
+LARGEST = 2**63 - 1
+SIGNATURE = 22
+"""Characters of a signature: 16 bytes."""
+NUMBER = 17
+"""Characters of a text's number and the blank behind it at most."""
+ORIGINS = 1_000
+"""Processes of which the number of the last text is kept."""
+FIELDS: Mapping[str, tuple[type, ...]] = {
+    "due": (str,),
+    "backlog": (),
+    "lead": (str,),
+    "run": (str, int),
+    "text": (str, str, str, bool),
+    "ended": (str, str),
+    "inbox": (str,),
+    "notified": (str,),
+    "request": (str, str, str),
+    "rights": (str,),
+    "consult": (str, str),
+    "consulted": (str,),
+    "hello": (),
+}
+"""The types of a message's arguments, by topic."""
+
+
+class Message(NamedTuple):
+    """What was published to a topic."""
+
+    topic: str
+    args: tuple[Any, ...]
+
+
+class Packet(NamedTuple):
+    """A text that was received: which process sent it, and its messages."""
+
+    origin: str
+    messages: Sequence[Message]
+
+
+class Envelope:
+    """Signs what this process sends, and opens what others do."""
+
+    def __init__(self, origin: str, *, keys: Sequence[bytes], encryptor: Encryptor) -> None:
+        """``keys``: of the installation, the first one signs; ``encryptor``: of what is readable on the way."""
+        self.origin = origin
+        self._keys, self._encryptor = keys, encryptor
+        self._numbers, self._heard = count(1), OrderedDict[str, int]()
+
+    def pack(self, messages: Iterable[Message], most: int) -> Iterator[str]:
+        """Yield texts of at most ``most`` ASCII characters; what cannot be short enough is left out."""
+        room = most - len(self.origin) - SIGNATURE - NUMBER - 2
+        if self._encryptor.active:
+            # Base64 of nonce, content and tag, behind the key's name.
+            room = (room - 32) * 3 // 4 - 32
+        group, used = list[str](), 2
+        for one in messages:
+            for text in _written(one, room - 2):
+                if group and used + len(text) + 1 > room:
+                    yield self._wrapped(group)
+                    group, used = [], 2
+                group.append(text)
+                used += len(text) + 1
+        if group:
+            yield self._wrapped(group)
+
+    def open(self, text: str) -> Packet | None:
+        """Return what a process of this installation sent; None for anything else, and nothing of its own or of a text
+        that is not later than the last of its process.
+        """
+        if not text.isascii():
+            return None
+        origin, _, rest = text.partition(" ")
+        if origin == self.origin:
+            return Packet(origin, ())
+        signature, body = rest[:SIGNATURE], rest[SIGNATURE:]
+        if not any(hmac.compare_digest(signature.encode(), self._sign(key, origin, body)) for key in self._keys):
+            return None
+        number, _, content = body.partition(" ")
+        try:
+            if not self._is_later(origin, int(number, 16)):
+                return Packet(origin, ())
+            found = json.loads(self._encryptor.decrypt(content, "pubsub", origin))
+        except (ValueError, CheckpointsError, RecursionError):
+            return None
+        rows = found if isinstance(found, list) else []
+        return Packet(origin, [one for row in rows if (one := read_message(row))])
+
+    def _is_later(self, origin: str, number: int) -> bool:
+        """Note a text's number; return whether it follows the last one. One thread sends, so they arrive in order."""
+        last = self._heard.get(origin, 0)
+        self._heard[origin] = max(last, number)
+        self._heard.move_to_end(origin)
+        if len(self._heard) > ORIGINS:
+            self._heard.popitem(last=False)
+        return number > last
+
+    def _wrapped(self, group: Sequence[str]) -> str:
+        content = self._encryptor.encrypt(f"[{','.join(group)}]", "pubsub", self.origin)
+        # No two texts are the same: PostgreSQL would send one of them.
+        body = f"{next(self._numbers):x} {content}"
+        return f"{self.origin} {self._sign(self._keys[0], self.origin, body).decode()}{body}"
+
+    @staticmethod
+    def _sign(key: bytes, origin: str, body: str) -> bytes:
+        return urlsafe_b64encode(hmac.digest(key, f"{origin} {body}".encode(), "sha256")[:16])[:SIGNATURE]
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key for signatures that an installation's secret gives."""
+    return sha256(f"wfdash.pubsub:{secret}".encode()).digest()
+
+
+def read_message(row: object) -> Message | None:
+    """Return the message in a JSON array; None if it is none, or of a later version."""
+    if not isinstance(row, list) or not row or not isinstance(row[0], str) or row[0] not in FIELDS:
+        return None
+    topic, *args = row
+    types = FIELDS[topic]
+    if [type(one) for one in args] != list(types):
+        return None
+    if any(isinstance(one, int) and not 0 <= one <= LARGEST for one in args):
+        return None
+    return Message(topic, tuple(args))
+
+
+def _written(message: Message, most: int) -> Iterator[str]:
+    """Yield the message as JSON; streamed text that is too long in pieces, each after the one before."""
+    text = json.dumps([message.topic, *message.args], separators=(",", ":"))
+    if len(text) <= most:
+        yield text
+    elif message.topic == "text" and len(message.args[2]) > 1:
+        run, step, streamed, begin = message.args
+        half = len(streamed) // 2
+        yield from _written(Message("text", (run, step, streamed[:half], begin)), most)
+        yield from _written(Message("text", (run, step, streamed[half:], False)), most)

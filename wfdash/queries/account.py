@@ -30,8 +30,8 @@ from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.catalog import titles
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.notifications.kinds import BROWSER, KINDS
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
+from wfdash.notifications.preferences import BROWSER, KINDS
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.unreadable import document
 from wfdash.records.account import NotificationRecord, SavedViewRecord

@@ -13,9 +13,9 @@ from checkpoints.errors import CheckpointsError
 from checkpoints.models import DeliveryAttempt, IncomingDelivery, IncomingHook, Notice, Webhook
 from wfdash.access.administration import managed_by, refuse_narrow
 from wfdash.access.viewer import Viewer
-from wfdash.domain.hooks.signatures import SCHEMES
-from wfdash.domain.invisible import visible
-from wfdash.notifications.kinds import WEBHOOK, type_of
+from wfdash.domain.hooks import SCHEMES
+from wfdash.domain.labels import visible
+from wfdash.notifications.preferences import WEBHOOK, type_of
 from wfdash.queries.unreadable import document
 from wfdash.records.base import UNREADABLE
 

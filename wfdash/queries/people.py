@@ -16,9 +16,19 @@ from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of
 from wfdash import catalog
 from wfdash.access.administration import administered, obstacle
 from wfdash.access.directory import holders, people_who
-from wfdash.access.policies import AddressedQuestion, AnswerStanding, questions, standing_of
-from wfdash.access.roles import Role, all_in, roles_of, sources
-from wfdash.access.viewer import EVERY, Viewer, viewer_for
+from wfdash.access.viewer import (
+    EVERY,
+    AddressedQuestion,
+    AnswerStanding,
+    Role,
+    Viewer,
+    all_in,
+    questions,
+    roles_of,
+    sources,
+    standing_of,
+    viewer_for,
+)
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.account import TokenRow, tokens_of
 from wfdash.queries.requests.collaboration import possible_delegates, read_absences

@@ -11,7 +11,7 @@ from checkpoints.errors import CheckpointsError, Damaged
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import decrypted
 from checkpoints.records import Json
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.records.base import UNREADABLE
 
 

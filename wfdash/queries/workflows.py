@@ -22,7 +22,7 @@ from checkpoints.records import ENDED, Phase
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import Entry, Failure
-from wfdash.consulting.ask import WorkerConsult
+from wfdash.consulting import WorkerConsult
 from wfdash.contract import Description
 from wfdash.domain import graph_diff
 from wfdash.engines.published import LARGEST, UNSERVED, Published, ShowsCode, read_document
@@ -31,7 +31,7 @@ from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.schedules import next_times
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
 from wfdash.records.workflows import VersionRecord
-from wfdash.timemachine.versions import find_description
+from wfdash.timemachine import find_description
 
 # The catalogue for one person: definitions, versions, counts.
 

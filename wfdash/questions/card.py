@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -12,15 +12,54 @@ from typing import Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
-from wfdash.domain import line_comments
-from wfdash.domain.invisible import visible
+from wfdash.domain import json_patch
+from wfdash.domain.labels import visible
 from wfdash.questions.evidence import Evidence
-from wfdash.schemas.messages import ONLY_WITH
-from wfdash.schemas.meta_schema import flaw_of
+from wfdash.schemas.secrets import HIDDEN
+from wfdash.schemas.validate import ONLY_WITH, flaw_of
 from wfdash.schemas.work import MOST_NODES, TooMuchWork, has_more_nodes, refuse_heavy
 from wfdash.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall
+
+# The headline of a question that a framework asks: the field of its value that says it, or what it is about. Pure.
+
+HEADLINES = ("question", "title", "subject", "message", "prompt", "instruction", "task", "query", "headline")
+"""The fields of a value, best first, whose text may be the question."""
+KINDS = ("type", "action")
+"""Fields that say what kind of a question it is, not which."""
+SHORT = 60
+"""Characters of a value that a headline shows."""
+
+
+def headline_field(fields: Mapping[str, Json], fits: Callable[[Json], bool]) -> str:
+    """Return the field of a card's headline: ``question``, else the first that ends as a question, else the first.
+
+    What is about to be done may have a ``subject`` or a ``title`` of its own: that of a mail, say. Empty if no field
+    ``fits``.
+    """
+    known = [name for name in HEADLINES if fits(fields.get(name))]
+    asking = [name for name in known if name == HEADLINES[0] or str(fields[name]).rstrip().endswith(("?", "？"))]
+    return next(iter([*asking, *known]), "")
+
+
+def headline_about(title: str, value: Json, secrets: Collection[str] = ()) -> str:
+    """Return a headline that tells the questions of one step apart: ``Human node: original text``.
+
+    That is its title and the first plain value of what it is about; ``secrets`` names fields that are left out.
+    """
+    fields = [part for name, part in value.items() if name not in {*KINDS, *secrets}] if isinstance(value, dict) else []
+    parts = value if isinstance(value, list) else fields or [value]
+    lines = (one_line(str(part)) for part in parts if type(part) in (str, int, float) and part != HIDDEN)
+    found = next(filter(None, lines), "")
+    return f"{title}: {found}" if found else f"{title} asks"
+
+
+def one_line(text: str, most: int = SHORT) -> str:
+    """Return a text without line ends, cut to what a headline has room for."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
 
 Style = Literal["primary", "danger", "quiet"]
 MOST_PIECES = 100
@@ -126,7 +165,7 @@ class LineComment(BaseModel):
 
 def read_lines(value: Mapping[str, Any]) -> tuple[LineComment, ...]:
     """Return the line comments of an answer."""
-    return tuple(LineComment.model_validate(one) for one in line_comments.comments_in(value))
+    return tuple(LineComment.model_validate(one) for one in json_patch.comments_in(value))
 
 
 class AnswerType:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from checkpoints.records import Json
-from wfdash.contract.shown import Message, pack_transcript
+from wfdash.contract import Message, pack_transcript
 from wfdash.domain import images
 from wfdash.values.display import plain_text, to_display
 

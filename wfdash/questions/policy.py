@@ -5,16 +5,40 @@ The engine resolves and stores it with the request; only the actions on requests
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 
 from checkpoints.records import Answer, Request
 from wfdash.contract import Addressees
-from wfdash.questions.durations import Duration, Span
+from wfdash.values.errors import InvalidCall
 from wfdash.values.fingerprints import note_of
+
+# The policy of one question: the arguments of ``ctx.ask`` over the policy it was given. Pure.
+
+
+def policy_of(policy: Policy | None, arguments: Mapping[str, Any]) -> Policy:
+    """Return the policy with the arguments of ``ctx.ask``. ``InvalidCall`` if one is given twice, or is invalid."""
+    given = {name: value for name, value in arguments.items() if value not in ((), "", None)}
+    twice = given.keys() & (policy.model_fields_set if policy else set())
+    if twice:
+        raise InvalidCall(f"ctx.ask got {sorted(twice)[0]}= twice: as an argument and in policy=")
+    try:
+        return Policy(**given).over(policy)
+    except ValidationError as error:
+        raise InvalidCall(f"ctx.ask: {error.errors()[0]['msg']}") from error
+
+
+def refuse_unknown(arguments: Mapping[str, Any]) -> None:
+    """Raise ``InvalidCall`` for arguments that ``ctx.ask`` has not: those of a policy go into one."""
+    for name in arguments:
+        remedy = f"give policy=Policy({name}=...)" if name in Policy.model_fields else "see its docstring"
+        raise InvalidCall(f"ctx.ask takes no {name}=: by, not_by and due are its own, {remedy}")
+
 
 HIGH_RISK = 3
 Moment = Literal["remind", "escalate", "timeout"]
@@ -242,3 +266,46 @@ def addressees_of(step: str, policy: Policy, *, certain: bool = True) -> Address
         override=policy.override,
         certain=certain and policy.tiers is None,
     )
+
+
+# Durations as authors write them: ``"4h"``, ``"1d 12h"``, seconds or a ``timedelta``, wherever one is meant.
+
+Duration: TypeAlias = str | float | timedelta
+"""``"30s"``, ``"30m"``, ``"4h"``, ``"2d"``, ``"1w"``, ``"1d 12h"``; a number means seconds."""
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+PART = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+
+
+def read_duration(value: Any) -> Any:
+    """Return a duration from text such as ``"4h"`` or ``"1d 12h"`` (s, m, h, d, w); anything else is left to pydantic
+    to refuse.
+    """
+    if not isinstance(value, str):
+        return value
+    parts = PART.findall(value)
+    if not parts or PART.sub("", value).strip():
+        raise ValueError(f"{value!r} is no duration: write 30m, 4h, 2d or 1d 12h")
+    return sum((timedelta(**{UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
+
+
+def seconds_in(value: Any) -> Any:
+    """Return a duration in seconds; what is none is left to pydantic to refuse."""
+    span = read_duration(value)
+    return span.total_seconds() if isinstance(span, timedelta) else span
+
+
+def span_of(value: Duration) -> timedelta:
+    """Return a duration as a timedelta. ``ValueError`` says how to write one."""
+    span = read_duration(value)
+    if isinstance(span, timedelta):
+        return span
+    if isinstance(span, bool) or not isinstance(span, (int, float)) or not math.isfinite(span):
+        raise ValueError(f"{value!r} is no duration: write 30m, 4h, 2d, seconds or a timedelta")
+    return timedelta(seconds=span)
+
+
+Span = Annotated[
+    timedelta, BeforeValidator(read_duration), PlainSerializer(lambda span: span.total_seconds(), return_type=float)
+]
+Seconds = Annotated[float, BeforeValidator(seconds_in)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, Required, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, model_validator
@@ -13,7 +15,12 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from checkpoints.records import Json
-from wfdash.domain.line_comments import field_for
+from wfdash.contract import Message as Message
+from wfdash.contract import Role as Role
+from wfdash.contract import ToolUse as ToolUse
+from wfdash.contract import pack_transcript as pack_transcript
+from wfdash.contract import unpack_transcript as unpack_transcript
+from wfdash.domain.json_patch import field_for
 from wfdash.questions.card import (
     AnswerType,
     Asking,
@@ -26,17 +33,213 @@ from wfdash.questions.card import (
     check_labels,
     decision_schema,
     must_say,
+    one_line,
     only_with,
     read_lines,
     shown,
     when_action,
     words_field,
 )
-from wfdash.questions.headlines import one_line
-from wfdash.schemas.secrets import HIDDEN, secret_names
+from wfdash.questions.evidence import Evidence, Transcript
+from wfdash.schemas.secrets import HIDDEN, masked, secret_names
 from wfdash.schemas.validate import problems_of
 from wfdash.values.codec import check_plain
+from wfdash.values.display import truncate
 from wfdash.values.errors import InvalidCall
+
+# What led to a question: the end of a conversation with a model, as evidence on its card. Pure.
+
+LONGEST = 10_000
+"""Characters of a message, or of the arguments of a call, up to which a card has all of it; the run's page always."""
+LEFT_OUT = "Too long for this card: it is on the run's page."
+
+
+def conversation(messages: Sequence[Message], *, most: int) -> list[Evidence]:
+    """Return the last ``most`` messages of a conversation as evidence, long ones cut; nothing where there are none.
+
+    A card has a largest size, and a question that is larger could not be asked.
+    """
+    if not messages:
+        return []
+    kept = tuple(_shortened(message) for message in messages[-most:])
+    return [Transcript(title="Conversation", messages=kept, earlier=len(messages) - len(kept))]
+
+
+def _shortened(message: Message) -> Message:
+    calls = tuple(call.model_copy(update={"arguments": _short(call.arguments)}) for call in message.calls)
+    text = _short(message.text)
+    return message.model_copy(update={"text": text if isinstance(text, str) else _as_text(text), "calls": calls})
+
+
+def _short(value: Json) -> Json:
+    """Return a value cut to what a card shows. JSON stays JSON, also as a text: its secrets are found by name."""
+    if not _is_long(value):
+        return value
+    held = parsed(value)
+    if isinstance(held, str):
+        return LEFT_OUT if is_too_deep(held) else f"{held[:LONGEST]}…"
+    short = truncate(held)
+    return LEFT_OUT if _is_long(short) else short
+
+
+def _is_long(value: Json) -> bool:
+    return len(value if isinstance(value, str) else _as_text(value)) > LONGEST
+
+
+def _as_text(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# The transcript of a conversation with a model: who said what, and which tools were called. Pure.
+
+__all__ = [
+    "Message",
+    "Role",
+    "ToolUse",
+    "masked_card",
+    "masked_transcript",
+    "pack_transcript",
+    "parsed",
+    "unpack_transcript",
+]
+
+DEEPEST = 60
+"""Levels of a text in JSON that is read as a value, as many as pages show of any other."""
+BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+"""A string, which ends with the text if it has no other end, or a bracket."""
+OPENING, CLOSING = ("{", "["), ("}", "]")
+SHORTEST = 4
+"""Characters from which on a hidden text is also looked for in what is said: a shorter one is found by chance."""
+
+
+def masked_transcript(messages: Sequence[Message], names: Collection[str], beside: Json = None) -> tuple[Message, ...]:
+    """Return the messages with these fields hidden: in arguments, in texts that are JSON, and wherever else their
+    values are said.
+
+    ``beside``: what is shown with the conversation; the secrets in it are hidden there, too.
+    """
+    if not names:
+        return tuple(messages)
+    found = Spoken()
+    found.look(beside, names)
+    for message in messages:
+        for value in (*(call.arguments for call in message.calls), message.text):
+            found.look(parsed(value), names)
+    return tuple(_masked_message(message, names, found) for message in messages)
+
+
+class Spoken:
+    """The secrets that are said somewhere, found again in any text in time that does not depend on their number."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._lengths: dict[str, list[int]] = {}
+        """The first characters -> the lengths of the values that begin so, longest first."""
+
+    def look(self, value: Json, names: Collection[str]) -> None:
+        """Add the secrets in a value: what fields of these names hold."""
+        pending = [(value, False)]
+        while pending:
+            one, secret = pending.pop()
+            if isinstance(one, dict):
+                pending += [(part, secret or name in names) for name, part in one.items()]
+            elif isinstance(one, list):
+                pending += [(part, secret) for part in one]
+            elif secret and isinstance(one, (str, int, float)):
+                self._add(str(one))
+
+    def _add(self, text: str) -> None:
+        for one in {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}:
+            if len(one) >= SHORTEST and text != HIDDEN and one not in self._values:
+                self._values.add(one)
+                lengths = self._lengths.setdefault(one[:SHORTEST], [])
+                if len(one) not in lengths:
+                    lengths.append(len(one))
+                    lengths.sort(reverse=True)
+
+    def hide(self, text: str) -> str:
+        """Return a text without them."""
+        if not self._values:
+            return text
+        parts, done, place = list[str](), 0, 0
+        while place <= len(text) - SHORTEST:
+            lengths = self._lengths.get(text[place : place + SHORTEST], ())
+            length = next((one for one in lengths if text[place : place + one] in self._values), 0)
+            if length:
+                parts += [text[done:place], HIDDEN]
+                done = place + length
+            place += length or 1
+        return "".join([*parts, text[done:]])
+
+
+def masked_card(card: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    """Return a card with these fields hidden in the conversations among its evidence."""
+    pieces = card.get("evidence")
+    if not names or not isinstance(pieces, list) or not any(map(_is_transcript, pieces)):
+        return card
+    return {**card, "evidence": [_masked_piece(piece, names) if _is_transcript(piece) else piece for piece in pieces]}
+
+
+def _is_transcript(piece: Json) -> bool:
+    return isinstance(piece, dict) and piece.get("kind") == "transcript"
+
+
+def _masked_piece(piece: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    try:
+        messages = unpack_transcript(piece.get("value"))
+    except ValueError:
+        return {**piece, "value": masked(piece.get("value"), names)}
+    return {**piece, "value": pack_transcript(masked_transcript(messages, names))}
+
+
+def _masked_message(message: Message, names: Collection[str], found: Spoken) -> Message:
+    calls = tuple(
+        call.model_copy(update={"arguments": _masked_value(call.arguments, names, found)}) for call in message.calls
+    )
+    return message.model_copy(update={"text": _masked_value(message.text, names, found), "calls": calls})
+
+
+def _masked_value(value: Json, names: Collection[str], found: Spoken) -> Json:
+    """Return a value with secrets hidden by their names, and where a text repeats one."""
+    held = parsed(value)
+    if held is not value:
+        hidden = masked(held, names)
+        value = value if hidden == held else json.dumps(hidden, ensure_ascii=False)
+    elif isinstance(value, str) and is_too_deep(value):
+        # No one can say which of its values are secrets.
+        return HIDDEN
+    return _without_values(masked(value, names), found)
+
+
+def _without_values(value: Json, found: Spoken) -> Json:
+    if isinstance(value, str):
+        return found.hide(value)
+    if isinstance(value, dict):
+        return {name: _without_values(part, found) for name, part in value.items()}
+    return [_without_values(part, found) for part in value] if isinstance(value, list) else value
+
+
+def parsed(value: Json) -> Json:
+    """Return the object or list that a text is in JSON, or the value itself; the text of one that is too deep."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in OPENING or is_too_deep(value):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def is_too_deep(text: str) -> bool:
+    """Return whether a text that may be JSON is nested too deep to be read. Brackets in its strings do not count."""
+    if text.lstrip()[:1] not in OPENING or text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    depth = 0
+    for one in BRACKETS.finditer(text):
+        depth += (one[0] in OPENING) - (one[0] in CLOSING)
+        if depth > DEEPEST:
+            return True
+    return False
+
 
 Verb = Literal["approve", "edit", "reject", "respond"]
 LONG = 80

@@ -11,14 +11,165 @@ import binascii
 import ipaddress
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
 from jsonschema import FormatChecker
+from jsonschema.exceptions import ValidationError
 from pydantic import AnyUrl, TypeAdapter
+
+# The type of a file by its first bytes, and whether a schema allows it. Pure.
+
+MAX_FILE = 1_000_000
+"""Bytes of a file where its schema sets no limit."""
+LARGEST = 5_000_000
+"""Bytes of a file, whatever its schema says."""
+
+ENCODED = frozenset({"base64", "base64url"})
+BINARY = "application/octet-stream"
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
+    (b"\xff\xd8\xff", 0, "image/jpeg"),
+    (b"GIF8", 0, "image/gif"),
+    (b"WEBP", 8, "image/webp"),
+    (b"%PDF-", 0, "application/pdf"),
+    (b"PK\x03\x04", 0, "application/zip"),
+    (b"\x1f\x8b", 0, "application/gzip"),
+)
+_ZIPPED = ("application/vnd.openxmlformats", "application/vnd.oasis", "application/epub", "application/java-archive")
+_NAMED = frozenset(media for _, _, media in _SIGNATURES)
+_TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml", "application/toml", "image/svg+xml"})
+
+
+def sniff(content: bytes) -> str:
+    """Return the media type of a file by its content: one with a signature, plain text, or unknown bytes."""
+    for mark, at, media in _SIGNATURES:
+        if content[at : at + len(mark)] == mark:
+            return media
+    try:
+        return BINARY if "\x00" in content.decode() else "text/plain"
+    except UnicodeDecodeError:
+        return BINARY
+
+
+def encoding_of(schema: Mapping[str, Any]) -> str:
+    """Return ``base64`` or ``base64url`` where a schema's text represents bytes, else an empty string.
+
+    Pydantic writes the media type of an optional file beside its alternatives, the format inside of one.
+    """
+    inner = schema.get("anyOf")
+    for part in (schema, *(inner if isinstance(inner, list) else ())):
+        named = (part.get("contentEncoding") or part.get("format")) if isinstance(part, Mapping) else None
+        if isinstance(named, str) and named in ENCODED:
+            return named
+    return ""
+
+
+def wanted_types(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the media types a schema asks for; none: any file."""
+    named = schema.get("contentMediaType")
+    return tuple(part.strip().lower() for part in named.split(",") if part.strip()) if isinstance(named, str) else ()
+
+
+def limit_of(schema: Mapping[str, Any]) -> int:
+    """Return how many bytes a file may have."""
+    given = schema.get("x-max-bytes")
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        return MAX_FILE
+    return min(given, LARGEST)
+
+
+def decode(schema: Mapping[str, Any], text: str) -> bytes:
+    """Return the bytes a text represents; ``ValueError`` if it is not base64 where it has to be."""
+    encoding = encoding_of(schema)
+    if encoding == "base64":
+        return base64.b64decode(text, validate=True)
+    return base64.urlsafe_b64decode(text) if encoding else text.encode()
+
+
+def encode(schema: Mapping[str, Any], content: bytes) -> str:
+    """Return bytes as the text a schema wants; ``ValueError`` for bytes that are not text where text is wanted."""
+    encoding = encoding_of(schema)
+    if encoding == "base64":
+        return base64.b64encode(content).decode()
+    return base64.urlsafe_b64encode(content).decode() if encoding else content.decode("utf-8-sig")
+
+
+def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
+    """``contentMediaType`` for ``jsonschema``: the content has to be of that type."""
+    content = _decoded_or_none(schema, text)
+    if content is None or not isinstance(wanted, str):
+        return
+    found = sniff(content)
+    if not any(_matches_type(media, found, content) for media in wanted_types(schema)):
+        yield ValidationError(f"Must be {wanted}, this is {_description_of(found)}: choose another file")
+
+
+def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
+    """``contentEncoding`` for ``jsonschema``: base64 has to be base64."""
+    if (
+        isinstance(encoding, str)
+        and encoding in ENCODED
+        and isinstance(text, str)
+        and _decoded_or_none(schema, text) is None
+    ):
+        yield ValidationError("Must be base64 text, the content of a file")
+
+
+def check_size(_: Any, limit: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
+    """``x-max-bytes`` for ``jsonschema``."""
+    content = _decoded_or_none(schema, text)
+    if content is not None and isinstance(limit, int) and len(content) > limit_of(schema):
+        yield ValidationError(too_large(schema))
+
+
+def too_large(schema: Mapping[str, Any]) -> str:
+    """Return the message about a file that is too large."""
+    limit = limit_of(schema)
+    size = f"{limit // 1_000_000} MB" if limit % 1_000_000 == 0 else f"{limit:,} bytes"
+    return f"The file is too large: at most {size}"
+
+
+CHECKS = {"contentMediaType": check_type, "contentEncoding": check_encoding, "x-max-bytes": check_size}
+
+
+def _decoded_or_none(schema: Any, text: Any) -> bytes | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return decode(schema, text)
+    except ValueError:
+        return None
+
+
+def _matches_type(wanted: str, found: str, content: bytes) -> bool:
+    if wanted in {found, "*/*", BINARY}:
+        return True
+    if wanted.endswith("/*"):
+        return found.startswith(wanted[:-1])
+    if wanted == "application/json":
+        return _parses(content)
+    if wanted.startswith("text/") or wanted in _TEXTUAL:
+        return found == "text/plain"
+    if wanted.startswith(_ZIPPED):
+        return found == "application/zip"
+    return wanted not in _NAMED
+
+
+def _parses(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _description_of(found: str) -> str:
+    return {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)
+
 
 MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?"
 CLOCK = r"\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?"

@@ -8,17 +8,149 @@ refuses nothing that an idle one takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend, validator_for
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from wfdash.schemas import regex
-from wfdash.schemas.media import ENCODED
-from wfdash.schemas.nodes import target_of
+from wfdash.schemas.formats import ENCODED
+
+# Regular expressions of JSON Schemas, matched in time linear in the text. Pure.
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d*)(,?)(\d*)\}|.", re.DOTALL)
+_NOT_AHEAD = re.compile(r"\^\(\?!(?P<no>\^[^()]*\$)\)(?P<yes>[^()]*)", re.DOTALL)
+
+
+class UnsupportedPattern(ValueError):
+    """A pattern that is not valid or cannot be checked in bounded time; the message names it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matcher:
+    """The pattern a text must contain, and the one it must not."""
+
+    yes: SchemaValidator
+    states: int
+    """About how many states it has: at worst the engine is in each of them at each character."""
+    no: SchemaValidator | None = None
+
+    def finds(self, text: str) -> bool:
+        """Return whether the pattern occurs in a text, as ``re.search`` would."""
+        return self.yes.isinstance_python(text) and not (self.no and self.no.isinstance_python(text))
+
+
+@lru_cache(maxsize=512)
+def matcher_of(pattern: str) -> Matcher:
+    """Return the matcher of a pattern. ``UnsupportedPattern``."""
+    parts = _NOT_AHEAD.fullmatch(pattern)
+    try:
+        if parts is None:
+            return Matcher(yes=_compiled(pattern), states=states_of(pattern))
+        return Matcher(yes=_compiled(f"^{parts['yes']}"), no=_compiled(parts["no"]), states=states_of(pattern))
+    except SchemaError as error:
+        why = str(error).rstrip().rpartition("error: ")[2] or "not a regular expression"
+        raise UnsupportedPattern(f"The pattern {pattern!r} cannot be checked: {why[:200]}") from error
+
+
+def _compiled(pattern: str) -> SchemaValidator:
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+
+
+def states_of(pattern: str) -> int:
+    """Return about how many states a pattern has. ``{n,m}`` repeats what it follows; a class takes up to four bytes."""
+    totals, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if text == "(":
+            totals.append(0)
+        elif text.startswith("{") and text.endswith("}") and len(text) > 1:
+            times = max((int(one[:6]) for one in (token[1], token[3]) if one), default=1)
+            totals[-1] += last * max(0, times - 1)
+            last *= max(1, times)
+        else:
+            last = (totals.pop() if text == ")" and len(totals) > 1 else 0) + (4 if len(text) > 1 else 1)
+            totals[-1] += last
+    return sum(totals)
+
+
+def refuse_unsupported(schema: Any) -> None:
+    """Raise ``UnsupportedPattern`` for the first pattern anywhere in a JSON Schema that cannot be checked."""
+    for pattern in patterns_of(schema):
+        matcher_of(pattern)
+
+
+def is_known(schema: Mapping[str, Any], name: str) -> bool:
+    """Return whether an object's schema names this property, or has a pattern for it."""
+    return name in schema.get("properties", {}) or any(
+        matcher_of(pattern).finds(name) for pattern in schema.get("patternProperties", {})
+    )
+
+
+def refuse_mixture(schema: Any) -> None:
+    """Raise ``UnsupportedPattern`` where ``unevaluatedProperties`` would have ``jsonschema`` search with ``re``."""
+    keywords = {key for node in _nodes(schema) for key in ("unevaluatedProperties", "patternProperties") if key in node}
+    if len(keywords) > 1:
+        raise UnsupportedPattern("unevaluatedProperties cannot be checked beside patternProperties")
+
+
+def patterns_of(schema: Any) -> Iterator[str]:
+    """Yield all patterns of a JSON Schema."""
+    for node in _nodes(schema):
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        if isinstance(node.get("patternProperties"), Mapping):
+            yield from map(str, node["patternProperties"])
+
+
+def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
+    stack = [schema]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Mapping):
+            yield current
+            stack.extend(current.values())
+        elif isinstance(current, list):
+            stack.extend(current)
+
+
+def check_pattern(_validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    """Check ``pattern``: the text must contain it."""
+    if isinstance(instance, str) and not matcher_of(pattern).finds(instance):
+        yield ValidationError(f"does not match {pattern!r}")
+
+
+def check_pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    """Check ``patternProperties``: the values of the properties whose names match."""
+    for pattern, inner in patterns.items() if isinstance(instance, Mapping) else ():
+        for name, value in instance.items():
+            if matcher_of(pattern).finds(name):
+                yield from validator.descend(value, inner, path=name, schema_path=pattern)
+
+
+def check_additional(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Check ``additionalProperties``: properties neither named nor matched by a pattern."""
+    more = [name for name in instance if not is_known(schema, name)] if isinstance(instance, Mapping) else []
+    if isinstance(inner, Mapping):
+        for name in more:
+            yield from validator.descend(instance[name], inner, path=name)
+    elif inner is False and more:
+        yield ValidationError(f"additional properties: {', '.join(more)}")
+
+
+CHECKS = {
+    "pattern": check_pattern,
+    "patternProperties": check_pattern_properties,
+    "additionalProperties": check_additional,
+}
+"""Replacements for checks of ``jsonschema`` that search with ``re``."""
+
 
 MOST_STEPS = 60_000
 """Steps that a check may take: applying a node of a schema to a part of a value is one, about four microseconds."""
@@ -124,7 +256,7 @@ def refuse_heavy(schema: Mapping[str, Any]) -> None:
     """
     if has_more_nodes(schema, MOST_SCHEMA_NODES):
         raise TooMuchWork(f"it has more than {MOST_SCHEMA_NODES:,} values")
-    if sum(map(regex.states_of, regex.patterns_of(schema))) > MOST_STATES:
+    if sum(map(states_of, patterns_of(schema))) > MOST_STATES:
         raise TooMuchWork(f"its patterns have more than {MOST_STATES:,} states: repeat less in them")
     _Expansion(schema).measure_all()
 
@@ -302,7 +434,7 @@ def _matching(patterns: Any, value: Any) -> int:
     """Return the steps of matching the names of an object with all patterns."""
     if not isinstance(value, dict):
         return 0
-    states = sum(regex.matcher_of(pattern).states for pattern in patterns) if patterns else 0
+    states = sum(matcher_of(pattern).states for pattern in patterns) if patterns else 0
     return len(value) * (1 + _length(patterns)) // 8 + (states * sum(map(len, value)) // 1000 if states else 0)
 
 
@@ -324,7 +456,7 @@ _COSTS: dict[str, Callable[[Any, Any, Any], int]] = {
     "additionalProperties": lambda _wanted, value, schema: _matching(schema.get("patternProperties"), value),
     "unevaluatedItems": lambda _wanted, value, _schema: _length(value) ** 2 // 512,
     "unevaluatedProperties": lambda _wanted, value, _schema: _length(value) ** 2 // 512,
-    "pattern": lambda wanted, value, _schema: regex.matcher_of(wanted).states * _text_length(value) // 1000,
+    "pattern": lambda wanted, value, _schema: matcher_of(wanted).states * _text_length(value) // 1000,
     "anyOf": lambda _wanted, _value, _schema: 1,
     "oneOf": lambda _wanted, _value, _schema: 1,
     "$ref": lambda wanted, _value, _schema: 1 + len(wanted) // 8,
@@ -334,3 +466,67 @@ _COSTS: dict[str, Callable[[Any, Any, Any], int]] = {
     "x-max-bytes": lambda _wanted, value, _schema: _text_length(value) // 1024,
 }
 """Keyword -> the steps of its own loops, by what it wants, the value, and the node it stands in."""
+
+
+# The nodes of a JSON Schema along a path: what it says of one value of a document. Pure.
+
+Schema = Mapping[str, Any]
+SINGLE = ("string", "number", "integer", "boolean")
+
+
+def is_secret(node: Any) -> bool:
+    """Say whether a node of a schema calls its value secret."""
+    return isinstance(node, Mapping) and (node.get("writeOnly") is True or node.get("format") == "password")
+
+
+def is_single(node: Schema) -> bool:
+    """Return whether a node's values are single ones, neither objects nor lists."""
+    given = node.get("type")
+    types = given if isinstance(given, list) else [given]
+    return any(kind in types for kind in SINGLE) or "enum" in node or "const" in node
+
+
+def under(node: Schema, key: str) -> Iterator[Schema]:
+    """Yield what a node says of the value under a key."""
+    properties = node.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        yield properties[key]
+    elif isinstance(node.get("additionalProperties"), Mapping):
+        yield node["additionalProperties"]
+
+
+def items_of(node: Schema) -> Iterator[Schema]:
+    """Yield what a node says of the items of a list."""
+    for name in ("items", "prefixItems"):
+        found = node.get(name)
+        yield from found if isinstance(found, list) else [found] if found else []
+
+
+def resolved(nodes: Iterable[Any], root: Schema) -> list[Schema]:
+    """Return these schema nodes with everything they refer to and consist of."""
+    waiting, found = deque(nodes), list[Schema]()
+    while waiting:
+        node = waiting.popleft()
+        if not isinstance(node, Mapping) or any(node is known for known in found):
+            continue
+        found.append(node)
+        for name in ("allOf", "anyOf", "oneOf"):
+            if isinstance(node.get(name), list):
+                waiting.extend(node[name])
+        if isinstance(node.get("$ref"), str):
+            waiting.append(target_of(node["$ref"], root))
+    return found
+
+
+def target_of(ref: str, root: Schema) -> Any:
+    """Return the target of a reference by a place within the document, None for any other."""
+    if ref not in ("", "#") and not ref.startswith("#/"):
+        return None
+    node: Any = root
+    for part in ref.removeprefix("#").split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list):
+            node = node[int(key)] if key.isdecimal() and len(key) < 6 and int(key) < len(node) else None
+        else:
+            node = node.get(key) if isinstance(node, Mapping) else None
+    return node

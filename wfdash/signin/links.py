@@ -13,7 +13,7 @@ from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
 from wfdash.errors import NotFound, WrongState
-from wfdash.rendering.addresses import absolute
+from wfdash.rendering import absolute
 
 LIFETIME = timedelta(hours=1)
 KEPT = timedelta(days=30)

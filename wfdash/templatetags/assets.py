@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from wfdash.pages.site.files.static_files import address_of
+from wfdash.pages.site.files import address_of
 
 register = template.Library()
 register.simple_tag(address_of, name="asset")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django import template
 
-from wfdash.access.policies import AddressedQuestion, AnswerStanding
-from wfdash.access.roles import Role
-from wfdash.pages.people.forms import role_title
+from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role
+from wfdash.pages.people import role_title
 from wfdash.queries.account import service_names
 from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
 from wfdash.questions.policy import Policy, sentence

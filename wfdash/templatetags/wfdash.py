@@ -13,15 +13,13 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from wfdash.pages.audit import action_text
-from wfdash.pages.requests.inbox_row_html import render_row
-from wfdash.pages.requests.inbox_rows import InboxRow
+from wfdash.pages import audit
+from wfdash.pages.requests.inbox import InboxRow, render_row
 from wfdash.pages.ui import event_text, times
 from wfdash.pages.ui.card import CardView
 from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.fragments import EventItem, render_event_row
+from wfdash.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
 from wfdash.pages.ui.graph import Drawing
-from wfdash.pages.ui.icons import draw_icon, draw_risk
 from wfdash.pages.ui.json_value import pretty, render_value
 from wfdash.pages.ui.markup import highlight, render_markdown
 from wfdash.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
@@ -160,7 +158,7 @@ def because(reason: str) -> str:
 @register.filter
 def audit_text(row: AuditRecord) -> str:
     """Return the text of an audit entry."""
-    return action_text.action_text(row.verb, row.facts)
+    return audit.action_text(row.verb, row.facts)
 
 
 @register.filter

@@ -31,9 +31,9 @@ from checkpoints.models import Event as EventRow
 from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
 from checkpoints.rules import TIMED
 from wfdash import catalog
+from wfdash.access.directory import vote_progress, votes_of
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
-from wfdash.access.voters import vote_progress, votes_of
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.deadlines import next_alarm
 from wfdash.actions.requests.finalize import next_finalization
@@ -41,12 +41,11 @@ from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.actions.runs.signals import send_signal
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
-from wfdash.actions.schedules.trigger import next_firing
+from wfdash.actions.schedules import SchedulePlan, create_schedule, next_firing
 from wfdash.contract import Edits
 from wfdash.engines.loading import load_engines
 from wfdash.errors import Invalid
-from wfdash.questions.durations import Duration, span_of
+from wfdash.questions.policy import Duration, span_of
 from wfdash.testing.database import BenchStorage, new_folder, own_database
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount, as_json, written_out
 from wfdash.testing.sqlite.base import clock

@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints.recorder import utc_now
 from checkpoints.records import Json, Request
 from wfdash.outcomes import Outcome, Waiting, answer_to
-from wfdash.questions.signals import name_in
+from wfdash.questions.choices import name_in
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring import Step
 from wfdash.workflow.runtime.call import UNSET

@@ -19,7 +19,7 @@ from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash import pubsub
 from wfdash.catalog import ASKING, Entry
-from wfdash.consulting.reply import BATCH, reply_next
+from wfdash.consulting import BATCH, reply_next
 from wfdash.engines.consultation import CODE, abilities_of
 from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
 from wfdash.hints import subscribe

@@ -26,13 +26,12 @@ from checkpoints.ids import RequestKey
 from checkpoints.recorder import BoundRecorder, utc_now
 from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, RunFacts, Standing
 from checkpoints.storage import Journal
-from wfdash import catalog, pubsub
+from wfdash import catalog, pubsub, timemachine
 from wfdash.actions.runs import cancellation, signals
 from wfdash.actions.runs.migrate import Holds, migrate_or_hold
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
 from wfdash.errors import WfdashError, WrongState
 from wfdash.telemetry import tracing
-from wfdash.timemachine import follow_ups
 from wfdash.values.errors import error_info, message_of
 from wfdash.worker.db_thread import in_thread
 
@@ -140,7 +139,7 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
         raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:
         return Start(run=run, message=facts.input)
-    if follow_ups.is_message_due(checkpoint):
+    if timemachine.is_message_due(checkpoint):
         return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     answers = await storage.read_answers(run)
     recorder.resumed_with(answers)

@@ -33,23 +33,21 @@ from checkpoints.records import Json
 from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.push import forget_browser
-from wfdash.actions.hooks.deliveries import keep_attempt
+from wfdash.actions.hooks.webhooks import keep_attempt
+from wfdash.actions.pacing import is_outage
 from wfdash.actions.requests.answer_links import answer_link
-from wfdash.actions.sweep_backoff import is_outage
-from wfdash.notifications.apprise import send_apprise
-from wfdash.notifications.kinds import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK
 from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of
-from wfdash.notifications.mail import send_mail
-from wfdash.notifications.preferences import Preferences
+from wfdash.notifications.mail import send_apprise, send_mail
+from wfdash.notifications.preferences import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK, Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
 from wfdash.queries.requests.inbox import count_open
 from wfdash.queries.requests.request import read_request as find_request
 from wfdash.queries.workflows import published_secrets
-from wfdash.rendering.addresses import absolute
+from wfdash.rendering import absolute
 from wfdash.schemas.secrets import masked
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.timemachine import secrets_in
 
 log = logging.getLogger(__name__)
 

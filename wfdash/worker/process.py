@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database.storage import DatabaseStorage
 from wfdash import catalog
-from wfdash.contract.placement import DEFAULT_QUEUE
+from wfdash.contract import DEFAULT_QUEUE
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook

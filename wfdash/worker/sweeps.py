@@ -17,20 +17,17 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Event, TallyMark
-from wfdash.actions import idempotency
-from wfdash.actions.audit import entries
-from wfdash.actions.hooks import feed
-from wfdash.actions.hooks.receive import forget_deliveries
+from wfdash.actions import audit, pacing, schedules, statistics
+from wfdash.actions.hooks import webhooks
+from wfdash.actions.hooks.incoming import forget_deliveries
 from wfdash.actions.pacing import rest_after
 from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.requests.answer_links import forget_used_links
-from wfdash.actions.retention.runs import RunRemover
+from wfdash.actions.retention import RunRemover
 from wfdash.actions.runs import bulk, cancellation, migrate, search_index, signals
 from wfdash.actions.runs.bulk import forget_bulks
-from wfdash.actions.schedules import trigger
-from wfdash.actions.schedules.announce import announce_late
-from wfdash.actions.statistics import decision_rollups, metrics_store, rollups
-from wfdash.consulting.reply import forget_unread
+from wfdash.actions.schedules import announce_late
+from wfdash.consulting import forget_unread
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
 from wfdash.queries.statistics.gates import next_day_to_make
@@ -179,9 +176,9 @@ _look = FirstValues(
     failures=search_index.FAILURES.values_list("pk"),
     bulks=bulk.UNFINISHED.values_list("pk"),
     held=migrate.HELD.values_list("pk"),
-    hooks=feed.ACTIVE.values_list("pk"),
-    fed=TallyMark.objects.filter(pk=feed.MARK).values_list("event"),
-    counted=TallyMark.objects.filter(pk=metrics_store.MARK).values_list("event"),
+    hooks=webhooks.ACTIVE.values_list("pk"),
+    fed=TallyMark.objects.filter(pk=webhooks.MARK).values_list("event"),
+    counted=TallyMark.objects.filter(pk=statistics.METRICS_MARK).values_list("event"),
     event=Event.objects.order_by("-pk").values_list("pk"),
 )
 
@@ -254,7 +251,7 @@ def tidy_requests() -> float:
     """Remove rows that are not needed any more; check undecidable requests again, and schedules that are late. Returns
     the seconds until it is to be called again.
     """
-    _process(entries.log_head)
+    _process(audit.log_head)
     _process(decidability.recheck_stuck)
     _process(announce_late)
     cancellation.forget_claims()
@@ -278,13 +275,13 @@ SCHEDULE_SECONDS = 1.0
 
 def start_scheduled() -> float:
     """Start what is due now; returns the seconds until there is more to start, or to look for."""
-    soonest = trigger.next_firing()
+    soonest = schedules.next_firing()
     if soonest is None:
         return SCHEDULE_SECONDS
     wait = (soonest - database_now()).total_seconds()
     if wait > 0:
         return min(SCHEDULE_SECONDS, wait)
-    return 0.0 if trigger.fire_schedules() else SCHEDULE_SECONDS
+    return 0.0 if schedules.fire_schedules() else SCHEDULE_SECONDS
 
 
 # -- what happened to runs is written to the outbox of webhooks
@@ -292,7 +289,7 @@ def start_scheduled() -> float:
 
 def feed_hooks(mark: HighWaterMark) -> float:
     """Write what webhooks are sent of a batch of events; returns the seconds until it is to be called again."""
-    return 0.0 if feed.feed_webhooks(mark) >= feed.BATCH else math.inf
+    return 0.0 if webhooks.feed_webhooks(mark) >= webhooks.BATCH else math.inf
 
 
 # -- what happened is counted, in small portions
@@ -310,13 +307,13 @@ ROLLUP_SECONDS = 300.0
 
 def count(mark: HighWaterMark) -> float:
     """Count a portion of all runs' events; returns the seconds until it is to be called again."""
-    return COUNT_REST if metrics_store.count_events(mark) >= metrics_store.BATCH else math.inf
+    return COUNT_REST if statistics.count_events(mark) >= statistics.BATCH else math.inf
 
 
 def roll_up() -> float:
     """Make roll-ups of an hour's figures where they lack some; returns the seconds until it is to be called again."""
     began = time.perf_counter()
-    return rest_after(time.perf_counter() - began) if rollups.make_next(database_now()) else math.inf
+    return rest_after(time.perf_counter() - began) if statistics.make_next(database_now()) else math.inf
 
 
 def roll_up_decisions() -> float:
@@ -327,7 +324,7 @@ def roll_up_decisions() -> float:
     day = next_day_to_make(database_now())
     if day is None:
         return math.inf
-    decision_rollups.keep_day(
+    statistics.keep_day(
         day.since, day.until, day.data, count=day.count, reversed_by_now=day.reversed, groups=day.groups
     )
     return rest_after(time.perf_counter() - began)
@@ -335,7 +332,7 @@ def roll_up_decisions() -> float:
 
 def tidy_metrics() -> float:
     """Keep the figures small; returns the seconds until it is to be called again."""
-    if saved := metrics_store.tidy(database_now()) + decision_rollups.forget(database_now()):
+    if saved := statistics.tidy(database_now()) + statistics.forget_decisions(database_now()):
         log.info("Put together or removed %d old figures", saved)
     return math.inf
 
@@ -374,7 +371,7 @@ LEFTOVER_REST = 0.05
 LEFTOVER_KINDS: Mapping[str, Callable[[int], int]] = {
     "old notifications": outbox.forget_old,
     "old deliveries of incoming webhooks": forget_deliveries,
-    "idempotency keys": idempotency.forget_keys,
+    "idempotency keys": pacing.forget_keys,
     "expired sessions": forget_sessions,
     "expired sign-in links": forget_links,
     "used answer links": forget_used_links,

@@ -30,8 +30,8 @@ from wfdash import catalog, pubsub
 from wfdash.actions.runs import cancellation
 from wfdash.hints import current_hints, subscribe
 from wfdash.installation.stopping import waited
-from wfdash.telemetry import log_context
-from wfdash.telemetry.log_filter import MaskLinks
+from wfdash.telemetry import logs
+from wfdash.telemetry.logs import MaskLinks
 from wfdash.worker.consultations import Replies, publish_until
 from wfdash.worker.db_thread import DbThread, in_thread
 from wfdash.worker.drive import ClaimedRecorder, Lease, advance, fail
@@ -118,7 +118,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive due runs until ``stop`` is called, then release what is in flight and return."""
-        log_context.bind(worker=self.name)
+        logs.bind(worker=self.name)
         stop_logging = capture_step_logs()
         self._watchdog.start()
         loops: dict[str, Callable[[asyncio.Event], Coroutine[Any, Any, None]]] = {"due work": self._election.run_until}
@@ -273,14 +273,14 @@ class Worker:
 
     async def _advance(self, claim: Claim, since: float) -> None:
         run = claim.run
-        log_context.bind(run=run)
+        logs.bind(run=run)
         self._again.discard(run)
         try:
             facts = claim.facts or await self._storage.read_run(run)
         except Damaged as error:
             await fail(ClaimedRecorder(self._pruner, claim, "", clock=self._storage.now), error)
             return
-        log_context.bind(workflow=facts.workflow)
+        logs.bind(workflow=facts.workflow)
         recorder = ClaimedRecorder(self._pruner, claim, facts.workflow, clock=self._storage.now)
         recorder.renewer = self._renewer
         recorder.progressed = partial(self._progressed, run)
@@ -414,11 +414,11 @@ def cancelled_since(moment: datetime) -> list[RunId]:
 
 def capture_step_logs() -> Callable[[], None]:
     """Begin to listen, from the level of ``WFDASH_LOG_LEVEL`` on; the returned function ends it."""
-    log_context.add_source(_step_facts)
+    logs.add_source(_step_facts)
     level: int | None = settings.WFDASH_LOG_LEVEL
     return (lambda: None) if level is None else step_logs.listen(level, MaskLinks())
 
 
-def _step_facts() -> log_context.Facts:
+def _step_facts() -> logs.Facts:
     step = running_step.get()
     return {} if step is None else {"step": step.node.name}

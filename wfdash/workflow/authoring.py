@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.limits import problem_of
 from checkpoints.records import Json
-from wfdash.questions.durations import Duration, Seconds, span_of
+from wfdash.questions.policy import Duration, Seconds, span_of
 from wfdash.values.codec import copy_plain
 from wfdash.workflow.errors import InvalidWorkflow
 

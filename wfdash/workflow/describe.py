@@ -16,8 +16,7 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import Addressees, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
-from wfdash.questions.ask_policy import policy_of
-from wfdash.questions.policy import Policy, addressees_of
+from wfdash.questions.policy import Policy, addressees_of, policy_of
 from wfdash.values.codec import codec_for, either, is_any, type_name
 from wfdash.workflow.compiler.build import earlier_names
 from wfdash.workflow.compiler.graph import Edge, Graph, Node

@@ -16,7 +16,7 @@ from wfdash.questions.evidence import (
     Text,
     Transcript,
 )
-from wfdash.questions.transcript import Message, ToolUse
+from wfdash.questions.tools import Message, ToolUse
 
 __all__ = [
     "Code",

@@ -11,12 +11,10 @@ from typing import Any
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Checkpoint, Json, Phase, RunInfo
 from checkpoints.storage import Runs
-from wfdash.contract import Outcome
-from wfdash.contract.placement import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
+from wfdash.contract import DEFAULT_QUEUE, Outcome, problem_of_limit, problem_of_queue
 from wfdash.domain.labels import humanize
-from wfdash.domain.run_titles import problem_of as problem_of_title
-from wfdash.questions.durations import Duration
-from wfdash.questions.policy import Policy
+from wfdash.domain.search_attributes import problem_of as problem_of_title
+from wfdash.questions.policy import Duration, Policy
 from wfdash.workflow.authoring import (
     After,
     Function,

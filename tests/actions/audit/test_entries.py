@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, AuditHead, Run
-from wfdash.actions.audit import chain_end, entries
+from wfdash.actions import audit
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.domain.hash_chain import BROKEN, hash_of
@@ -21,9 +21,9 @@ YES = {"action": "approve"}
 
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
-    chain_end._known.clear()
+    audit._known.clear()
     yield
-    chain_end._known.clear()
+    audit._known.clear()
 
 
 @pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_each_act_is_one_entry_that_says_who_by_which_right_on_what_and_what_cam
     assert answer.facts["proposal"] == {"amount": 5}
     assert (answer.facts["verdict"], answer.facts["stands"], answer.facts["reason"]) == ("approve", "approved", "fits")
     assert (pause.n, pause.actor, pause.verb, pause.prev) == (2, "otto", "pause", answer.hash)
-    assert entries.check_chain() == (2, [])
+    assert audit.check_chain() == (2, [])
 
 
 @pytest.mark.django_db
@@ -72,7 +72,7 @@ def acts(person, run, count: int) -> None:
 def test_whatever_is_altered_is_found(person, run, change, found) -> None:
     acts(person, run, 4)
     change()
-    assert [broken.n for broken in entries.check_chain()[1]] == found
+    assert [broken.n for broken in audit.check_chain()[1]] == found
 
 
 @pytest.mark.django_db
@@ -80,8 +80,8 @@ def test_an_altered_entry_with_a_new_hash_breaks_its_signature_and_the_one_after
     acts(person, run, 4)
     forged = AuditEntry.objects.get(n=2)
     forged.actor = "mallory"
-    AuditEntry.objects.filter(n=2).update(actor="mallory", hash=hash_of(entries.as_json(forged)))
-    assert [broken.n for broken in entries.check_chain()[1]] == [2, 3]
+    AuditEntry.objects.filter(n=2).update(actor="mallory", hash=hash_of(audit.as_json(forged)))
+    assert [broken.n for broken in audit.check_chain()[1]] == [2, 3]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -93,13 +93,13 @@ def test_acts_at_once_make_one_chain_without_gaps(person, run) -> None:
         gate.wait()
         for _ in range(5):
             with write():
-                entries.record_run(otto, "pause", Run(pk=run.id, workflow="expense"))
+                audit.record_run(otto, "pause", Run(pk=run.id, workflow="expense"))
         connection.close()
 
     threads = [threading.Thread(target=act) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert entries.check_chain() == (20, [])
+    assert audit.check_chain() == (20, [])
 
 
 @pytest.mark.django_db
@@ -119,13 +119,13 @@ def test_entries_of_other_processes_are_in_the_same_chain(person) -> None:
     otto, process = person("otto", "operator"), [dict[str, Any](), dict[str, Any]()]
     counts = []
     for turn in [0, 0, 1, 1, 0, 1, 0, 0, 0]:
-        chain_end._known.clear()
-        chain_end._known.update(process[turn])
+        audit._known.clear()
+        audit._known.update(process[turn])
         with CaptureQueriesContext(connection) as queries, write():
-            entries.record(otto, "acted")
+            audit.record(otto, "acted")
         counts.append(len([one for one in queries if "audit" in one["sql"]]))
-        process[turn] = dict(chain_end._known)
-    assert entries.check_chain() == (9, [])
+        process[turn] = dict(audit._known)
+    assert audit.check_chain() == (9, [])
     # Who is no longer alone compares in vain once, then reads the end first until it finds its own there.
     assert counts == [3, 2, 3, 2, 4, 4, 3, 3, 2]
 
@@ -135,7 +135,7 @@ def test_what_was_rolled_back_is_not_what_the_chain_continues(person) -> None:
     otto = person("otto", "operator")
     for verb in ("first", "undone", "second", "third"):
         with suppress(RuntimeError), transaction.atomic():
-            entries.record(otto, verb)
+            audit.record(otto, verb)
             if verb == "undone":
                 raise RuntimeError
     assert list(AuditEntry.objects.order_by("n").values_list("n", "verb")) == [
@@ -143,29 +143,29 @@ def test_what_was_rolled_back_is_not_what_the_chain_continues(person) -> None:
         (2, "second"),
         (3, "third"),
     ]
-    assert entries.check_chain() == (3, [])
+    assert audit.check_chain() == (3, [])
 
 
 @pytest.mark.django_db
 def test_an_entry_of_another_process_with_the_number_of_one_rolled_back_is_continued(person) -> None:
     otto = person("otto", "operator")
     with suppress(RuntimeError), transaction.atomic():
-        entries.record(otto, "undone")
+        audit.record(otto, "undone")
         raise RuntimeError
-    ours = dict(chain_end._known)
-    chain_end._known.clear()
-    entries.record(otto, "of another process")
-    chain_end._known.update(ours)
-    entries.record(otto, "ours")
-    assert entries.check_chain() == (2, [])
+    ours = dict(audit._known)
+    audit._known.clear()
+    audit.record(otto, "of another process")
+    audit._known.update(ours)
+    audit.record(otto, "ours")
+    assert audit.check_chain() == (2, [])
 
 
 @pytest.mark.django_db
 def test_with_another_key_the_remembered_end_is_looked_at_again(person, settings) -> None:
     otto = person("otto", "operator")
-    entries.record(otto, "first")
+    audit.record(otto, "first")
     settings.WFDASH_AUDIT_KEY = "another key"
-    entries.record(otto, "second")
+    audit.record(otto, "second")
     assert list(AuditEntry.objects.order_by("n").values_list("verb", flat=True)) == ["first", BROKEN, "second"]
 
 
@@ -180,7 +180,7 @@ def test_a_commit_on_postgresql_waits_for_the_disk_by_one_expression(times, pers
             cursor.execute("SET LOCAL synchronous_commit TO off")
         with CaptureQueriesContext(connection) as queries, write():
             if times:
-                entries.record(otto, "acted")
+                audit.record(otto, "acted")
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             assert cursor.fetchone() == ("on",)
@@ -191,24 +191,24 @@ def test_a_commit_on_postgresql_waits_for_the_disk_by_one_expression(times, pers
 def test_what_is_rolled_back_within_an_act_leaves_no_entry_and_the_others_are_chained(person) -> None:
     otto = person("otto", "operator")
     with write():
-        entries.record(otto, "first")
+        audit.record(otto, "first")
         with suppress(RuntimeError), write():
-            entries.record(otto, "undone")
+            audit.record(otto, "undone")
             raise RuntimeError
-        entries.record(otto, "second")
+        audit.record(otto, "second")
         assert not AuditEntry.objects.exists()
     assert list(AuditEntry.objects.order_by("n").values_list("n", "verb")) == [(1, "first"), (2, "second")]
-    assert entries.check_chain() == (2, [])
+    assert audit.check_chain() == (2, [])
 
 
 @pytest.mark.django_db
 def test_a_transaction_that_fails_leaves_nothing_for_the_next(person) -> None:
     otto = person("otto", "operator")
     with suppress(RuntimeError), write():
-        entries.record(otto, "undone")
+        audit.record(otto, "undone")
         raise RuntimeError
     with write():
-        entries.record(otto, "done")
+        audit.record(otto, "done")
     assert list(AuditEntry.objects.values_list("verb", flat=True)) == ["done"]
 
 
@@ -221,13 +221,13 @@ def test_who_acts_while_the_chain_is_verified_breaks_nothing(person) -> None:
         if AuditHead._meta.db_table in sql and not acted:
             acted.append(sql)
             with write():
-                entries.record(otto, "acted")
+                audit.record(otto, "acted")
         return found
 
     acted: list[str] = []
     with write():
-        entries.record(otto, "began")
+        audit.record(otto, "began")
     with connection.execute_wrapper(act_after_the_head_was_read):
-        assert entries.check_chain() == (1, [])
+        assert audit.check_chain() == (1, [])
     assert len(acted) == 1
-    assert entries.check_chain() == (2, [])
+    assert audit.check_chain() == (2, [])

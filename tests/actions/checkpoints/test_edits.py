@@ -6,15 +6,14 @@ from pydantic import BaseModel
 from checkpoints.database.runs import read_row
 from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
-from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint, restore_run
+from wfdash import catalog, timemachine
+from wfdash.actions.checkpoints import fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.contract import Edits
 from wfdash.domain import json_patch
 from wfdash.errors import Changed, Invalid, KeyReused, NotAllowed, NotFound
-from wfdash.timemachine import restore_point
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -171,20 +170,20 @@ def test_the_same_key_forks_and_restores_once(otto):
 def test_what_was_shown_is_refused_once_the_run_has_moved_on(otto, person):
     run = started(otto)
     chosen = head(run)
-    seen = {verb: restore_point.mark(run, chosen, verb) for verb in ("restore", "fork")}
+    seen = {verb: timemachine.mark(run, chosen, verb) for verb in ("restore", "fork")}
     answer_request(person("ana", "reviewer"), next(iter(pending(run).values())).pk, 1)
     for verb, name in ((restore_run, "restore"), (fork_run, "fork")):
         with pytest.raises(Changed):
             verb(otto, run.pk, chosen.pk, seen=seen[name])
     run.refresh_from_db()
-    restore_run(otto, run.pk, chosen.pk, seen=restore_point.mark(run, chosen, "restore"))
+    restore_run(otto, run.pk, chosen.pk, seen=timemachine.mark(run, chosen, "restore"))
 
 
 def test_of_two_operators_who_looked_at_the_same_preview_one_is_told_to_look_again(otto, person):
     run = started(otto)
     chosen, olga = head(run), person("olga", "operator")
     run.refresh_from_db()
-    seen = restore_point.mark(run, chosen, "restore")
+    seen = timemachine.mark(run, chosen, "restore")
     restore_run(otto, run.pk, chosen.pk, seen=seen, key="same")
     with pytest.raises(Changed):
         restore_run(olga, run.pk, chosen.pk, seen=seen, key="same")

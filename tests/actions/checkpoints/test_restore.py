@@ -11,7 +11,7 @@ from checkpoints.models import Answer, AuditEntry, Checkpoint, Claim, Event, Hum
 from checkpoints.records import Checkpoint as Record
 from checkpoints.records import Commit, Phase, Request, Standing
 from tests.actions.conftest import NOW
-from wfdash.actions.checkpoints.restore import answer_again, fork_run, restore_run
+from wfdash.actions.checkpoints import answer_again, fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, WrongState
 

@@ -15,9 +15,9 @@ from tests.actions.hooks.test_feed import feed, happen, sent
 from tests.actions.hooks.test_receive import STANDARD, Person, entry_of, otto  # noqa: F401 (a fixture)
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
-from wfdash.actions.hooks.callbacks import start_with_callback
+from wfdash.actions.hooks.incoming import start_with_callback
 from wfdash.errors import Invalid, NotAllowed
-from wfdash.notifications.listeners import listeners_of
+from wfdash.notifications.preferences import listeners_of
 from wfdash.queries.hooks import CallbackView, callback_of
 from wfdash.records.runs import Callback
 

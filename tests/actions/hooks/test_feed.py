@@ -26,8 +26,8 @@ from tests import people
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.common import append_event
-from wfdash.actions.hooks import deliveries, webhooks
-from wfdash.actions.hooks.feed import feed_webhooks
+from wfdash.actions.hooks import webhooks
+from wfdash.actions.hooks.webhooks import feed_webhooks
 from wfdash.engines.published import Published, document_of
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Letter
@@ -204,17 +204,17 @@ def test_what_was_given_up_is_sent_again_with_the_same_id(adam: Viewer, person: 
     webhook, _ = webhooks.create_webhook(adam, name="n", url=URL)
     notice = webhooks.try_webhook(adam, webhook.pk)
     Notice.objects.update(given_up=timezone.now(), attempts=10)
-    deliveries.keep_attempt(notice.pk, HookAttempt(ms=3, status=500, error="no"))
+    webhooks.keep_attempt(notice.pk, HookAttempt(ms=3, status=500, error="no"))
     with pytest.raises(NotFound):
-        deliveries.resend(person("ana", "reviewer"), webhook.pk, notice.pk)
-    assert deliveries.resend_failed(adam, webhook.pk) == 1
+        webhooks.resend(person("ana", "reviewer"), webhook.pk, notice.pk)
+    assert webhooks.resend_failed(adam, webhook.pk) == 1
     assert [each.id for each in sent()] == [notice.pk]
-    deliveries.resend(adam, webhook.pk, notice.pk)
+    webhooks.resend(adam, webhook.pk, notice.pk)
     assert [each.id for each in sent()] == [notice.pk]
     assert DeliveryAttempt.objects.count() == 1
     webhooks.switch_webhook(adam, webhook.pk, active=False)
     with pytest.raises(WrongState):
-        deliveries.resend(adam, webhook.pk, notice.pk)
+        webhooks.resend(adam, webhook.pk, notice.pk)
 
 
 def test_a_question_that_was_withdrawn_is_named(adam: Viewer) -> None:

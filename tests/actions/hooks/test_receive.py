@@ -19,17 +19,16 @@ from tests.people import ask as make_request
 from tests.people import make_run
 from wfdash import catalog
 from wfdash.access.viewer import RIGHTS, TokenScope, Viewer
-from wfdash.actions import rate_limit
+from wfdash.actions import pacing
 from wfdash.actions.account.tokens import create_token
-from wfdash.actions.hooks import incoming, receive
-from wfdash.actions.hooks.incoming import IncomingPlan
-from wfdash.actions.hooks.receive import forget_deliveries
+from wfdash.actions.hooks import incoming
+from wfdash.actions.hooks.incoming import IncomingPlan, forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
-from wfdash.domain.hooks.mapping import mapped, suggested, template_problems
+from wfdash.domain.hooks import mapped, suggested, template_problems
 from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.notifications.signing import signed_headers
+from wfdash.notifications.webhook import signed_headers
 from wfdash.signin.tokens import use_token, viewer_of
 from wfdash.workflow import Workflow
 
@@ -203,7 +202,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_looked_at(otto: Viewer
 
 def test_a_flood_is_slowed_down_and_its_log_is_bounded(otto: Viewer, monkeypatch) -> None:
     hook = hook_of(otto)
-    monkeypatch.setattr(rate_limit, "MOST_RECEIVED", {"accepted": 2, "refused": 1})
+    monkeypatch.setattr(pacing, "MOST_RECEIVED", {"accepted": 2, "refused": 1})
     assert [send(hook, {**BODY, "id": n}).status_code for n in range(3)] == [202, 202, 429]
     assert send(hook, BODY, {}).status_code == 401
     assert IncomingDelivery.objects.filter(outcome="refused").count() == 1
@@ -271,7 +270,7 @@ def test_what_is_wrong_is_said_at_its_field(otto: Viewer, facts: dict[str, Any],
 def test_what_came_long_ago_is_forgotten(otto: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     send(hook_of(otto))
     assert forget_deliveries() == 0
-    monkeypatch.setattr(receive, "KEPT_DAYS", -1)
+    monkeypatch.setattr(incoming, "KEPT_DAYS", -1)
     assert forget_deliveries() == 1
 
 

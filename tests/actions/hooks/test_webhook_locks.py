@@ -15,7 +15,7 @@ from checkpoints.models import Webhook
 from tests.conftest import threads_of
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.hooks import webhooks
-from wfdash.notifications.signing import rotated
+from wfdash.notifications.webhook import rotated
 
 
 @pytest.mark.postgres

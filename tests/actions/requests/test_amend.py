@@ -9,11 +9,10 @@ import pytest
 
 from checkpoints.models import AuditEntry, HumanRequest, Notice, Reply, Shown
 from tests.actions.requests.conftest import CARD, told
-from wfdash.actions.requests import amend
-from wfdash.actions.requests.amend import amend_request
+from wfdash.actions.requests import collaboration
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.requests.comments import ask_back
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.actions.requests.collaboration import amend_request, ask_back
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.errors import Changed, Invalid, NoLongerOpen, NotAllowed
 
 pytestmark = pytest.mark.django_db
@@ -105,7 +104,7 @@ def test_a_card_does_not_grow_beyond_what_one_holds(person, ask, olga) -> None:
 
 
 def test_the_earlier_versions_that_are_kept_are_bounded(person, ask, olga, monkeypatch) -> None:
-    monkeypatch.setattr(amend, "MOST_KEPT", 3_000)
+    monkeypatch.setattr(collaboration, "MOST_KEPT", 3_000)
     request = ask(card=CARD)
     with pytest.raises(Invalid) as refused:
         for number in range(20):

@@ -9,7 +9,7 @@ from wfdash.engines.consultation import WorkerReply
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, published_engine
 from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
-from wfdash.questions.open_answers import open_answer
+from wfdash.questions.choices import open_answer
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db

@@ -13,14 +13,11 @@ from checkpoints.events import EventKind
 from checkpoints.models import Event, HumanRequest, Reply, Run
 from tests.actions.requests.conftest import told
 from wfdash.actions.common import append_request_event, find_request, lock_as_found
-from wfdash.actions.requests.amend import amend_request
-from wfdash.actions.requests.answer import answer_request, undo_answer
-from wfdash.actions.requests.collaboration import assign_request
-from wfdash.actions.requests.comments import ask_back, comment_on
+from wfdash.actions.requests.answer import answer_request, marks_of, undo_answer
+from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
 from wfdash.actions.requests.deadlines import extend_deadline
-from wfdash.actions.requests.marks import marks_of
 from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.errors import AlreadyAnswered, NoLongerOpen
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from checkpoints.models import Absence, Answer, AuditEntry, Event, HumanRequest,
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.finalize import finalize_due, next_finalization
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NotAllowed, WrongState
 
 pytestmark = pytest.mark.django_db

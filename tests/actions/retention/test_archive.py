@@ -11,11 +11,10 @@ from django.utils import timezone
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, Checkpoint, Claim, Comment, Event, Run, TallyMark
 from tests.actions.checkpoints.test_restore import history
-from wfdash.actions.retention import archive
-from wfdash.actions.retention import runs as retention
-from wfdash.actions.retention.archive import archive_runs, read_archive
-from wfdash.actions.retention.runs import RunRemover
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions import retention as archive
+from wfdash.actions import retention as retention
+from wfdash.actions.retention import RunRemover, archive_runs, read_archive
+from wfdash.actions.runs.bulk import tag_runs
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,13 +15,12 @@ from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, Huma
 from checkpoints.models.removal import REMOVED
 from checkpoints.records import Status
 from tests.actions.checkpoints.test_restore import commit, history
-from wfdash.actions.checkpoints.restore import fork_run
+from wfdash.actions import retention as retention
+from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.common import lock_rows
-from wfdash.actions.hooks import feed
-from wfdash.actions.retention import runs as retention
-from wfdash.actions.retention.archive import read_archive
-from wfdash.actions.retention.runs import BatchSize, RunRemover
-from wfdash.actions.runs.delete import delete_run
+from wfdash.actions.hooks import webhooks
+from wfdash.actions.retention import BatchSize, RunRemover, read_archive
+from wfdash.actions.runs.bulk import delete_run
 from wfdash.errors import NotFound
 from wfdash.live.database import read_heads
 from wfdash.queries.history.events import last_events, read_checkpoints
@@ -160,11 +159,11 @@ def test_a_fork_keeps_the_content_it_shares_with_a_run_that_goes_in_parts(run, h
 
 def test_webhooks_hear_nothing_of_what_is_left(old):
     Event.objects.create(run=old, seq=old.seq + 1, kind="run.completed", data={}, at=timezone.now())
-    assert len(feed._events(0, 10**9)) == 1
+    assert len(webhooks._events(0, 10**9)) == 1
     with write():
         lock_rows(Run.objects.filter(pk=old.pk))
         runs.begin_removal("default", old.pk)
-    assert feed._events(0, 10**9) == []
+    assert webhooks._events(0, 10**9) == []
 
 
 def test_only_what_no_workflow_can_be_called_marks_what_is_left(old):

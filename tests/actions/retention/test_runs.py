@@ -25,14 +25,14 @@ from checkpoints.models import (
     Webhook,
 )
 from tests.actions.checkpoints.test_restore import history
+from wfdash.actions import audit as audit_entries
 from wfdash.actions import common
-from wfdash.actions.audit import entries as audit_entries
-from wfdash.actions.checkpoints.restore import fork_run
-from wfdash.actions.retention import runs as retention
-from wfdash.actions.retention.runs import BatchSize, RunRemover
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions import retention as retention
+from wfdash.actions.checkpoints import fork_run
+from wfdash.actions.retention import BatchSize, RunRemover
+from wfdash.actions.runs.bulk import tag_runs
 from wfdash.errors import NotFound
-from wfdash.retention.keeping import current_rules, free_to_go, old_runs
+from wfdash.retention import current_rules, free_to_go, old_runs
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,9 +12,9 @@ from django.utils import timezone
 from checkpoints.models import Grant, Notice, Run, Schedule, Webhook
 from tests import people
 from tests.people import make_run
+from wfdash.actions import schedules
 from wfdash.actions.runs import search_index
-from wfdash.actions.runs.announce import announce_held
-from wfdash.actions.schedules import announce
+from wfdash.actions.runs.search_index import announce_held
 from wfdash.notifications.letters import page_of
 from wfdash.queries.account import notices
 from wfdash.worker.outbox import Bundle, deliver
@@ -101,12 +101,12 @@ def test_people_without_access_any_more_are_not_notified(everybody):
 
 
 def test_a_webhook_hears_of_runs_and_schedules_by_their_names(everybody, late, monkeypatch):
-    monkeypatch.setattr(announce, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(schedules, "WATCHED_SECONDS", 0.0)
     Webhook.objects.create(id="h", name="h", url="https://example.org", secret="s", workflow="*", created=people.THEN)
     run = fail()
     search_index.index_failures()
     announce_held(run)
-    announce.announce_late()
+    schedules.announce_late()
     from wfdash.notifications.webhook import body_of
 
     sent: list[Any] = []
@@ -125,16 +125,16 @@ def test_a_held_run_is_announced_once_for_its_version(everybody):
 
 
 def test_a_late_schedule_is_announced_once_for_each_time_that_passed(late, monkeypatch):
-    monkeypatch.setattr(announce, "WATCHED_SECONDS", 0.0)
-    assert (announce.announce_late(), announce.announce_late()) == (1, 0)
+    monkeypatch.setattr(schedules, "WATCHED_SECONDS", 0.0)
+    assert (schedules.announce_late(), schedules.announce_late()) == (1, 0)
     assert notified("late") == ["adam", "otto", "vera"]
     Schedule.objects.update(next_at=timezone.now() - timedelta(hours=1))
-    assert announce.announce_late() == 1
+    assert schedules.announce_late() == 1
     assert page_of("late", {"subject": "Nightly"}) == "/schedules/?q=Nightly"
 
 
 def test_a_worker_that_has_just_started_fires_what_is_due_before_it_complains(late):
-    assert announce.announce_late() == 0
+    assert schedules.announce_late() == 0
     Schedule.objects.update(next_at=None)
-    assert announce.announce_late() == 0
-    assert announce._seen == {}
+    assert schedules.announce_late() == 0
+    assert schedules._seen == {}

@@ -7,11 +7,9 @@ from django.utils import timezone
 
 from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanRequest, Run
 from tests.actions.checkpoints.test_restore import history
-from wfdash.actions.audit import entries as audit_entries
-from wfdash.actions.checkpoints.restore import fork_run, label_checkpoint
-from wfdash.actions.runs.bulk import continue_bulk, start_bulk
-from wfdash.actions.runs.delete import delete_checkpoint, delete_run
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions import audit as audit_entries
+from wfdash.actions.checkpoints import fork_run, label_checkpoint
+from wfdash.actions.runs.bulk import continue_bulk, delete_checkpoint, delete_run, start_bulk, tag_runs
 from wfdash.errors import NotAllowed, NotFound, WrongState
 
 __all__ = ["history"]

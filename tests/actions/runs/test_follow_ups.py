@@ -18,10 +18,10 @@ from checkpoints.records import Reason
 from tests.driving import drive, put
 from tests.worker.graphs import chat
 from wfdash import catalog
-from wfdash.actions import rate_limit
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions import pacing
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.delete import delete_run
+from wfdash.actions.runs.bulk import delete_run
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
@@ -200,7 +200,7 @@ def test_a_key_whose_run_was_deleted_says_so(otto) -> None:
 
 
 def test_follow_ups_of_one_person_have_a_limit(otto, monkeypatch) -> None:
-    monkeypatch.setitem(rate_limit.MOST, "follow-up", 1)
+    monkeypatch.setitem(pacing.MOST_BY_VERB, "follow-up", 1)
     first, other = finished(otto), finished(otto)
     follow_up(otto, first.pk, "two")
     with pytest.raises(TooOften):

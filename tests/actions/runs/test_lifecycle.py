@@ -8,7 +8,7 @@ from tests.actions.conftest import NOW
 from wfdash import catalog
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db

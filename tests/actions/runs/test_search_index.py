@@ -7,7 +7,7 @@ import pytest
 from checkpoints.models import AuditEntry, Event, Run, RunFact, WorkflowVersion
 from tests import people
 from wfdash.actions.runs import search_index
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions.runs.bulk import tag_runs
 from wfdash.errors import Invalid, NotAllowed, NotFound
 
 SCHEMA = {"properties": {"pin": {"format": "password"}}}

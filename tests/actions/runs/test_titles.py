@@ -12,7 +12,7 @@ from checkpoints.models import Event, Notice, Run, RunFact
 from tests import people
 from tests.driving import drive, put
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.actions.runs import search_index

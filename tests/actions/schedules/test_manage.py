@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Event, Run, RunFact, Schedule
 from wfdash.access.viewer import Viewer
-from wfdash.actions.schedules.manage import (
+from wfdash.actions.schedules import (
     SchedulePlan,
     change_schedule,
     create_schedule,

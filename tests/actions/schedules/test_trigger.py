@@ -18,9 +18,8 @@ from checkpoints.records import Phase
 from tests.actions.schedules.test_manage import PLAN
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.actions.schedules import trigger
-from wfdash.actions.schedules.manage import create_schedule, pause_schedule, resume_schedule
-from wfdash.actions.schedules.trigger import fire_schedules, next_firing
+from wfdash.actions import schedules
+from wfdash.actions.schedules import create_schedule, fire_schedules, next_firing, pause_schedule, resume_schedule
 from wfdash.domain.cron import ALL, parse
 from wfdash.time_limit import TimeLimit
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
@@ -206,7 +205,7 @@ def test_a_check_that_breaks_does_not_keep_the_others_from_starting(daily, monke
 def test_a_check_that_hangs_does_not_keep_the_others_from_starting_and_begins_once(daily, monkeypatch, caplog) -> None:
     let_go, begun = threading.Event(), list[str]()
     hanging, fine = daily(name="hanging"), daily()
-    real = trigger.checked_input
+    real = schedules.checked_input
 
     def check(entry: catalog.Entry, message: object) -> object:
         if message == "hang":
@@ -214,8 +213,8 @@ def test_a_check_that_hangs_does_not_keep_the_others_from_starting_and_begins_on
             let_go.wait(30)
         return real(entry, PLAN.message)
 
-    monkeypatch.setattr(trigger, "checked_input", check)
-    monkeypatch.setattr(trigger._checks, "seconds", 0.05)
+    monkeypatch.setattr(schedules, "checked_input", check)
+    monkeypatch.setattr(schedules._checks, "seconds", 0.05)
     Schedule.objects.filter(pk=hanging.pk).update(message="hang")
     try:
         for _ in range(2):
@@ -251,14 +250,14 @@ def test_many_checks_of_one_workflow_that_hang_do_not_add_up() -> None:
 
 def test_a_check_that_ends_the_process_ends_only_itself(daily, monkeypatch) -> None:
     leaving, fine = daily(name="leaving"), daily()
-    real = trigger.checked_input
+    real = schedules.checked_input
 
     def check(entry: catalog.Entry, message: object) -> object:
         if message == "leave":
             sys.exit("no licence")
         return real(entry, PLAN.message)
 
-    monkeypatch.setattr(trigger, "checked_input", check)
+    monkeypatch.setattr(schedules, "checked_input", check)
     Schedule.objects.filter(pk=leaving.pk).update(message="leave")
     fire_schedules()
     assert "The workflow's code ended with SystemExit: no licence" in again(leaving).problem
@@ -279,7 +278,7 @@ def test_a_crash_in_between_leaves_neither_half(daily, monkeypatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("wfdash.actions.schedules.trigger.note_run", die)
+        patch.setattr("wfdash.actions.schedules.note_run", die)
         fire_schedules()
     assert not Run.objects.exists()
     assert again(schedule).next_at == schedule.next_at
@@ -295,15 +294,15 @@ def test_what_someone_changed_in_the_meantime_is_not_fired_as_it_was(daily, pers
         pause_schedule(otto, schedule.pk)
         return otto
 
-    monkeypatch.setattr("wfdash.actions.schedules.trigger.viewer_for", pause_first)
+    monkeypatch.setattr("wfdash.actions.schedules.viewer_for", pause_first)
     assert fire_schedules() == 0
     assert not Run.objects.exists()
 
 
 def test_a_schedule_that_fired_since_it_was_found_is_left_alone(daily, monkeypatch) -> None:
     schedule = daily()
-    fire_each = trigger._backoff.run_each
-    monkeypatch.setattr(trigger._backoff, "run_each", lambda *found: (fire_each(*found), fire_each(*found)))
+    fire_each = schedules._backoff.run_each
+    monkeypatch.setattr(schedules._backoff, "run_each", lambda *found: (fire_each(*found), fire_each(*found)))
     assert fire_schedules() == (1, 0)
     assert Run.objects.count() == 1
     assert again(schedule).passed_at is None

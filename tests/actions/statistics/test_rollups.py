@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints.models import Tally, TallyMark, TallyRollup
-from wfdash.actions.statistics import metrics_store, rollups
-from wfdash.actions.statistics.event_metrics import MetricKey, MetricSums
+from wfdash.actions import statistics
+from wfdash.actions.statistics import MetricKey, MetricSums
 from wfdash.domain.histograms import (
     ALL_TIME,
     ROLLED_UP,
@@ -64,19 +64,19 @@ def sums(rnd: random.Random, now: datetime, number: int, days: float = 36) -> di
 def count(found: dict[MetricKey, MetricSums]) -> None:
     """Store what was measured, as the next event."""
     mark = TallyMark.objects.get_or_create(pk=1)[0].event
-    assert metrics_store.keep(found, mark, mark + 1)
+    assert statistics.keep(found, mark, mark + 1)
 
 
 def count_by_older_code(found: dict[MetricKey, MetricSums], monkeypatch: pytest.MonkeyPatch) -> None:
     """Store it without the roll-ups."""
     with monkeypatch.context() as older:
-        older.setattr(rollups, "follow", lambda *_: None)
+        older.setattr(statistics, "follow", lambda *_: None)
         count(found)
 
 
 def make_all(now: datetime) -> int:
     steps = 0
-    while rollups.make_next(now):
+    while statistics.make_next(now):
         steps += 1
     return steps
 
@@ -105,7 +105,7 @@ def looks(now: datetime) -> list[Any]:
 
 def same_as_tallies(now: datetime) -> bool:
     """Return whether roll-ups are read, after a check that pages show the same without them, once days are merged."""
-    metrics_store.tidy(now)
+    statistics.tidy(now)
     rolled, before = looks(now), TallyMark.objects.filter(pk=3).values_list("event", flat=True).first()
     TallyMark.objects.filter(pk=3).update(event=-1)
     assert looks(now) == rolled
@@ -141,7 +141,7 @@ def test_while_older_code_counts_too_the_figures_are_right(now, rnd, monkeypatch
     count(sums(rnd, now, 10))
     assert not same_as_tallies(now)
     steps = 0
-    while rollups.make_next(now):
+    while statistics.make_next(now):
         steps += 1
         if steps % 30 == 0 and steps < 100:
             count(sums(rnd, now, 4))
@@ -153,10 +153,10 @@ def test_while_older_code_counts_too_the_figures_are_right(now, rnd, monkeypatch
 @pytest.mark.django_db
 def test_roll_ups_that_lack_something_are_not_read(now, rnd, monkeypatch):
     count(sums(rnd, now, 80))
-    metrics_store.tidy(now)
+    statistics.tidy(now)
     before = looks(now)
     while TallyMark.objects.filter(pk=3, at__lt=now - timedelta(days=10)).count() == 0:
-        assert rollups.make_next(now)
+        assert statistics.make_next(now)
     assert looks(now) == before
     make_all(now)
     count_by_older_code(sums(rnd, now, 20, days=2), monkeypatch)
@@ -170,11 +170,11 @@ def test_roll_ups_that_lack_something_are_not_read(now, rnd, monkeypatch):
 def test_a_day_that_is_merged_while_its_roll_ups_are_made_counts_once(now, rnd):
     count(sums(rnd, now, 150, days=9))
     while TallyMark.objects.filter(pk=3, at__lt=now - timedelta(days=4.6)).count() == 0:
-        assert rollups.make_next(now)
-    assert metrics_store.tidy(now)
+        assert statistics.make_next(now)
+    assert statistics.tidy(now)
     make_all(now)
     assert same_as_tallies(now)
-    assert not metrics_store.tidy(now)
+    assert not statistics.tidy(now)
     assert same_as_tallies(now)
 
 
@@ -183,19 +183,19 @@ def test_roll_ups_that_no_range_needs_are_removed(now, rnd):
     count(sums(rnd, now, 100))
     make_all(now)
     later = now + timedelta(days=6)
-    assert metrics_store.tidy(later)
+    assert statistics.tidy(later)
     assert set(TallyRollup.objects.values_list("span", flat=True)) <= {24, 96, 384}
-    metrics_store.tidy(now + timedelta(days=60))
+    statistics.tidy(now + timedelta(days=60))
     assert not TallyRollup.objects.exists()
 
 
 @pytest.mark.django_db
 def test_making_roll_ups_of_nothing_ends_and_costs_no_look_at_tallies(now, django_assert_num_queries):
-    assert not rollups.make_next(now)
+    assert not statistics.make_next(now)
     count({})
     make_all(now)
     with django_assert_num_queries(2):
-        assert not rollups.make_next(now)
+        assert not statistics.make_next(now)
     assert totals_since(SCOPES[0], now - timedelta(hours=24), now)[Measure.QUEUE] == {}
 
 

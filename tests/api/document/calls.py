@@ -13,13 +13,12 @@ from checkpoints.models import Grant, Run
 from checkpoints.models.user_model import User
 from tests import people
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.out_of_office import set_absence
-from wfdash.actions.account.saved_views import save_view
+from wfdash.actions.account.preferences import save_view, set_absence
 from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import save_draft
 from wfdash.actions.runs.bulk import start_bulk
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule
+from wfdash.actions.schedules import SchedulePlan, create_schedule, pause_schedule
 from wfdash.api.document import operations
 from wfdash.api.router import api_document
 

@@ -170,7 +170,7 @@ def weigh(connection: Any, path: Path) -> str:
 def remove_all(report: Report, count: int) -> None:
     """Remove every old run, so many, as a worker does, and note the figures."""
     from wfdash.actions.pacing import rest_after
-    from wfdash.actions.retention.runs import RunRemover
+    from wfdash.actions.retention import RunRemover
 
     old, began, runs, rows, longest = RunRemover(), time.perf_counter(), 0, 0, list[float]()
     told = began

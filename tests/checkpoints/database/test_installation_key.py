@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from checkpoints.database.installation_key import check_keys, content_flaws, refuse_other_keys, rotate
 from checkpoints.models import AuditEntry, Run
 from tests.people import make_run
-from wfdash.actions.audit.entries import record
+from wfdash.actions.audit import record
 from wfdash.cli.doctor.runs import readable_content
 
 pytestmark = pytest.mark.django_db

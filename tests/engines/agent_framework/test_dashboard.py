@@ -19,14 +19,13 @@ from checkpoints.database.runs import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
 from tests.people import viewer
-from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run
+from wfdash import catalog, timemachine
+from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.actions.runs.migrate import override_run
 from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
-from wfdash.timemachine import versions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Serve = Callable[[str], None]
@@ -140,7 +139,7 @@ def test_a_run_of_a_changed_graph_is_held_until_an_operator_continues_it(serve: 
     serve(ASKING.replace("ask = Ask", MORE).replace("MORE", ".add_edge(end, after)"))
     answer_request(viewer("ana"), request.pk, "white")
     assert drive(run) == "paused"
-    assert versions.is_held(Run.objects.get(pk=run.pk))
+    assert timemachine.is_held(Run.objects.get(pk=run.pk))
     held = Event.objects.get(run=run, kind="run.held")
     assert held.data["words"] == ["added: after"]
     override_run(viewer("otto"), run.pk)

@@ -37,11 +37,9 @@ def post(run: str, count: int) -> int:
 
 def _verbs(me: Any) -> dict[str, tuple[str, str, Callable[..., Any]]]:
     """Return verb -> phase to begin in, the event it leaves, and how it is done to a run, request and checkpoint."""
-    from wfdash.actions.checkpoints.restore import fork_run, restore_run
-    from wfdash.actions.requests.amend import amend_request
+    from wfdash.actions.checkpoints import fork_run, restore_run
     from wfdash.actions.requests.answer import answer_request
-    from wfdash.actions.requests.collaboration import assign_request
-    from wfdash.actions.requests.comments import ask_back, comment_on
+    from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
     from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
     from wfdash.actions.runs.lifecycle import retry_run, start_run
     from wfdash.actions.runs.signals import send_signal

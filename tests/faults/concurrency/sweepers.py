@@ -10,7 +10,7 @@ def plan(schedules: int, minutes: int, ledger: str) -> list[str]:
     from checkpoints.database.clock import database_now
     from checkpoints.models import Schedule
     from tests.faults.plays import admin
-    from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+    from wfdash.actions.schedules import SchedulePlan, create_schedule
     from wfdash.domain.cron import parse
 
     message = {"number": 1, "ledger": ledger}
@@ -26,7 +26,7 @@ def plan(schedules: int, minutes: int, ledger: str) -> list[str]:
 def sweep() -> int:
     """Start what is due until nothing is; returns how many times schedules were moved on here."""
     from checkpoints.database.clock import database_now
-    from wfdash.actions.schedules.trigger import fire_schedules, next_firing
+    from wfdash.actions.schedules import fire_schedules, next_firing
 
     moved = 0
     while (soonest := next_firing()) is not None and soonest <= database_now():

@@ -24,7 +24,6 @@ def kill_at_each_point() -> list[dict[str, Any]]:
     from django.db import connections
 
     # Imported once here, not in every fork.
-    from wfdash.actions.retention import runs  # noqa: F401
 
     found = []
     for point, count in POINTS:
@@ -67,14 +66,14 @@ def _remove(point: str = "", count: int = 0) -> None:
     from django.conf import settings
 
     from checkpoints.database import runs as removal
-    from wfdash.actions.retention import runs
+    from wfdash.actions import retention
 
     settings.WFDASH_KEEP_RUNS = 30
-    removal.FEW, runs.MOST_AT_ONCE, runs.BatchSize.LEAST = FEW, FEW, FEW
-    runs.BatchSize.MOST = 2 * runs.ROWS_BESIDE + LARGE // 4
+    removal.FEW, retention.MOST_AT_ONCE, retention.BatchSize.LEAST = FEW, FEW, FEW
+    retention.BatchSize.MOST = 2 * retention.ROWS_BESIDE + LARGE // 4
     if point:
-        _arm(runs, point, count)
-    remover = runs.RunRemover(runs.BatchSize(rows=runs.BatchSize.MOST))
+        _arm(retention, point, count)
+    remover = retention.RunRemover(retention.BatchSize(rows=retention.BatchSize.MOST))
     while not remover.remove_next().last:
         pass
 
@@ -97,7 +96,7 @@ def _wrong() -> list[str]:
     from django.db.models import Count
 
     from checkpoints.models import AuditEntry, Event, Run
-    from wfdash.actions.audit import entries
+    from wfdash.actions import audit
 
     torn = [run.pk for run in Run.objects.annotate(there=Count("events")) if run.there != run.seq]
     named = [run for entry in AuditEntry.objects.filter(verb="delete-old") for run in entry.facts["runs"]]
@@ -106,7 +105,7 @@ def _wrong() -> list[str]:
     unsaid = (
         set(Event.objects.values_list("run", flat=True)) - set(Run.objects.values_list("pk", flat=True)) - set(named)
     )
-    _, broken = entries.check_chain()
+    _, broken = audit.check_chain()
     found = {"torn": torn, "twice": twice, "both": both, "unsaid": sorted(unsaid), "broken": broken}
     return [f"{what}: {these}" for what, these in found.items() if these]
 

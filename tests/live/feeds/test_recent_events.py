@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from checkpoints.models import Event
-from wfdash.live.feeds.messages import EventForm, Style
-from wfdash.live.feeds.recent_events import CachedEvent, RecentEvents
+from wfdash.live.feeds import CachedEvent, EventForm, RecentEvents, Style
 
 
 def lines(*seqs: int, text: str = "x") -> list[CachedEvent]:

@@ -20,7 +20,7 @@ from wfdash import long_poll, pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.http import PagesHandler
-from wfdash.live.streams import stream as stream_module
+from wfdash.live import streams as stream_module
 
 STREAMS = ("/api/v1/runs/{run}/events", "/api/v1/workflows/expense/events")
 SOCKETS = ("/live/runs/{run}/?format=json", "/live/lists/?format=json")

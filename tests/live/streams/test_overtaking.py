@@ -23,7 +23,7 @@ from wfdash import pubsub
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.live.hub import Hub
-from wfdash.live.streams.workflow_stream import WorkflowEventStream
+from wfdash.live.streams import WorkflowEventStream
 from wfdash.queries.history.events import read_cursor, read_workflow_events
 
 WRITERS, TURNS = 6, 25

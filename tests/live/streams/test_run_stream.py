@@ -16,9 +16,9 @@ from tests.live.world import append_events, end_run, make_person, sign_in, sign_
 from wfdash import http, pubsub
 from wfdash.http import PagesHandler
 from wfdash.live import hub as hub_module
+from wfdash.live import streams as stream_module
 from wfdash.live.hub import Hub, process_admissions
 from wfdash.live.limits import Limits
-from wfdash.live.streams import stream as stream_module
 
 NEVER = 1000.0
 

@@ -17,8 +17,8 @@ from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.http import PagesHandler
+from wfdash.live import streams as stream_module
 from wfdash.live.hub import Hub, process_admissions
-from wfdash.live.streams import stream as stream_module
 from wfdash.queries.history import events as history
 
 ADDRESS = "/api/v1/workflows/expense/events"

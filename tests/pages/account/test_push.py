@@ -10,7 +10,7 @@ from django.test import Client
 
 from checkpoints.models import Notice, PushSubscription
 from tests.notifications.push_service import FakeBrowser, PushService
-from wfdash.notifications import push_keys
+from wfdash.notifications import push
 from wfdash.pages.account.push import browser_name
 
 PHONE = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 Chrome/131.0.0.0 Mobile Safari/537.36"
@@ -41,7 +41,7 @@ def subscription() -> dict[str, str]:
 def test_a_browser_is_subscribed_shown_tried_and_removed(sign_in: SignIn, subscription: dict[str, str]) -> None:
     ana = sign_in("ana")
     page = ana.get("/settings/").content.decode()
-    assert push_keys.public_key() in page
+    assert push.public_key() in page
     assert ".push" not in page, "without a browser there is nothing to choose"
     assert ana.post("/settings/push/", subscription, headers={"user-agent": PHONE}).status_code == 201
     found = PushSubscription.objects.get()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.test import Client
 
 from checkpoints.models import Preference
-from wfdash.notifications.kinds import KINDS
+from wfdash.notifications.preferences import KINDS
 
 FORM = {"zone": "Europe/Rome", "digest": "", "digest_at": "08:00", "quiet_from": "22:00", "quiet_to": "07:00"}
 

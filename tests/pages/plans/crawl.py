@@ -17,7 +17,7 @@ from checkpoints.models.user_model import User
 from tests.api.document.calls import Call
 from tests.pages.plans.plans import Recorder
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.retention.runs import RunRemover
+from wfdash.actions.retention import RunRemover
 from wfdash.queries.audit import FILTER as AUDIT
 from wfdash.queries.audit import read_entries
 from wfdash.queries.requests.decisions import FILTER as DECISIONS

@@ -10,7 +10,7 @@ from checkpoints.models import Answer, Grant, HumanRequest, Reply, UsedLink
 from tests.people import ask, make_people, make_run, viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import answer_link
-from wfdash.telemetry.log_filter import MaskLinks
+from wfdash.telemetry.logs import MaskLinks
 
 
 @pytest.fixture

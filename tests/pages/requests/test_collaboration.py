@@ -12,11 +12,9 @@ from django.utils import timezone
 from checkpoints.models import Answer, Draft, HumanRequest, Presence, Reply, Shown
 from tests import people
 from tests.pages.markup import flat
-from wfdash.actions.account.out_of_office import set_absence
-from wfdash.actions.requests.amend import amend_request
-from wfdash.actions.requests.collaboration import save_draft
-from wfdash.actions.requests.comments import ask_back, comment_on
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.actions.account.preferences import set_absence
+from wfdash.actions.requests.collaboration import amend_request, ask_back, comment_on, save_draft
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.queries.requests.collaboration import read_collaboration
 from wfdash.queries.requests.request import read_request
 

@@ -12,7 +12,7 @@ from checkpoints.models import Answer, Draft, Event, HumanRequest
 from tests import people
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.batch import answer_batch
-from wfdash.domain.line_comments import schema
+from wfdash.domain.json_patch import schema
 from wfdash.errors import Invalid
 
 PATCH = """diff --git a/a.py b/a.py

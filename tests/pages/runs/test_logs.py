@@ -8,8 +8,8 @@ import pytest
 
 from checkpoints.models import Event
 from tests import people
-from wfdash.pages.runs.logs import SHOWN
-from wfdash.pages.ui.log_line import MOST_MARKS, marked
+from wfdash.pages.runs.events import SHOWN_LINES
+from wfdash.pages.ui.event_text import MOST_MARKS, marked
 
 
 def record(level: str, message: str, step: str = "pay", activation: str = "pay:1"):
@@ -112,7 +112,7 @@ def test_it_is_downloaded_as_text_in_which_no_record_can_pass_for_another(run, a
 
 
 def test_long_logs_have_pages_without_gaps(run, address, as_):
-    people.happen(run, *[record("INFO", f"n{number}") for number in range(SHOWN + 20)])
+    people.happen(run, *[record("INFO", f"n{number}") for number in range(SHOWN_LINES + 20)])
     client = as_("otto")
     newest = client.get(f"{address}?step=pay&wrap=off")
     assert texts(newest)[0] == "n20"

@@ -10,8 +10,16 @@ import pytest
 from checkpoints.models import Run
 from checkpoints.records import Status
 from tests import people
-from wfdash.pages.runs.error_hints import ANY, CHANGED, HINTS, TRANSIENT, hint
-from wfdash.pages.runs.status_text import intervention_sentences, plain, status_sentence
+from wfdash.pages.runs.header import (
+    ANY,
+    CHANGED,
+    HINTS,
+    TRANSIENT,
+    hint,
+    intervention_sentences,
+    plain,
+    status_sentence,
+)
 from wfdash.queries.requests.inbox import requests_of
 from wfdash.queries.runs.events import Intervention
 from wfdash.queries.runs.listing import RunView, read_run

@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.contract import EdgeInfo
-from wfdash.pages.runs.intervals import intervals_by_state, union
-from wfdash.pages.runs.timeline import timeline
-from wfdash.pages.runs.timeline.axis import FOLDED_FROM, MOST_FOLDS, WIDTH, Fold, folded, to_scale
-from wfdash.pages.runs.timeline.drawing import MAX_ROWS
+from wfdash.pages.runs.timeline import (
+    FOLDED_FROM,
+    MAX_ROWS,
+    MOST_FOLDS,
+    WIDTH,
+    Fold,
+    folded,
+    intervals_by_state,
+    timeline,
+    to_scale,
+    union,
+)
 from wfdash.pages.ui.graph import travelled
 from wfdash.queries.history.step_states import StepTransition
 

@@ -11,8 +11,8 @@ from checkpoints.models import Grant, Preference, Run, Schedule
 from tests.pages.markup import flat
 from tests.people import viewer
 from wfdash import catalog
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule, run_now
-from wfdash.pages.schedules import listing
+from wfdash.actions.schedules import SchedulePlan, create_schedule, pause_schedule, run_now
+from wfdash.pages import schedules
 from wfdash.queries.schedules import read_schedules
 
 NEW = "/schedules/new/?workflow=expense_batch"
@@ -52,7 +52,7 @@ def test_a_schedule_is_made_from_its_form_once(as_):
 def test_a_time_that_the_clock_skips_says_so_and_the_next_one_is_in_the_schedule_s_zone(made, as_):
     Schedule.objects.update(next_at=datetime(2027, 3, 28, 1, tzinfo=UTC))
     times = (datetime(2027, 3, 28, 1, tzinfo=UTC), datetime(2027, 3, 29, 0, 30, tzinfo=UTC))
-    shown = listing.fire_times(times, "30 2 * * *", "Europe/Berlin", "UTC")
+    shown = schedules.fire_times(times, "30 2 * * *", "Europe/Berlin", "UTC")
     assert [(one.there, one.instead_of) for one in shown] == [
         ("Sun 2027-03-28 03:00 CEST", "02:30"),
         ("Mon 2027-03-29 02:30 CEST", ""),
@@ -150,7 +150,7 @@ def test_many_schedules_are_shown_in_pages_the_next_to_fire_first(made, as_, mon
     assert whole.index("Also noon") + 1 == whole.index("Noon")
     assert whole[-1] == "Withdrawn"
 
-    monkeypatch.setattr(listing, "SHOWN", 3)
+    monkeypatch.setattr(schedules, "SHOWN", 3)
     first = as_("otto").get("/schedules/").content.decode()
     assert "Withdrawn</a>" not in first
     later = html.unescape(re.search(r'href="(/schedules/\?after=[^"]+)"[^>]*>Later ', first)[1])

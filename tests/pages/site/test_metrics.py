@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from checkpoints.models import Claim, Grant, Tally
 from tests.people import THEN, ask, count_all_events, happen, make_run, step
 from wfdash.domain.histograms import ALL_TIME, Measure
-from wfdash.pages.site import prometheus
+from wfdash.pages.site import health
 from wfdash.queries.statistics.gauges import Total, narrow
 from wfdash.worker.heartbeat import start_heartbeat
 
@@ -68,7 +68,7 @@ def test_a_run_that_is_ready_is_queued_running_or_interrupted(scrape, run):
     make_run(phase="ready")
     for n, minutes in enumerate((5, -5)):
         driven = make_run(phase="ready")
-        expires = prometheus.database_now() + timedelta(minutes=minutes)
+        expires = health.database_now() + timedelta(minutes=minutes)
         Claim.objects.create(run=driven, token=f"t{n}", worker="w", epoch=1, expires=expires)
     told = scrape()
     assert [told["wfdash_runs", run.workflow, state] for state in ("queued", "running", "interrupted")] == [1, 1, 1]
@@ -86,14 +86,14 @@ def test_counters_survive_that_hours_are_forgotten(scrape, run):
 
 
 def test_sockets_are_counted_where_there_are_any(scrape, monkeypatch):
-    monkeypatch.setattr(prometheus._process, "sockets", None)
+    monkeypatch.setattr(health._process_lines, "sockets", None)
     assert ("wfdash_sockets",) not in scrape()
-    monkeypatch.setattr(prometheus._process, "sockets", lambda: 3)
+    monkeypatch.setattr(health._process_lines, "sockets", lambda: 3)
     assert scrape()["wfdash_sockets",] == 3
 
 
 def test_a_metric_has_so_many_series_at_most(scrape, run, monkeypatch):
-    monkeypatch.setattr(prometheus, "SERIES", 3)
+    monkeypatch.setattr(health, "SERIES", 3)
     for n in range(9):
         row = {"measure": Measure.FAILED, "hour": ALL_TIME, "workflow": run.workflow, "count": 1 + n}
         Tally.objects.create(**row, label=f"Error{n}")

@@ -7,7 +7,7 @@ from django.templatetags.static import static
 
 from tests import people
 from wfdash.pages.ui.event_text import describe
-from wfdash.pages.ui.forms import scalars
+from wfdash.pages.ui.forms import read as scalars
 
 
 def text(answer) -> str:

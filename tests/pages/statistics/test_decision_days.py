@@ -15,7 +15,7 @@ from django.db.models import Q
 from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.models.operations import DecisionRollup
 from tests.people import ask, make_run
-from wfdash.actions.statistics import decision_rollups
+from wfdash.actions import statistics
 from wfdash.domain.histograms import GROWTH, LEAST
 from wfdash.queries.statistics import gates
 from wfdash.queries.statistics.durations import Scope, slots_of
@@ -170,6 +170,6 @@ def test_who_was_asked_follows_the_groups_there_are(month, read_singly):
 
 def test_days_that_no_range_needs_are_forgotten(month):
     make_all()
-    assert decision_rollups.forget(NOW) == 0
-    decision_rollups.forget(NOW + timedelta(days=60))
+    assert statistics.forget_decisions(NOW) == 0
+    statistics.forget_decisions(NOW + timedelta(days=60))
     assert not DecisionRollup.objects.exists()

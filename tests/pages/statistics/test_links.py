@@ -20,7 +20,7 @@ from tests import people
 from tests.pages.statistics.test_statistics import decide
 from tests.people import make_run
 from wfdash.access.viewer import Viewer
-from wfdash.pages.site.filter_links import error_term, term
+from wfdash.pages.site.list_page import error_term, term
 from wfdash.queries.requests.decisions import count_decisions
 from wfdash.queries.runs.filter_keys import FILTER
 from wfdash.queries.runs.listing import count_found

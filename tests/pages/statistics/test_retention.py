@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Grant, Run, RunFact, TallyMark
 from tests.people import WORKFLOW, make_run
-from wfdash.actions.retention.runs import RunRemover
+from wfdash.actions.retention import RunRemover
 from wfdash.installation.keep_rules import keep_rules
 from wfdash.queries.runs import retention
-from wfdash.retention.keeping import current_rules
+from wfdash.retention import current_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

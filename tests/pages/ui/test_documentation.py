@@ -9,8 +9,8 @@ import pytest
 
 from checkpoints.models import Run
 from wfdash.installation.environment import env_address
-from wfdash.pages.runs.error_hints import ERRORS, HINTS, SECTIONS, section_about
-from wfdash.pages.ui.documentation import guide
+from wfdash.pages.runs.header import ERRORS, HINTS, SECTIONS, section_about
+from wfdash.pages.ui.fragments import guide
 from wfdash.records.runs import RunError
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -9,7 +9,7 @@ from django.template import Context, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfdash.domain.invisible import is_deceiving, visible
+from wfdash.domain.labels import is_deceiving, visible
 from wfdash.pages.ui.json_value import MAX_DEPTH, describe, pretty, render_value
 from wfdash.values.display import to_display
 

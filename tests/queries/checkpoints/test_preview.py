@@ -15,7 +15,7 @@ from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
 from tests.workflow.test_cut_anywhere import BLOCKS, Outside, make
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog

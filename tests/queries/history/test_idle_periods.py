@@ -9,7 +9,7 @@ import pytest
 from checkpoints.models import Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash.pages.runs.intervals import intervals_by_state, total_busy
+from wfdash.pages.runs.timeline import intervals_by_state, total_busy
 from wfdash.queries.history.step_states import count_states, step_counts, step_transitions
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations

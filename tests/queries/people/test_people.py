@@ -11,9 +11,7 @@ from django.contrib.auth.models import Group, User
 from checkpoints.models import Absence, Grant
 from tests import people
 from tests.people import WORKFLOW, viewer
-from wfdash.access.policies import questions
-from wfdash.access.roles import ORDER, roles_of, sources
-from wfdash.access.viewer import RIGHTS, viewer_for
+from wfdash.access.viewer import ORDER, RIGHTS, questions, roles_of, sources, viewer_for
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries import people as queries
 

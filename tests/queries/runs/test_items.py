@@ -15,7 +15,7 @@ from checkpoints.records import Checkpoint
 from tests import people
 from tests.driving import drive, put
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
 from wfdash.queries.history.events import read_checkpoints

@@ -13,7 +13,7 @@ from django.test import Client
 
 from checkpoints.models import AuditEntry, Grant
 from tests import people
-from wfdash.actions.audit import entries as audit_entries
+from wfdash.actions import audit as audit_entries
 from wfdash.signin.links import create_link
 
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from django.test import Client
 from checkpoints.content.pickles import keyring_of
 from checkpoints.models import AuditEntry, AuditHead, Shown
 from tests import people
-from wfdash.actions.audit import entries
+from wfdash.actions import audit as audit_actions
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.domain.hash_chain import hash_of
@@ -62,7 +62,7 @@ def rewrite(*, signed: bool) -> None:
     before, keys = "", keyring_of("some-key-that-is-not-the-installation's")
     for entry in AuditEntry.objects.order_by("n"):
         entry.prev, entry.actor = before, "mallory"
-        before = hash_of(entries.as_json(entry))
+        before = hash_of(audit_actions.as_json(entry))
         signature = keys.sign("entry", str(entry.n), before) if signed else ""
         told = {"prev": entry.prev, "actor": "mallory", "hash": before, "signature": signature}
         AuditEntry.objects.filter(n=entry.n).update(**told)
@@ -111,7 +111,7 @@ def test_what_is_done_to_the_database_is_found_and_stays_found(decided: None, at
     change()
     assert words in verify()
     # The next act does not cover it up.
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     assert "do not verify" in verify()
 
 
@@ -184,7 +184,7 @@ def test_without_the_key_hashes_and_links_can_still_be_checked(decided: None, tm
 
 def test_a_later_pack_goes_on_from_an_earlier_one(decided: None, tmp_path: Path) -> None:
     old = pack_file(tmp_path, name="old")
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     new = pack_file(tmp_path, name="new")
     assert "5 entries, the chain holds" in verify(old, new)
     assert "the newer pack ends earlier" in verify(new, old)
@@ -202,7 +202,7 @@ def test_a_reader_of_a_part_exports_a_pack_that_says_so(decided: None, tmp_path:
 
 def test_a_noted_end_shows_that_an_old_database_was_put_back(decided: None) -> None:
     early = AuditHead.objects.values().get()
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     noted = AuditEntry.objects.get(n=5)
     assert "5 entries, the chain holds" in verify(f"--head=5:{noted.hash}")
     # The end of then has a signature that holds: only what was noted elsewhere tells.
@@ -213,10 +213,10 @@ def test_a_noted_end_shows_that_an_old_database_was_put_back(decided: None) -> N
 
 
 def test_the_end_is_logged_once_a_day(decided: None, caplog: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(entries, "_logged_on", None)
-    caplog.set_level("INFO", "wfdash.actions.audit.entries")
-    entries.log_head()
-    entries.log_head()
+    monkeypatch.setattr(audit_actions, "_logged_on", None)
+    caplog.set_level("INFO", "wfdash.actions.audit")
+    audit_actions.log_head()
+    audit_actions.log_head()
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == f"The audit has 4 entries and ends with {AuditHead.objects.get().hash}"
 
@@ -226,7 +226,7 @@ def test_entries_from_before_signing_are_proven_by_those_that_follow(decided: No
     assert "4 entries, the chain holds" in verify()
     AuditEntry.objects.update(signature="")
     assert "4 entries, the chain holds" in verify(), "the signed end proves them until there is an act"
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     assert "5 entries, the chain holds" in verify()
     AuditEntry.objects.filter(n=2).update(actor="mallory")
     assert "entry 2: the entry was changed" in verify()
@@ -240,7 +240,7 @@ def test_an_unsigned_entry_after_a_signed_one_is_found(decided: None) -> None:
 def test_a_new_key_goes_on_where_the_old_one_is_still_listed(decided: None, settings: Any) -> None:
     old = settings.WFDASH_AUDIT_KEY
     settings.WFDASH_AUDIT_KEY = f"a-new-key-that-signs-from-now-on-4711,{old}"
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     assert "5 entries, the chain holds" in verify()
     settings.WFDASH_AUDIT_KEY = "a-new-key-that-signs-from-now-on-4711"
     assert "entry 4: it is signed with key" in verify()
@@ -249,14 +249,14 @@ def test_a_new_key_goes_on_where_the_old_one_is_still_listed(decided: None, sett
 
 def test_a_lost_key_is_recorded_and_acts_go_on(decided: None, settings: Any) -> None:
     settings.WFDASH_AUDIT_KEY = "a-new-key-that-signs-from-now-on-4711"
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     assert list(AuditEntry.objects.filter(n__gt=4).values_list("n", "verb")) == [(5, "chain broken"), (6, "tag")]
     assert "6 entries, the chain holds" in verify("--from=6")
 
 
 def test_the_page_shows_what_was_found(decided: None, client: Client) -> None:
     AuditHead.objects.all().delete()
-    entries.record(people.viewer("otto"), "tag")
+    audit_actions.record(people.viewer("otto"), "tag")
     client.force_login(people.make_people()["adam"])
     page = client.get("/audit/5/").content.decode()
     assert "The end of the chain is not signed" in page

@@ -20,7 +20,7 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Shown
 from checkpoints.models.fields import current_keyring
 from wfdash.access.viewer import Viewer
-from wfdash.actions.audit import entries
+from wfdash.actions import audit as audit_actions
 from wfdash.domain import audit_packs
 from wfdash.queries import audit
 
@@ -39,7 +39,7 @@ def long(person: Callable[..., Viewer]) -> Viewer:
         for n in range(ENTRIES):
             page = f"<p>{n}</p>".ljust(PAGE, "é" if n % 2 else "x")
             digest = sha256(page.encode()).hexdigest()
-            entries.record(
+            audit_actions.record(
                 admin, "answer", request=f"r{n % 7}", facts={"page": digest, "via": "page", "reason": "ü" * 50}
             )
             rows.append(

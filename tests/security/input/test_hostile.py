@@ -24,12 +24,12 @@ from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
 from wfdash import catalog
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.saved_views import save_view
+from wfdash.actions.account.preferences import save_view
 from wfdash.actions.hooks import incoming, webhooks
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
 from wfdash.actions.runs.bulk import start_bulk
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule
+from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.worker import outbox, sweeps
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))

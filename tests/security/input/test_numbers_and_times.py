@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import HumanRequest
 from tests import people
-from wfdash.pages.ui.forms import FormView, rows
+from wfdash.pages.ui.forms import FormView, form
 from wfdash.queries.search.conditions import MAX_DURATION, duration_of
 
 EDGES = ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59+14:00", "2090-01-01T00:00:00Z"]
@@ -52,7 +52,7 @@ def test_a_form_s_counts_and_indexes_may_be_any_text(digits: str) -> None:
     posted = QueryDict(mutable=True)
     posted.update({"a!": digits, f"a.{digits}": "1", "a.0?": digits})
     assert FormView.from_schema(schema).bind(posted).value is not None
-    for button in rows.BUTTONS:
+    for button in form.BUTTONS:
         pressed = posted.copy()
         pressed[button] = f"a.{digits}"
         assert FormView.from_schema(schema).bind(pressed).changed_rows

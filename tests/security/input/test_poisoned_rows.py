@@ -16,12 +16,10 @@ from checkpoints import ids
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Event, HumanRequest, Notice, Reply, Run, Schedule, Signal, TallyMark, Webhook
 from tests import people
-from wfdash.actions import sweep_backoff
+from wfdash.actions import pacing, schedules, statistics
+from wfdash.actions.pacing import SweepBackoff
 from wfdash.actions.requests import announce, deadlines, decidability, finalize
 from wfdash.actions.runs import cancellation, migrate, search_index, signals
-from wfdash.actions.schedules import trigger
-from wfdash.actions.statistics import metrics_store
-from wfdash.actions.sweep_backoff import SweepBackoff
 from wfdash.questions.policy import Policy
 from wfdash.worker import outbox
 
@@ -210,15 +208,15 @@ def test_a_row_that_fails_is_put_aside_and_those_behind_it_are_done(
 def test_a_schedule_that_fails_is_put_aside_and_those_behind_it_start(monkeypatch: pytest.MonkeyPatch) -> None:
     people.make_people()
     started: list[str] = []
-    monkeypatch.setattr(trigger, "_fire", lambda schedule: bool(started.append(schedule.pk)) or True)
-    fail_for(monkeypatch, trigger, "_fire", ["s0"])
+    monkeypatch.setattr(schedules, "_fire", lambda schedule: bool(started.append(schedule.pk)) or True)
+    fail_for(monkeypatch, schedules, "_fire", ["s0"])
     otto = people.viewer("otto").user
     for n in range(3):
         at = LONG_AGO + timedelta(minutes=n)
         facts = {"name": f"s{n}", "workflow": "x", "cron": "0 3 * * *", "zone": "UTC", "message": {}, "owner": otto}
         Schedule.objects.create(id=f"s{n}", next_at=at, created=at, updated=at, **facts)
-    trigger.fire_schedules(limit=1)
-    trigger.fire_schedules(limit=2)
+    schedules.fire_schedules(limit=1)
+    schedules.fire_schedules(limit=2)
     assert started == ["s1", "s2"]
 
 
@@ -229,19 +227,19 @@ def test_an_event_that_cannot_be_counted_is_left_out_of_the_figures(
     for n in range(5):
         people.happen(run, *people.step(f"s{n}", "started", "finished", ms=1))
     bad = Event.objects.filter(kind="step.finished").order_by("pk")[1].pk
-    works = metrics_store.measure_events
+    works = statistics.measure_events
 
     def measure(after: int, last: int, using: str) -> Any:
         if after < bad <= last:
             raise RuntimeError("not foreseen")
         return works(after, last, using)
 
-    monkeypatch.setattr(metrics_store, "measure_events", measure)
+    monkeypatch.setattr(statistics, "measure_events", measure)
     horizon = HighWaterMark()
-    while metrics_store.count_events(horizon):
+    while statistics.count_events(horizon):
         continue
     assert TallyMark.objects.get().event == Event.objects.order_by("-pk")[0].pk
-    counted = metrics_store.Tally.objects.filter(measure__contains="step", hour=metrics_store.ALL_TIME).values_list(
+    counted = statistics.Tally.objects.filter(measure__contains="step", hour=statistics.ALL_TIME).values_list(
         "step", flat=True
     )
     assert {"s0", "s2", "s3", "s4"} <= set(counted)
@@ -279,10 +277,10 @@ def test_a_row_that_was_put_aside_is_tried_again_less_and_less_often() -> None:
     for now[0] in map(float, range(0, 20_000, 10)):
         rows.run_each([key for key in ["a"] if key not in set(rows.backed_off())], fail)
     assert tries[:5] == [0, 60, 180, 420, 900]
-    assert tries[-1] - tries[-2] == sweep_backoff.LAST
+    assert tries[-1] - tries[-2] == pacing.LAST
 
 
 def test_no_more_rows_are_remembered_than_a_query_takes() -> None:
     rows = SweepBackoff("Row %s failed")
-    rows.run_each([str(n) for n in range(sweep_backoff.MOST + 10)], lambda key: 1 // 0)
-    assert len(rows.backed_off()) == sweep_backoff.MOST
+    rows.run_each([str(n) for n in range(pacing.MOST_ROWS + 10)], lambda key: 1 // 0)
+    assert len(rows.backed_off()) == pacing.MOST_ROWS

@@ -11,9 +11,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from wfdash.telemetry import log_format
-from wfdash.telemetry.log_filter import MaskLinks
-from wfdash.telemetry.log_format import LimitRepeats, LineFormatter
+from wfdash.telemetry import logs
+from wfdash.telemetry.logs import LimitRepeats, LineFormatter, MaskLinks
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def fail(log: logging.Logger, words: str = "no") -> None:
 def test_what_repeats_is_left_out_and_hides_nothing_else(log: Any, now: list[float], out: io.StringIO) -> None:
     for n in range(1_000):
         log.warning("Bad Request: /%d/", n)
-    assert out.getvalue().count("\n") == log_format.MOST
+    assert out.getvalue().count("\n") == logs.MOST
     for _ in range(2):
         log.error("Something else")
     assert out.getvalue().count("Something else") == 2
@@ -64,7 +63,7 @@ def test_the_next_that_passes_says_how_many_were_left_out(log: Any, now: list[fl
 def test_tracebacks_of_an_outage_are_bounded_by_their_error(log: Any, out: io.StringIO) -> None:
     for n in range(500):
         fail(log, f"try {n}")
-    assert out.getvalue().count("Traceback") == log_format.MOST
+    assert out.getvalue().count("Traceback") == logs.MOST
 
 
 def test_what_is_no_warning_all_passes(log: Any, out: io.StringIO) -> None:
@@ -76,9 +75,9 @@ def test_what_is_no_warning_all_passes(log: Any, out: io.StringIO) -> None:
 
 def test_no_more_kinds_are_remembered_than_bounded() -> None:
     limit = LimitRepeats()
-    for n in range(log_format.KINDS * 2):
+    for n in range(logs.KINDS * 2):
         limit.filter(logging.LogRecord("x", logging.WARNING, "p", n, "m", (), None))
-    assert len(limit._seen) == log_format.KINDS
+    assert len(limit._seen) == logs.KINDS
 
 
 @pytest.mark.parametrize(
@@ -89,14 +88,14 @@ def test_no_one_writes_lines_of_their_own_or_moves_the_cursor(log: Any, out: io.
     fail(log, text)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("WARNING wfdash.test_logs: Said: ")
-    assert all(line.startswith(("WARNING", "ERROR wfdash.test_logs: It failed", log_format.INDENT)) for line in lines)
-    assert not log_format.CONTROL.search(out.getvalue().replace("\n", ""))
+    assert all(line.startswith(("WARNING", "ERROR wfdash.test_logs: It failed", logs.INDENT)) for line in lines)
+    assert not logs.CONTROL.search(out.getvalue().replace("\n", ""))
 
 
 def test_the_settings_use_both() -> None:
     handler = settings.LOGGING["handlers"]["console"]
     assert handler["filters"] == ["outages", "links", "repeats"]
-    assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "wfdash.telemetry.log_format.LineFormatter"
+    assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "wfdash.telemetry.logs.LineFormatter"
 
 
 def test_what_steps_and_libraries_log_is_written_in_the_same_way(monkeypatch: Any, out: io.StringIO) -> None:
@@ -118,7 +117,7 @@ def test_refused_requests_are_one_kind_by_status(out: io.StringIO) -> None:
             Client().get(f"/nothing/{n}/")
     finally:
         logger.removeHandler(handler)
-    assert out.getvalue().count("\n") == log_format.MOST
+    assert out.getvalue().count("\n") == logs.MOST
 
 
 def test_the_secret_of_a_token_is_masked(log: Any, out: io.StringIO) -> None:

@@ -17,12 +17,18 @@ from checkpoints.database.storage import write
 from checkpoints.models import Comment, Draft, HumanRequest, IdempotencyKey, Notice, SignInTries
 from tests import people
 from wfdash.access.viewer import Viewer
-from wfdash.actions import idempotency, rate_limit
-from wfdash.actions.account.saved_views import save_view
-from wfdash.actions.requests import collaboration, comments
-from wfdash.actions.requests.amend import amend_request
-from wfdash.actions.requests.collaboration import assign_request, save_draft, take_over, watch_request
-from wfdash.actions.requests.comments import ask_back, comment_on
+from wfdash.actions import pacing
+from wfdash.actions.account.preferences import save_view
+from wfdash.actions.requests import collaboration
+from wfdash.actions.requests.collaboration import (
+    amend_request,
+    ask_back,
+    assign_request,
+    comment_on,
+    save_draft,
+    take_over,
+    watch_request,
+)
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.runs.bulk import record_export
 from wfdash.actions.runs.signals import send_signal
@@ -39,11 +45,11 @@ def asked(everybody: dict[str, User]) -> HumanRequest:
 
 def charge(viewer: Viewer, kind: str = "comment", amount: int = 1) -> None:
     with write():
-        rate_limit.charge(viewer, kind, amount)
+        pacing.charge(viewer, kind, amount)
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, kind: str, most: int) -> None:
-    monkeypatch.setitem(rate_limit.MOST, kind, most)
+    monkeypatch.setitem(pacing.MOST_BY_VERB, kind, most)
 
 
 def test_an_act_costs_one_query_and_ends_at_its_limit(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +57,7 @@ def test_an_act_costs_one_query_and_ends_at_its_limit(asked: HumanRequest, monke
     ana, ben = people.viewer("ana"), people.viewer("ben")
     charge(ana)
     with write(), CaptureQueriesContext(connection) as made:
-        rate_limit.charge(ana, "comment")
+        pacing.charge(ana, "comment")
     assert len(made) == 1
     charge(ana)
     with pytest.raises(TooOften) as caught:
@@ -128,7 +134,7 @@ def test_acts_that_tell_others_or_keep_something_have_a_limit(
 
 
 def test_a_request_holds_so_many_comments(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "MOST_COMMENTS", 1)
+    monkeypatch.setattr(collaboration, "MOST_COMMENTS", 1)
     comment_on(people.viewer("ana"), asked.pk, "Why?")
     with pytest.raises(WrongState, match="the maximum"):
         comment_on(people.viewer("otto"), asked.pk, "Because")
@@ -151,11 +157,11 @@ def test_drafts_for_what_is_over_make_room(asked: HumanRequest, monkeypatch: pyt
 def test_keys_beyond_what_one_person_may_have_are_forgotten_sooner(
     asked: HumanRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "MOST_KEPT", 2)
+    monkeypatch.setattr(pacing, "MOST_KEPT", 2)
     now = timezone.now()
     for n in range(5):
         at = now - timedelta(minutes=n)
         IdempotencyKey.objects.create(person="ana", key=f"k{n}", verb="comment", digest="d", at=at)
     IdempotencyKey.objects.create(person="ben", key="k", verb="comment", digest="d", at=now - timedelta(hours=1))
-    assert idempotency.forget_keys() == 3
+    assert pacing.forget_keys() == 3
     assert sorted(IdempotencyKey.objects.values_list("key", flat=True)) == ["k", "k0", "k1"]

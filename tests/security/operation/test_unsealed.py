@@ -17,9 +17,9 @@ from checkpoints.database.storage import write
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.models import Chunk, HumanRequest, Run
 from tests import people
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.requests.comments import comment_on
+from wfdash.actions.requests.collaboration import comment_on
 
 KEY = "a-secret-that-is-long-enough-to-be-one"
 FORGED = '{"subject": "Pay 10 to Supplier Ltd"}'

@@ -12,14 +12,20 @@ from checkpoints.database.runs import read_row
 from checkpoints.models import Absence, Answer, Checkpoint, HumanRequest, Run, Schedule
 from tests.driving import drive, pending, put
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.actions.runs.bulk import delete_run
 from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.delete import delete_run
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.actions.schedules.manage import SchedulePlan, create_schedule, pause_schedule, resume_schedule, run_now
-from wfdash.actions.schedules.trigger import fire_schedules
+from wfdash.actions.schedules import (
+    SchedulePlan,
+    create_schedule,
+    fire_schedules,
+    pause_schedule,
+    resume_schedule,
+    run_now,
+)
 from wfdash.catalog import Catalog
 from wfdash.contract import Edits
 from wfdash.errors import Invalid, NotAllowed

@@ -18,7 +18,7 @@ from checkpoints.models import AuditEntry, Checkpoint, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import restore_run
+from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.catalog import Catalog
@@ -197,10 +197,10 @@ def test_entries_from_before_are_hidden_where_they_are_shown_and_stay_as_they_we
     answered: HumanRequest, tmp_path: Any
 ) -> None:
     """The chain covers what was written; pages and tables hide it, and a pack must hold it to be proven."""
-    from wfdash.actions.audit import entries
+    from wfdash.actions import audit
 
     facts = {"value": {"token": SECRET}, "via": "", "subject": "old"}
-    entries.record(viewer("ana"), "answer", workflow="bank", request=answered.pk, facts=facts)
+    audit.record(viewer("ana"), "answer", workflow="bank", request=answered.pk, facts=facts)
     entry = AuditEntry.objects.latest("n")
     client = client_of("adam")
     for place in (f"/audit/{entry.n}/", "/audit/", "/audit/export.csv"):

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, Answer, Event, HumanRequest, Notice
 from tests import people
-from wfdash.access.voters import decidability_of
+from wfdash.access.directory import decidability_of
 from wfdash.actions.requests.announce import announce_opened
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.collaboration import assign_request

@@ -16,13 +16,13 @@ from checkpoints.models import Claim, HumanRequest, Run
 from tests.driving import drive, put
 from tests.worker.graphs import expense
 from wfdash import catalog
-from wfdash.actions.checkpoints.restore import fork_run
+from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.catalog import Catalog
 from wfdash.errors import WrongState
 from wfdash.outcomes import Finished, Waiting
-from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

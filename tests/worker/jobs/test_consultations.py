@@ -30,15 +30,13 @@ from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import chat, expense
-from wfdash import catalog, pubsub
-from wfdash.actions.checkpoints.restore import fork_run
+from wfdash import catalog, consulting, pubsub, timemachine
+from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import cancel_run, pause_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
-from wfdash.consulting import ask, reply
-from wfdash.consulting.ask import WorkerConsult
-from wfdash.consulting.reply import forget_unread, reply_next
+from wfdash.consulting import WorkerConsult, forget_unread, reply_next
 from wfdash.contract import Edits, InFlight
 from wfdash.engines import consultation
 from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
@@ -50,7 +48,6 @@ from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.runs.versions import migration_plan
 from wfdash.queries.workflows import PublishedReader, code_of
-from wfdash.timemachine import in_flight
 from wfdash.worker import consultations
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Context, Workflow
@@ -144,8 +141,8 @@ def test_what_is_interrupted_is_named_by_a_worker_before_the_run_is_fenced(
     assert (ended.kind.split(".")[1] in {"cancelled", "paused"}, ended.data["fenced"]) == (True, ["review"])
     assert AuditEntry.objects.get(run=run.pk, verb__in=["cancel", "pause"]).facts["fenced"] == ["review"]
 
-    stale = in_flight.AtCheckpoint(checkpoint="an earlier one", found=InFlight(steps=("review",)))
-    monkeypatch.setattr(in_flight, "asked_before", lambda run: stale)
+    stale = timemachine.AtCheckpoint(checkpoint="an earlier one", found=InFlight(steps=("review",)))
+    monkeypatch.setattr(timemachine, "asked_before", lambda run: stale)
     act(otto, moved_on.pk)
     said = RunEvent.objects.filter(run=moved_on).latest("seq").data
     assert "fenced" not in said, "it is true of that checkpoint alone"
@@ -184,7 +181,7 @@ def test_the_code_of_a_workflow_is_shown_by_a_worker_to_those_who_may_read_it(
         "steps": {"review": [1, 2]},
         "changed": False,
     }, "as it was a moment ago: it is asked for once a minute"
-    monkeypatch.setattr(ask, "_exchange", fail_if_asked)
+    monkeypatch.setattr(consulting, "_exchange", fail_if_asked)
     make_people()
     vera, sam = viewer("vera"), viewer("sam")
     assert (code_of(vera, "expense"), code_of(sam, "expense")) == ((), ())
@@ -270,14 +267,14 @@ def test_input_and_answers_are_judged_by_the_authors_types(strict_elsewhere, loa
 
 
 def test_input_is_judged_by_its_schema_alone_where_no_worker_replies(strict_elsewhere, otto, monkeypatch) -> None:
-    monkeypatch.setattr(ask, "SHORT_PATIENCE", 0.1)
+    monkeypatch.setattr(consulting, "SHORT_PATIENCE", 0.1)
     with pytest.raises(Invalid):
         start_run(otto, "strict", {"amount": "x"})
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     start_heartbeat("silent", {"strict": catalog.get("strict").description.version})
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     assert not Consultation.objects.exists()
-    monkeypatch.setattr(ask, "_exchange", fail_if_asked)
+    monkeypatch.setattr(consulting, "_exchange", fail_if_asked)
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "it is not waited for again soon"
 
 
@@ -385,9 +382,9 @@ def test_a_worker_of_another_release_is_named_where_a_schema_cannot_stand_in(
     strict_elsewhere, start_replies, otto, web, monkeypatch
 ) -> None:
     start_replies(*strict_elsewhere)
-    monkeypatch.setattr(reply, "perform", lambda *_: WorkerReply(unread=True))
+    monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
-    monkeypatch.setattr(reply, "perform", lambda *_: NewerReply(later=1))
+    monkeypatch.setattr(consulting, "perform", lambda *_: NewerReply(later=1))
     described, given = strict_elsewhere[0].description, consultation.GivenMessage(message={})
     with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
         WorkerConsult()("strict", described.version, "edit", given, required=True)
@@ -401,7 +398,7 @@ class NewerReply(WorkerReply):
 def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_can(
     strict_elsewhere, start_replies, otto, monkeypatch, other
 ) -> None:
-    perform, asked = reply.perform, list[str]()
+    perform, asked = consulting.perform, list[str]()
 
     def perform_here(*asks: Any) -> WorkerReply:
         asked.append(Consultation.objects.get().worker)
@@ -410,8 +407,8 @@ def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_
         time.sleep(0.1)  # The server looks several times before this one replies.
         return perform(*asks)
 
-    monkeypatch.setattr(reply, "perform", perform_here)
-    monkeypatch.setattr(ask, "LOOKS", 0.01)
+    monkeypatch.setattr(consulting, "perform", perform_here)
+    monkeypatch.setattr(consulting, "LOOKS", 0.01)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     with pytest.raises(Invalid):
@@ -423,8 +420,8 @@ def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_
 def test_what_no_worker_can_read_is_refused_with_that_reason_without_a_wait(
     strict_elsewhere, start_replies, monkeypatch
 ) -> None:
-    monkeypatch.setattr(reply, "perform", lambda *_: WorkerReply(unread=True))
-    monkeypatch.setattr(ask, "PATIENCE", 60.0)
+    monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
+    monkeypatch.setattr(consulting, "PATIENCE", 60.0)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     version, given = strict_elsewhere[0].description.version, consultation.GivenMessage(message={})
@@ -445,7 +442,7 @@ def test_a_question_that_is_withdrawn_at_this_moment_keeps_no_other_from_a_reply
             yield
         Consultation.objects.filter(pk=withdrawn.pk).delete()
 
-    monkeypatch.setattr(reply, "write", and_withdraw)
+    monkeypatch.setattr(consulting, "write", and_withdraw)
     assert reply_next("w1", [entry])
     other.refresh_from_db()
     assert other.reply["result"] == {"amount": 4, "note": "none"}
@@ -462,15 +459,15 @@ def test_an_exception_of_author_code_is_logged_by_the_worker(strict_elsewhere, s
 def test_code_that_hangs_is_logged_and_others_are_still_answered(
     strict_elsewhere, start_replies, otto, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(ask, "SHORT_PATIENCE", 0.3)
-    monkeypatch.setattr(ask, "SILENCE", 0.0)
+    monkeypatch.setattr(consulting, "SHORT_PATIENCE", 0.3)
+    monkeypatch.setattr(consulting, "SILENCE", 0.0)
     monkeypatch.setattr(consultations, "SLOW_SECONDS", 0.2)
     entered.clear(), released.clear()
     worker = start_replies(*strict_elsewhere)
     try:
         assert start_run(otto, "strict", {"amount": 99}).input == {"amount": 99}, "by its schema alone"
         assert entered.is_set()
-        monkeypatch.setattr(ask, "SHORT_PATIENCE", 10.0)
+        monkeypatch.setattr(consulting, "SHORT_PATIENCE", 10.0)
         with pytest.raises(Invalid):
             start_run(otto, "strict", {"amount": 3})
         until(lambda: "check_input of workflow strict takes longer than 0.2 s" in caplog.text)
@@ -483,7 +480,7 @@ def test_code_that_hangs_is_logged_and_others_are_still_answered(
 def test_what_needs_the_code_is_refused_in_time_and_withdrawn_where_a_worker_was_killed(
     loaded, unload, otto, web, monkeypatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.2)
+    monkeypatch.setattr(consulting, "PATIENCE", 0.2)
     put(loaded, expense())
     run = start_run(otto, "expense", {"amount": 5})
     drive(run)
@@ -511,7 +508,7 @@ def test_the_age_of_a_question_is_by_the_databases_clock(monkeypatch) -> None:
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now - timedelta(minutes=5))
     asked: list[Any] = []
-    monkeypatch.setattr(ask, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
+    monkeypatch.setattr(consulting, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
     start_heartbeat("w1", {"strict": "1"})
     WorkerConsult()("strict", "1", "check_input", consultation.GivenMessage(message={}), required=False)
     assert asked[0] >= now - timedelta(seconds=1)

@@ -12,7 +12,7 @@ from checkpoints.models import Notice, Webhook
 from tests.notifications.test_webhook import receiver  # noqa: F401 (a fixture)
 from tests.worker.conftest import until
 from wfdash.actions.hooks.webhooks import create_webhook, try_webhook
-from wfdash.notifications.signing import is_signed
+from wfdash.notifications.webhook import is_signed
 from wfdash.worker.embedded import EmbeddedWorker
 
 

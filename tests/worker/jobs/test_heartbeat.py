@@ -16,7 +16,7 @@ from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_people, make_run, viewer
 from tests.worker.conftest import until
 from wfdash.domain.histograms import ALL_TIME, Measure
-from wfdash.pages.runs.status_text import plain, status_sentence
+from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.gauges import lateness
 from wfdash.queries.workers import unserved, workers

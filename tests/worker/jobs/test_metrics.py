@@ -23,7 +23,7 @@ from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.models.fields import encrypted_for
 from checkpoints.sql.postgres.conninfo import parameters_of
-from wfdash.actions.statistics.metrics_store import KEPT, count_events, tidy
+from wfdash.actions.statistics import KEPT_METRICS, count_events, tidy
 from wfdash.domain.histograms import (
     ALL_TIME,
     GROWTH,
@@ -209,7 +209,7 @@ def test_however_many_count_at_the_same_moment_each_event_counts_once(alias: str
 def test_a_sum_that_could_not_be_kept_is_counted_again(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
     happen(alias, make_run(alias), "run.started")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
-        patched.setattr("wfdash.actions.statistics.metrics_store._add_rows", broken)
+        patched.setattr("wfdash.actions.statistics._add_rows", broken)
         count_events(HighWaterMark(alias), 10, alias)
     assert count_all(alias) == 1
     assert counted(alias, Measure.STARTED) == {("expense", "", ""): 1}
@@ -282,7 +282,7 @@ def test_days_that_are_over_are_put_together_and_old_ones_forgotten(alias: str) 
     midnight = THEN.replace(hour=0, minute=0)
     assert [(row.hour, row.count) for row in rows] == [(midnight, 3), (midnight + timedelta(days=1), 1)]
     assert sum(row.total for row in rows) == pytest.approx(0.4)
-    assert tidy(THEN + KEPT + timedelta(days=10), alias) == 2
+    assert tidy(THEN + KEPT_METRICS + timedelta(days=10), alias) == 2
     assert counted(alias, Measure.STEP, ALL_TIME) == {("expense", "read", ""): 4}
 
 

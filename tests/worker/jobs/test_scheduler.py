@@ -81,7 +81,7 @@ def test_the_next_sweep_comes_when_something_is_due(plan, monkeypatch) -> None:
 
 def test_what_cannot_be_done_now_is_not_tried_without_a_pause(plan, monkeypatch) -> None:
     plan(timezone.now() - SECOND)
-    monkeypatch.setattr("wfdash.actions.schedules.trigger.fire_schedules", lambda: 0)
+    monkeypatch.setattr("wfdash.actions.schedules.fire_schedules", lambda: 0)
     assert sweeps.start_scheduled() == sweeps.SCHEDULE_SECONDS
 
 

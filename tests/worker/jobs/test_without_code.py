@@ -12,7 +12,7 @@ from checkpoints.models import Checkpoint, Event, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import row_of
 from tests.worker.graphs import chat, expense
-from wfdash.actions.checkpoints.restore import fork_run, restore_run
+from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run

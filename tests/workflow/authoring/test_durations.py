@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wfdash.outcomes import Waiting
-from wfdash.questions.durations import span_of
+from wfdash.questions.policy import span_of
 from wfdash.testing import RunFailed, run_step
 from wfdash.workflow import Context, Policy, Retry, Workflow
 from wfdash.workflow.errors import InvalidCall, InvalidWorkflow

@@ -13,8 +13,8 @@ from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
 from wfdash.access.administration import refuse_token
 from wfdash.access.viewer import Viewer
-from wfdash.actions.audit import entries
-from wfdash.actions.audit.account_events import acting
+from wfdash.actions import audit
+from wfdash.actions.audit import acting
 from wfdash.errors import Invalid, NotFound, WrongState
 from wfdash.signin import attempt_limits, second_factor
 from wfdash.signin.backend import PASSWORD
@@ -66,7 +66,7 @@ def end_own_session(viewer: Viewer, session_id: str) -> None:
     with write():
         if not session_id or end_sessions(viewer.user.pk, only=session_id) != 1:
             raise NotFound("Session not found, or already ended")
-        entries.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": 1})
+        audit.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": 1})
 
 
 def end_other_sessions(viewer: Viewer, session: str | None) -> int:
@@ -74,7 +74,7 @@ def end_other_sessions(viewer: Viewer, session: str | None) -> int:
     refuse_token(viewer)
     with write():
         count = end_sessions(viewer.user.pk, but=session)
-        entries.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": count})
+        audit.record(viewer, "end sessions", facts={"user": viewer.name, "sessions": count})
     return count
 
 

@@ -12,12 +12,11 @@ from checkpoints.database.storage import write
 from checkpoints.models import Notice, PushSubscription
 from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
-from wfdash.actions import rate_limit
+from wfdash.actions import pacing
 from wfdash.errors import Invalid, NotFound
-from wfdash.notifications.kinds import PUSH
-from wfdash.notifications.letters import Undeliverable
-from wfdash.notifications.outside import refuse_address
-from wfdash.notifications.push_keys import REMEDY, decoded, is_installed
+from wfdash.notifications.letters import Undeliverable, refuse_address
+from wfdash.notifications.preferences import PUSH
+from wfdash.notifications.push import REMEDY, decoded, is_installed
 from wfdash.schemas.validate import Problem
 
 MOST = 10
@@ -35,7 +34,7 @@ def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: st
         raise Invalid(problems)
     digest = sha256(endpoint.encode()).hexdigest()
     with write():
-        rate_limit.charge(viewer, "push")
+        pacing.charge(viewer, "push")
         others = PushSubscription.objects.filter(user=viewer.user).exclude(digest=digest)
         if others.count() >= MOST:
             raise Invalid([{"loc": [], "msg": f"At most {MOST} browsers. Remove one of them first"}])
@@ -54,7 +53,7 @@ def unsubscribe(viewer: Viewer, browser_id: str) -> None:
     """Remove one of a person's browsers, and what waits for it. ``NotFound``."""
     refuse_narrow(viewer)
     with write():
-        rate_limit.charge(viewer, "push")
+        pacing.charge(viewer, "push")
         forget_browser(_find(viewer, browser_id).pk)
 
 
@@ -62,7 +61,7 @@ def try_push(viewer: Viewer, browser_id: str) -> Notice:
     """Return a test notification for one of a person's browsers, sent like any other. ``NotFound``."""
     refuse_narrow(viewer)
     with write():
-        rate_limit.charge(viewer, "push")
+        pacing.charge(viewer, "push")
         now, target = database_now(), _find(viewer, browser_id).pk
         return Notice.objects.create(
             id=ids.new_token(), kind="test", channel=PUSH, user=viewer.user, target=target, created=now, due=now

@@ -18,11 +18,10 @@ from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from wfdash import pubsub
 from wfdash.access.administration import obstacle, refuse_token, service_account
-from wfdash.access.names import find_person
+from wfdash.access.directory import find_person
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
-from wfdash.actions.idempotency import idempotent, made_before
+from wfdash.actions import audit, pacing
+from wfdash.actions.pacing import idempotent, made_before
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.schemas.validate import Problem
 from wfdash.signin.tokens import new_secret
@@ -71,7 +70,7 @@ def create_token(
         user, now = _owner(viewer, owner), timezone.now()
         if call.previous_result is not None:
             return NewToken(token=made_before(Token, secret.id), text=secret.text)
-        rate_limit.charge(viewer, "token")
+        pacing.charge(viewer, "token")
         _refuse_too_many(user)
         token = _insert(
             Token(
@@ -86,14 +85,14 @@ def create_token(
                 expires=now + timedelta(days=days) if days is not None else None,
             )
         )
-        entries.record(viewer, "create token", right=_right(viewer, user), facts=facts_of(token))
+        audit.record(viewer, "create token", right=_right(viewer, user), facts=facts_of(token))
     return NewToken(token=token, text=secret.text)
 
 
 def revoke_token(viewer: Viewer, token_id: str) -> Token:
     """Make a token useless at once: one's own, or for admins of every workflow anyone's. ``NotFound``."""
     with write():
-        rate_limit.charge(viewer, "token")
+        pacing.charge(viewer, "token")
         token = Token.objects.select_related("owner").filter(usable(), pk=token_id).first()
         if token is None or not (token.owner_id == viewer.user.pk or viewer.may("admin", EVERY)):
             raise NotFound("Token not found, or already revoked")
@@ -102,7 +101,7 @@ def revoke_token(viewer: Viewer, token_id: str) -> Token:
         if not own and (problem := obstacle(viewer, token.owner)):
             raise NotAllowed(problem)
         end_tokens(token.owner, only=token.pk)
-        entries.record(viewer, "revoke token", right=_right(viewer, token.owner), facts=facts_of(token))
+        audit.record(viewer, "revoke token", right=_right(viewer, token.owner), facts=facts_of(token))
     return token
 
 

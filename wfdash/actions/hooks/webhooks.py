@@ -4,7 +4,10 @@ remove.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -12,23 +15,71 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
+from checkpoints.database.high_water_mark import WEBHOOKS, HighWaterMark, settled_id
 from checkpoints.database.storage import write
-from checkpoints.models import Notice, Webhook
+from checkpoints.events import EventKind
+from checkpoints.models import FOR_PEOPLE, OPEN, DeliveryAttempt, Event, HumanRequest, Notice, Run, TallyMark, Webhook
+from checkpoints.models.fields import decrypted
+from checkpoints.models.removal import REMOVED
+from checkpoints.records import Json
 from wfdash.access.administration import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
-from wfdash.actions.hooks.feed import open_feed
-from wfdash.actions.idempotency import idempotent
-from wfdash.domain.hooks.signatures import new_secret
-from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.notifications.kinds import WEBHOOK, WEBHOOK_KINDS
-from wfdash.notifications.letters import Undeliverable
-from wfdash.notifications.outside import refuse_address
-from wfdash.notifications.signing import newest, rotated
+from wfdash.actions import audit, pacing
+from wfdash.actions.pacing import idempotent, is_outage
+from wfdash.actions.runs.search_index import error_class, title_for_everyone
+from wfdash.domain.hooks import new_secret
+from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.notifications.letters import Undeliverable, refuse_address
+from wfdash.notifications.preferences import WEBHOOK, WEBHOOK_KINDS, hears, webhooks_for
+from wfdash.notifications.webhook import HookAttempt, newest, rotated
+from wfdash.notifications.write import facts_of_request, notice_to
 from wfdash.schemas.validate import Problem
 
-MOST = 50
+# Deliveries of webhooks: sent again, one of them or all that were given up.
+
+MOST_DELIVERIES = 1_000
+"""Deliveries sent again at a time."""
+
+
+def resend(viewer: Viewer, webhook_id: str, notice_id: str) -> None:
+    """Send a delivery again, with the same id, whether it arrived or not. ``NotFound``, ``WrongState`` if disabled."""
+    with write():
+        pacing.charge(viewer, "webhook")
+        _refuse_unless_active(viewer, webhook_id)
+        if not _again([notice_id], webhook_id):
+            raise NotFound("Delivery not found")
+
+
+def resend_failed(viewer: Viewer, webhook_id: str, *, since: datetime | None = None) -> int:
+    """Send again what was given up since then (a day ago), the oldest first. Returns how many."""
+    since = since or timezone.now() - timedelta(days=1)
+    with write():
+        pacing.charge(viewer, "webhook")
+        _refuse_unless_active(viewer, webhook_id)
+        lost = Notice.objects.filter(channel=WEBHOOK, target=webhook_id, given_up__gte=since).order_by("created")
+        return _again(list(lost.values_list("pk", flat=True)[:MOST_DELIVERIES]), webhook_id)
+
+
+def keep_attempt(notice_id: str, attempt: HookAttempt) -> None:
+    """Keep what became of an attempt, unless the delivery was removed in the meantime."""
+    if Notice.objects.filter(pk=notice_id).exists():
+        facts = {"ms": attempt.ms, "status": attempt.status, "answer": attempt.answer, "error": attempt.error[:500]}
+        DeliveryAttempt.objects.create(notice_id=notice_id, at=timezone.now(), **facts)
+
+
+def _refuse_unless_active(viewer: Viewer, webhook_id: str) -> None:
+    webhook = find_webhook(viewer, webhook_id)
+    if not webhook.active and webhook.run_id is None:
+        raise WrongState("This webhook is disabled. Enable it first")
+    audit.record(viewer, "resend webhook", **about(viewer, webhook), facts={"webhook": webhook.name})
+
+
+def _again(notices: list[str], webhook_id: str) -> int:
+    rows = Notice.objects.filter(pk__in=notices, channel=WEBHOOK, target=webhook_id)
+    return rows.update(due=database_now(), sent=None, given_up=None, attempts=0, error="")
+
+
+MOST_WEBHOOKS = 50
 """Webhooks that one person can add."""
 
 
@@ -57,7 +108,7 @@ def create_webhook(
         if call.previous_result is not None:
             made = find_webhook(viewer, str(call.previous_result["id"]))
             return made, newest(made.secret)
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         _refuse_too_many(viewer)
         open_feed()
         webhook = Webhook.objects.create(
@@ -81,7 +132,7 @@ def create_webhook(
 def switch_webhook(viewer: Viewer, webhook_id: str, *, active: bool) -> None:
     """Enable or disable a webhook. Pending deliveries of a disabled one are dropped."""
     with write():
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
         if active:
             open_feed()
@@ -97,7 +148,7 @@ def renew_secret(viewer: Viewer, webhook_id: str, *, key: str | None = None) -> 
         webhook = find_webhook(viewer, webhook_id)
         if call.previous_result is not None:
             return newest(webhook.secret)
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         secret = new_secret()
         webhook.secret = rotated(webhook.secret, secret)
         webhook.save(update_fields=["secret"])
@@ -108,7 +159,7 @@ def renew_secret(viewer: Viewer, webhook_id: str, *, key: str | None = None) -> 
 def retire_secret(viewer: Viewer, webhook_id: str) -> None:
     """Sign with the newest secret only, because the receiver has it by now."""
     with write():
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
         webhook.secret = newest(webhook.secret)
         webhook.save(update_fields=["secret"])
@@ -118,7 +169,7 @@ def retire_secret(viewer: Viewer, webhook_id: str) -> None:
 def remove_webhook(viewer: Viewer, webhook_id: str) -> None:
     """Delete a webhook and its deliveries."""
     with write():
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
         Notice.objects.filter(channel=WEBHOOK, target=webhook.pk).delete()
         _record(viewer, "remove webhook", webhook, {"url": webhook.url})
@@ -128,7 +179,7 @@ def remove_webhook(viewer: Viewer, webhook_id: str) -> None:
 def try_webhook(viewer: Viewer, webhook_id: str) -> Notice:
     """Return a test delivery, put into the outbox and sent like any other."""
     with write():
-        rate_limit.charge(viewer, "webhook")
+        pacing.charge(viewer, "webhook")
         webhook = find_webhook(viewer, webhook_id)
         now = database_now()
         payload = {"workflow": webhook.workflow, "by": viewer.name, "text": "If you can read this, it works."}
@@ -177,8 +228,8 @@ def _missing_rights(owner: Viewer | None, workflow: str, values: bool) -> list[P
 
 
 def _refuse_too_many(viewer: Viewer) -> None:
-    if Webhook.objects.filter(created_by=viewer.user, run=None).count() >= MOST:
-        raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} webhooks per person. Remove one first"}])
+    if Webhook.objects.filter(created_by=viewer.user, run=None).count() >= MOST_WEBHOOKS:
+        raise Invalid([{"loc": ["name"], "msg": f"At most {MOST_WEBHOOKS} webhooks per person. Remove one first"}])
 
 
 def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[Problem]:
@@ -199,10 +250,115 @@ def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[
 
 
 def _record(viewer: Viewer, verb: str, webhook: Webhook, facts: dict[str, object]) -> None:
-    entries.record(viewer, verb, **about(viewer, webhook), facts={"webhook": webhook.name, **facts})
+    audit.record(viewer, verb, **about(viewer, webhook), facts={"webhook": webhook.name, **facts})
 
 
 def about(viewer: Viewer, webhook: Webhook) -> dict[str, str]:
     """Return what an audit entry says of a webhook: its workflow, and by which right this person manages it."""
     named = webhook.workflow if webhook.workflow != EVERY else ""
     return {"workflow": named, "right": "own" if webhook.owner_id == viewer.user.pk else "admin"}
+
+
+# What happened to runs, written to the outbox of the webhooks that want it: each event once, and none left out.
+
+log = logging.getLogger(__name__)
+
+MARK = WEBHOOKS
+BATCH = 500
+ACTIVE = Webhook.objects.filter(active=True)
+FED_BY: Mapping[str, str] = {
+    EventKind.RUN_COMPLETED: "completed",
+    EventKind.RUN_FAILED: "failed",
+    EventKind.RUN_CANCELLED: "cancelled",
+    EventKind.RUN_WAITING: "waiting",
+    EventKind.REQUEST_WITHDRAWN: "withdrawn",
+}
+ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_CANCELLED)
+"""After these a callback hears nothing more; a failed run may be retried."""
+
+
+def open_feed() -> None:
+    """Begin with what happens from now on if no webhook was active. Call it in ``write()``, before one becomes
+    active.
+    """
+    if not ACTIVE.exists():
+        TallyMark.objects.update_or_create(pk=MARK, defaults={"event": settled_id(), "at": timezone.now()})
+
+
+def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
+    """Write what webhooks are sent of the next events. Returns how many events were passed, 0 at the end."""
+    if not ACTIVE.exists():
+        return 0
+    mark = _mark()
+    last = min(high_water_mark.current(), mark + limit)
+    if last <= mark:
+        return 0
+    events = _events(mark, last)
+    notices = list(_notices(events))
+    ended = [event.run_id for event in events if event.kind in ENDS]
+    with write():
+        if TallyMark.objects.filter(pk=MARK, event=mark).update(event=last, at=timezone.now()) != 1:
+            return 0  # Another worker was faster.
+        if ended:
+            Webhook.objects.filter(run__in=ended).update(active=False)
+        # After the webhooks, as who deletes a run deletes those first: notices keep the requests they refer to.
+        Notice.objects.bulk_create(notices)
+    return last - mark
+
+
+def _mark() -> int:
+    found: int | None = TallyMark.objects.filter(pk=MARK).values_list("event", flat=True).first()
+    if found is not None:
+        return found
+    with write():
+        row, _ = TallyMark.objects.get_or_create(pk=MARK, defaults={"event": settled_id()})
+        return int(row.event)
+
+
+def _events(mark: int, last: int) -> list[Event]:
+    rows = Event.objects.filter(pk__gt=mark, pk__lte=last, kind__in=FED_BY).order_by("pk")
+    return list(rows.exclude(run__workflow=REMOVED).defer("data").select_related("run"))
+
+
+def _notices(events: Iterable[Event]) -> Iterator[Notice]:
+    found, now = list(events), database_now()
+    hooks = list(webhooks_for({event.run.workflow for event in found}, {event.run_id for event in found}))
+    for event in found if hooks else ():
+        kind = FED_BY[event.kind]
+        hearing = [hook for hook in hooks if hears(hook, kind, event.run.workflow, event.run_id)]
+        about = _about(event) if hearing else None
+        for hook in hearing if about else ():
+            notice = notice_to(hook.pk, kind, now)
+            notice.request, notice.workflow, notice.payload = about["request"], event.run.workflow, about["payload"]  # type: ignore[index]
+            yield notice
+
+
+def _about(event: Event) -> dict[str, Any] | None:
+    """Return what a delivery is about, None if it cannot be read: it must not hold up the others."""
+    try:
+        if event.kind == EventKind.REQUEST_WITHDRAWN:
+            return _about_request(event)
+        return {"request": None, "payload": _facts_of_run(event)}
+    except Exception as error:
+        if is_outage(error):
+            raise
+        log.exception("Webhooks are not sent event %d of run %s, which could not be read", event.seq, event.run_id)
+        return None
+
+
+def _about_request(event: Event) -> dict[str, Any] | None:
+    data = decrypted(Event, "data", event.data, event.run_id, str(event.seq))
+    request = HumanRequest.objects.filter(FOR_PEOPLE, pk=data.get("request")).first()
+    return None if request is None else {"request": request, "payload": facts_of_request(request)}
+
+
+def _facts_of_run(event: Event) -> dict[str, Json]:
+    run: Run = event.run
+    facts: dict[str, Json] = {"workflow": run.workflow, "run": run.pk, "subject": title_for_everyone(run)}
+    if event.kind == EventKind.RUN_FAILED:
+        facts["text"] = error_class(run)
+    if event.kind == EventKind.RUN_CANCELLED:
+        facts["by"] = run.acted_by
+    if event.kind == EventKind.RUN_WAITING:
+        facts["requests"] = list(HumanRequest.objects.filter(FOR_PEOPLE, OPEN, run=run).values_list("pk", flat=True))
+    return facts

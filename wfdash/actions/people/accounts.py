@@ -14,16 +14,15 @@ from django.utils import timezone
 from checkpoints.limits import cleaned
 from checkpoints.models import ServiceAccount
 from checkpoints.models.user_model import EMAIL, User, new_user
-from wfdash.access.directory import is_service
-from wfdash.access.names import find_group, problem_of_person
+from wfdash.access.directory import find_group, is_service, problem_of_person
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.actions import audit
 from wfdash.actions.account.tokens import end_tokens
-from wfdash.actions.audit import entries
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
 from wfdash.errors import Invalid, WrongState
 from wfdash.installation.provider import Provider
-from wfdash.notifications.invitation import mail_link
+from wfdash.notifications.letters import mail_link
 from wfdash.schemas.validate import Problem
 from wfdash.signin.links import LIFETIME, create_link, revoke_links
 from wfdash.signin.open_sessions import end_sessions
@@ -107,7 +106,7 @@ def create_service_account(
         user = _make(viewer, name.strip(), "", groups, roles)
         ServiceAccount.objects.create(user=user, about=about, created=timezone.now())
         facts = {"user": user.get_username(), "about": about}
-        entries.record(viewer, "create service account", right="admin", facts=facts)
+        audit.record(viewer, "create service account", right="admin", facts=facts)
     return user
 
 

@@ -14,9 +14,8 @@ from checkpoints.models.user_model import User, has_name, new_user
 from wfdash.access.administration import obstacle
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit.account_events import COMMAND_LINE, acting
-from wfdash.actions.audit.chain_end import locked_end
+from wfdash.actions import pacing
+from wfdash.actions.audit import COMMAND_LINE, acting, locked_end
 from wfdash.errors import NotAllowed, NotFound, WrongState
 
 
@@ -37,7 +36,7 @@ def administering(viewer: Viewer) -> Iterator[None]:
     if not viewer.may("admin", EVERY):
         raise NotAllowed("Only admins of every workflow can manage people")
     with write(), acting(viewer, "admin"):
-        rate_limit.charge(viewer, "people")
+        pacing.charge(viewer, "people")
         yield
         keep_an_admin()
 

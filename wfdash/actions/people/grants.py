@@ -10,11 +10,10 @@ from checkpoints.database.storage import write
 from checkpoints.limits import NAME, is_storable
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
-from wfdash.access.names import find_group, find_person
-from wfdash.access.policies import named_in
-from wfdash.access.viewer import EVERY, RIGHTS, Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit.account_events import acting
+from wfdash.access.directory import find_group, find_person
+from wfdash.access.viewer import EVERY, RIGHTS, Viewer, named_in
+from wfdash.actions import pacing
+from wfdash.actions.audit import acting
 from wfdash.actions.people.authority import keep_an_admin
 from wfdash.errors import Invalid, NotAllowed, NotFound
 from wfdash.schemas.validate import Problem
@@ -29,14 +28,14 @@ def grant_role(viewer: Viewer, role: str, *, workflow: str = EVERY, person: str 
     workflow = workflow.strip()
     refuse_unless_admin_of(viewer, workflow)
     with write(), acting(viewer, "admin"):
-        rate_limit.charge(viewer, "grant")
+        pacing.charge(viewer, "grant")
         return give(viewer, role, workflow, person=person, group=group)
 
 
 def revoke_role(viewer: Viewer, grant_id: int) -> None:
     """Take a grant away. ``NotFound``, ``NotAllowed``; ``WrongState`` for the last admin of every workflow."""
     with write(), acting(viewer, "admin"):
-        rate_limit.charge(viewer, "grant")
+        pacing.charge(viewer, "grant")
         grant = Grant.objects.select_for_update().filter(pk=grant_id).first()
         if grant is None or not (viewer.may("admin", grant.workflow) or _shown(viewer, grant)):
             raise NotFound("Grant not found, or already revoked")

@@ -8,9 +8,8 @@ from django.contrib.auth.models import Group
 
 from checkpoints.limits import findable
 from checkpoints.models.user_model import has_name
-from wfdash.access.names import find_person, problem_of_group
-from wfdash.access.policies import AddressedQuestion, naming
-from wfdash.access.viewer import Viewer
+from wfdash.access.directory import find_person, problem_of_group
+from wfdash.access.viewer import AddressedQuestion, Viewer, naming
 from wfdash.actions.people.authority import administering, lock_group
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 

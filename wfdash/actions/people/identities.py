@@ -14,12 +14,11 @@ from django.db import IntegrityError
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import EMAIL, User, email_of, fields_of, is_staff, new_user
 from wfdash.access.administration import refuse_token
-from wfdash.access.directory import is_service, people_who
-from wfdash.access.names import find_group, problem_of_group, problem_of_person
+from wfdash.access.directory import find_group, is_service, people_who, problem_of_group, problem_of_person
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
+from wfdash.actions import audit
 from wfdash.actions.account.password import check_identity
-from wfdash.actions.audit import entries
-from wfdash.actions.audit.account_events import acting
+from wfdash.actions.audit import acting
 from wfdash.actions.people import accounts
 from wfdash.actions.people.authority import administering, find_other
 from wfdash.errors import NotAllowed, WrongState
@@ -170,7 +169,7 @@ def _connect(user: User, identity: ProviderIdentity, provider: Provider, *, by: 
     row = {"user": user, "provider": identity.issuer, "uid": identity.subject}
     identities().create(**row, extra_data={"groups": sorted(given)})
     facts = {"user": user.get_username(), "issuer": identity.issuer, "subject": identity.subject}
-    entries.record(by, "connect identity", facts=facts)
+    audit.record(by, "connect identity", facts=facts)
 
 
 def _disconnect(viewer: Viewer, user: User, *, right: str) -> None:
@@ -181,7 +180,7 @@ def _disconnect(viewer: Viewer, user: User, *, right: str) -> None:
         _leave(user, _given(row))
     row.delete()
     facts = {"user": user.get_username(), "issuer": row.provider, "subject": row.uid}
-    entries.record(viewer, "disconnect identity", right=right, facts=facts)
+    audit.record(viewer, "disconnect identity", right=right, facts=facts)
 
 
 def _follow_groups(user: User, provider: Provider, identity: ProviderIdentity) -> None:

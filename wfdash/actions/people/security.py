@@ -7,8 +7,8 @@ from datetime import datetime
 from checkpoints.limits import cleaned
 from checkpoints.models import Absence
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.account.out_of_office import facts_of, insert_absence, remove_absence
-from wfdash.actions.audit import entries
+from wfdash.actions import audit
+from wfdash.actions.account.preferences import facts_of, insert_absence, remove_absence
 from wfdash.actions.people.authority import administering, find_other
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.signin import second_factor
@@ -24,7 +24,7 @@ def end_sessions_of(viewer: Viewer, name: str) -> int:
         user = find_other(viewer, name)
         count = end_sessions(user.pk)
         revoke_links(user)
-        entries.record(viewer, "end sessions", right="admin", facts={"user": name, "sessions": count})
+        audit.record(viewer, "end sessions", right="admin", facts={"user": name, "sessions": count})
     return count
 
 
@@ -48,7 +48,7 @@ def set_absence_of(
             raise NotAllowed("You cannot make yourself someone's delegate. Choose someone else")
         absence = insert_absence(person, delegate, since, until)
         facts = {"user": name, **facts_of(absence), "reason": _checked(reason)}
-        entries.record(viewer, "away", right="admin", facts=facts)
+        audit.record(viewer, "away", right="admin", facts=facts)
     return absence
 
 
@@ -57,7 +57,7 @@ def end_absence_of(viewer: Viewer, name: str, absence_id: int) -> None:
     with administering(viewer):
         absence = remove_absence(find_other(viewer, name), absence_id)
         facts = {"user": name, "delegate": absence.delegate.get_username()}
-        entries.record(viewer, "back", right="admin", facts=facts)
+        audit.record(viewer, "back", right="admin", facts=facts)
 
 
 def _checked(reason: str) -> str:

@@ -10,37 +10,45 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.db.models import Exists, OuterRef
+from django.db.models.expressions import BaseExpression
 from django.utils import timezone
 
-from checkpoints import ids
+from checkpoints import ids, records
 from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import Answer, Draft, HumanRequest, Reply, Shown
+from checkpoints.ids import RequestKey
+from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Run, Shown
 from checkpoints.records import Json, Phase
-from wfdash.access.viewer import Right, Viewer
-from wfdash.access.voters import spoken_in, votes_in, votes_of
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
-from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox
-from wfdash.actions.idempotency import idempotent
-from wfdash.actions.requests.answer_lock import lock_for_answer
+from wfdash import catalog, timemachine
+from wfdash.access.directory import spoken_in, votes_in, votes_of
+from wfdash.access.viewer import Marks, Right, Viewer
+from wfdash.actions import audit, pacing
+from wfdash.actions.common import (
+    append_request_event,
+    find_request,
+    lock_as_found,
+    lock_request,
+    lock_rows,
+    notify_inbox,
+    refuse_beyond,
+)
+from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.decidability import update_decidability
-from wfdash.actions.requests.finalize import comments_on_lines, finalize_answer, mark_settling
-from wfdash.actions.requests.marks import has, marks_for
-from wfdash.actions.requests.on_behalf_of import BEYOND, right_of
-from wfdash.actions.requests.validate_answer import validate_answer
-from wfdash.domain.fingerprint import fingerprint
-from wfdash.domain.invisible import visible
+from wfdash.actions.requests.finalize import BEYOND, comments_on_lines, finalize_answer, mark_settling, right_of
+from wfdash.contract import ChecksAnswers
+from wfdash.domain.hash_chain import fingerprint
+from wfdash.domain.labels import visible
 from wfdash.domain.votes import decides, outcome_of, vetoes
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.letters import PAST
-from wfdash.questions.open_answers import doubt_of
+from wfdash.notifications.preferences import listener_marks
+from wfdash.questions.choices import doubt_of
 from wfdash.questions.policy import Policy
 from wfdash.schemas.secrets import masked
-from wfdash.schemas.validate import Problem
-from wfdash.timemachine import restore_point
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.schemas.validate import Problem, answer_problems
+from wfdash.timemachine import secrets_in
 
 PAGES = ("page", "link")
 """Ways to answer that show a form."""
@@ -169,7 +177,7 @@ def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> N
             return
         if not viewer.reaches("answer", request.workflow):
             raise NotAllowed(BEYOND)
-        rate_limit.charge(viewer, "undo")
+        pacing.charge(viewer, "undo")
         now = timezone.now()
         mine = Reply.objects.select_related("by").filter(request=request, by=viewer.user, undone__isnull=True).first()
         if mine is None or request.answered is not None or request.closed is not None:
@@ -183,7 +191,7 @@ def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> N
         if request.stuck:
             update_decidability(request)
         facts = {"verdict": mine.verdict, "reply": mine.id}
-        entries.record_request(viewer, "undo", request, facts, right=mine.right)
+        audit.record_request(viewer, "undo", request, facts, right=mine.right)
         notify_inbox(request.workflow)
 
 
@@ -226,7 +234,7 @@ def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> Non
         if name and name in spoken:
             first = spoken[name]
             raise _refusal_of(
-                first, f"{entries.name_of(first.by)} already answered {first.verdict}, as or on behalf of {name}"
+                first, f"{audit.name_of(first.by)} already answered {first.verdict}, as or on behalf of {name}"
             )
 
 
@@ -298,7 +306,7 @@ def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool
 
 
 def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: Any) -> None:
-    append_request_event(request, kind, by=entries.name_of(reply.by), verdict=reply.verdict, **more)
+    append_request_event(request, kind, by=audit.name_of(reply.by), verdict=reply.verdict, **more)
 
 
 def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
@@ -306,7 +314,7 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: Answer
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     page = sha256(context.page.encode()).hexdigest() if context.page else ""
     pages = [("page", page, context.page)] if page else []
-    entries.keep_shown(request.id, ("card", reply.seen, json.dumps(shown)), *pages)
+    audit.keep_shown(request.id, ("card", reply.seen, json.dumps(shown)), *pages)
     given = reply.value if isinstance(reply.value, dict) else {}
     changed = given.get("edited", given.get("arguments"))
     facts = {
@@ -325,11 +333,11 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: Answer
         **({"checked": "by its schema alone"} if context.unchecked else {}),
     }
     verb = "override" if reply.stands == "overrode" else "answer"
-    entries.record_request(viewer, verb, request, facts, right=reply.right)
+    audit.record_request(viewer, verb, request, facts, right=reply.right)
 
 
 def _closed(request: HumanRequest) -> Exception:
-    later = restore_point.replaced_by(request)
+    later = timemachine.replaced_by(request)
     return NoLongerOpen(
         f"This request is closed: {request.closed_as}",
         closed_as=request.closed_as,
@@ -345,11 +353,91 @@ def _already_answered(request: HumanRequest) -> Exception:
         return _closed(request) if request.closed else NoLongerOpen("Someone else is answering this now")
     verdict = PAST.get(first.verdict, first.verdict).lower()
     return _refusal_of(
-        first, f"Already answered by {entries.name_of(first.by)} ({verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
+        first, f"Already answered by {audit.name_of(first.by)} ({verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
     )
 
 
 def _refusal_of(first: Answer | Reply, words: str) -> AlreadyAnswered:
-    facts = {"by": entries.name_of(first.by), "at": first.at.isoformat(), "verdict": first.verdict}
+    facts = {"by": audit.name_of(first.by), "at": first.at.isoformat(), "verdict": first.verdict}
     facts["value"] = masked(first.value, secrets_in(first.request))
     return AlreadyAnswered(words, **facts)
+
+
+# Whether a value is a valid answer to a request: by the schema that was shown, then by the engine that asked.
+
+
+def validate_answer(request: HumanRequest, value: Json) -> list[Problem] | None:
+    """Return what is wrong with an answer, by field; empty if the step will accept it as far as is known here, None if
+    its schema alone accepts it: no process with the author's checks could be asked.
+
+    The engine is asked where its workflow is loaded and it knows more than the schema. That may run the author's own
+    checks of the answer, so this must not be called inside a transaction.
+    """
+    found = answer_problems(request.card, request.answer_schema, value)
+    if found or (entry := catalog.find(request.workflow)) is None:
+        return found or None
+    if not isinstance(entry.engine, ChecksAnswers):
+        return []
+    asked = records.Request(
+        key=RequestKey(request.key), step=request.step, kind=request.kind, answer_schema=request.answer_schema
+    )
+    return entry.engine.check_answer(entry.definition, asked, value)
+
+
+# How an answer locks its request: in most cases nothing has happened since it was found, and one statement does.
+
+
+def lock_for_answer(viewer: Viewer, found: HumanRequest, *, at_once: bool) -> HumanRequest:
+    """Return a request that this viewer found, with its marks, as stored now: its run is locked first.
+
+    ``at_once``: the answer makes the run due, else it can be undone. Where one answer decides, the event that the
+    caller appends next may be counted already.
+    """
+    if _is_decided_by_one(found):
+        refuse_beyond(viewer, found)
+        if lock_as_found(found.run, wake=at_once):
+            return found
+    lock_rows(Run.objects.filter(pk=found.run_id))
+    return find_request(viewer, found.pk, marks_of)
+
+
+def _is_decided_by_one(found: HumanRequest) -> bool:
+    """Return whether the next answer decides: it is open, asks for one answer, and has none."""
+    ended = found.answered or found.settles or found.closed
+    open_ = are_known(found) and not ended and not has(found, "voted")
+    return open_ and Policy.model_validate(found.policy).need == 1
+
+
+# What an answer has to know of a request beside its row: read with it, because most requests have none of it.
+
+
+def marks_for(*, undo: bool) -> Marks:
+    """Return what to read with a request to answer: beside its marks who hears of the answer, unless it can be undone.
+    One that can be undone notifies no one until that time has passed.
+    """
+    return marks_of if undo and settings.WFDASH_UNDO else marks_and_listeners
+
+
+def marks_of(viewer: Viewer) -> dict[str, Exists]:
+    """Return whether a request has votes that count (``voted``), comments (``discussed``) and a draft of this person
+    (``drafted``), as annotations of its look-up.
+    """
+    votes = Reply.objects.filter(request=OuterRef("pk"), undone__isnull=True)
+    comments = Comment.objects.filter(request=OuterRef("pk"))
+    drafts = Draft.objects.filter(request=OuterRef("pk"), user=viewer.user)
+    return {"voted": Exists(votes), "discussed": Exists(comments), "drafted": Exists(drafts)}
+
+
+def marks_and_listeners(viewer: Viewer) -> dict[str, BaseExpression]:
+    """Return these marks, and who hears of the answer."""
+    return {**marks_of(viewer), **listener_marks()}
+
+
+def are_known(request: HumanRequest) -> bool:
+    """Return whether a request was looked up with ``marks_of``."""
+    return hasattr(request, "voted")
+
+
+def has(request: HumanRequest, mark: str) -> bool:
+    """Return whether a request that was looked up with ``marks_of`` has this."""
+    return bool(getattr(request, mark))

@@ -24,13 +24,13 @@ from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.audit import entries
+from wfdash.actions import audit
 from wfdash.actions.common import lock_rows
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
-from wfdash.rendering.addresses import absolute
+from wfdash.rendering import absolute
 
 SALT = "wfdash.desk.links.answer"
 
@@ -169,7 +169,7 @@ def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
         if not known.exists():
             request = HumanRequest.objects.get(pk=link.request)
             facts = {"link_of": link.viewer.name, "wanted": wanted}
-            entries.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
+            audit.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
 
 
 def _lock(link: AnswerLink) -> None:

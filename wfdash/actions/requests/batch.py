@@ -5,15 +5,60 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
 from checkpoints.models import HumanRequest, Reply
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request, undo_answer
-from wfdash.domain import line_comments
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.actions.requests.collaboration import assign_request
+from wfdash.domain import json_patch
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, TooOften, WrongState
 from wfdash.questions.policy import alone_because
 from wfdash.schemas.work import bounded_work
+
+# Several requests assigned to one person, each in its own transaction and with its own audit entry.
+
+MOST_ASSIGNED = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assigned:
+    """What became of one request. ``problem``: why its assignee is unchanged, empty if it was assigned."""
+
+    request: str
+    subject: str
+    problem: str = ""
+
+
+def assign_requests(viewer: Viewer, requests: Iterable[str], to: str | None, *, key: str | None) -> list[Assigned]:
+    """Assign requests to a user name, or to no one, and return what became of each; one refusal stops no other.
+
+    ``key``: sent twice, it counts once.
+    """
+    wanted = list(dict.fromkeys(requests))
+    if len(wanted) > MOST_ASSIGNED:
+        raise Invalid([{"loc": ["request"], "msg": f"Assign at most {MOST_ASSIGNED} at once"}])
+    return [_assign_one(viewer, one, to, f"{key} {one}" if key else None) for one in wanted]
+
+
+def _assign_one(viewer: Viewer, request_id: str, to: str | None, key: str | None) -> Assigned:
+    found = HumanRequest.objects.filter(viewer.scope("see") | viewer.started(), pk=request_id).first()
+    if found is None:
+        return Assigned(request=request_id, subject="", problem="It no longer exists")
+    subject, problem = found.step, ""
+    try:
+        subject = card_subject(found.card, found.step)
+        assign_request(viewer, request_id, to, key=key)
+    except (Damaged, Locked):
+        problem = "It cannot be read"
+    except Invalid as error:
+        problem = str(error.errors[0]["msg"])
+    except (AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, TooOften) as error:
+        problem = str(error)
+    return Assigned(request=request_id, subject=subject, problem=problem)
+
 
 MOST = 500
 
@@ -51,8 +96,8 @@ def answer_batch(
         raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
     if len(wanted) > MOST:
         raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
-    if line_comments.comments_in(value):
-        raise Invalid([{"loc": [line_comments.FIELD], "msg": "Comment on lines of one request, not of several"}])
+    if json_patch.comments_in(value):
+        raise Invalid([{"loc": [json_patch.FIELD], "msg": "Comment on lines of one request, not of several"}])
     with bounded_work():
         return [
             _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)

@@ -2,27 +2,273 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
+from django.db.models import Sum
+from django.db.models.functions import Length
 from django.utils import timezone
+from pydantic import TypeAdapter, ValidationError
 
+from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import OPEN, Draft, HumanRequest, Presence
-from checkpoints.records import Phase
-from wfdash.access.directory import is_service, people_who
+from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Reply, Shown
+from checkpoints.models.user_model import User
+from checkpoints.records import Json, Phase
+from wfdash.access.directory import is_service, people_who, readers
 from wfdash.access.viewer import Viewer, origin_of
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
+from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox, notify_request
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.requests.decidability import update_decidability
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.write import notify
+from wfdash.questions.card import MAX_CARD, MOST_PIECES
+from wfdash.questions.evidence import Evidence
 from wfdash.questions.policy import Policy
+from wfdash.schemas.validate import flaws_of
+from wfdash.schemas.work import MOST_NODES, has_more_nodes
+
+# Adding description and evidence to an open request. The proposal itself never changes.
+
+MOST_TEXT = 20_000
+"""Characters that may be added to the description at once."""
+MOST_ADDED = 20
+"""Pieces of evidence that may be added at once."""
+MOST_KEPT = 64_000_000
+"""Characters of earlier versions of a request's card that are stored."""
+PIECES: TypeAdapter[list[Evidence]] = TypeAdapter(list[Evidence])
+
+
+def amend_request(
+    viewer: Viewer,
+    request_id: str,
+    *,
+    body: str = "",
+    evidence: Iterable[Mapping[str, Json]] = (),
+    key: str | None = None,
+) -> HumanRequest:
+    """Add to an open request's description (markdown) and evidence (``{kind, title, value}`` each), and return the
+    request.
+
+    The previous card is kept, so that people who have it open are shown the difference. Votes on the previous card no
+    longer count; those voters are notified, and those who had asked for information. ``Invalid`` for evidence that a
+    step could not show either, and where the card would grow beyond its limit.
+    """
+    body, given = body.strip(), [dict(part) for part in evidence]
+    parts = _checked_evidence(body, given)
+    with write(), idempotent(viewer, key, "amend", [request_id, body, given]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return request
+        refuse_unless_informed(viewer, request)
+        refuse_unless_open(request)
+        pacing.charge(viewer, "amend")
+        before = fingerprint(request.card, request.answer_schema)
+        card = _amended(request.card, viewer.name, body, parts)
+        _refuse_too_large(request, card)
+        _keep_card(request)
+        _change_card(request, card)
+        void = _void_votes(request)
+        append_and_notify(viewer, request, EventKind.REQUEST_AMENDED, void=[user.get_username() for user in void])
+        notify("opened", request, void, facts={"by": viewer.name, "text": "Changed after you decided."})
+        if request.asked is not None:
+            end_ask(viewer, request, body or ", ".join(str(part.get("title") or "") for part in parts), but=void)
+        after = fingerprint(request.card, request.answer_schema)
+        facts = {"body": body, "evidence": [_audited_piece(part) for part in parts], "before": before, "after": after}
+        audit.record_request(viewer, "amend", request, facts)
+    return request
+
+
+def _checked_evidence(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return the evidence in the form a card holds it. ``Invalid`` with what is wrong."""
+    if not body and not given:
+        raise Invalid([{"loc": ["body"], "msg": "Enter the information to add"}])
+    if len(body) > MOST_TEXT:
+        raise Invalid([{"loc": ["body"], "msg": f"Keep it below {MOST_TEXT:,} characters"}])
+    if len(given) > MOST_ADDED:
+        raise Invalid([{"loc": ["evidence"], "msg": f"Add at most {MOST_ADDED} items at once"}])
+    if flaws := flaws_of({"body": body, "evidence": given}):
+        raise Invalid(flaws)
+    try:
+        return [piece.shown() for piece in PIECES.validate_python(given)]
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise Invalid([{"loc": ["evidence", *one["loc"]], "msg": one["msg"]} for one in found]) from error
+
+
+def _amended(card: dict[str, Any], by: str, body: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    changed = dict(card)
+    if body:
+        changed["body"] = f"{card.get('body') or ''}\n\n**Added by {by}:**\n\n{body}".strip()
+    if parts:
+        evidence = card.get("evidence")
+        changed["evidence"] = [*(evidence if isinstance(evidence, list) else []), *parts]
+    return changed
+
+
+def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
+    if len(card.get("evidence") or ()) > MOST_PIECES:
+        words = f"The card would have more than {MOST_PIECES} items of evidence. Add the information as a comment"
+        raise Invalid([{"loc": ["evidence"], "msg": words}])
+    if has_more_nodes(card, MOST_NODES):
+        words = f"The card would hold more than {MOST_NODES:,} values. Link to large content instead"
+        raise Invalid([{"loc": ["evidence"], "msg": words}])
+    size = len(json.dumps(card))
+    if size > MAX_CARD:
+        most = f"{MAX_CARD / 1e6:.0f} MB"
+        words = f"The card would have {size / 1e6:.1f} MB, the limit is {most}. Link to large content instead"
+        raise Invalid([{"loc": ["evidence"], "msg": words}])
+    kept = Shown.objects.filter(request=request.pk).aggregate(all=Sum(Length("body")))["all"] or 0
+    if kept + size > MOST_KEPT:
+        words = "This request has reached its size limit. Add the information as a comment"
+        raise Invalid([{"loc": ["body"], "msg": words}])
+
+
+def _keep_card(request: HumanRequest) -> None:
+    """Store the current card, to show later what changed."""
+    shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
+    audit.keep_shown(request.id, ("card", fingerprint(request.card, request.answer_schema), json.dumps(shown)))
+
+
+def _change_card(request: HumanRequest, card: dict[str, Any]) -> None:
+    field: Any = HumanRequest._meta.get_field("card")
+    changed = HumanRequest.objects.filter(OPEN, pk=request.pk).update(card=field.encrypted(card, request.pk))
+    if changed != 1:
+        raise NoLongerOpen("This request has already been answered or closed")
+    request.card = card
+
+
+def _void_votes(request: HumanRequest) -> list[User]:
+    votes = list(Reply.objects.filter(request=request, undone__isnull=True).select_related("by"))
+    Reply.objects.filter(pk__in=[vote.pk for vote in votes]).update(undone=timezone.now())
+    return [vote.by for vote in votes if vote.by is not None]
+
+
+def _audited_piece(part: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what the audit stores of a piece of evidence: the piece itself is on the card."""
+    digest = sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+    return {"kind": part["kind"], "title": part.get("title", ""), "sha256": digest}
+
+
+# A request's thread: comment, ask back, reply.
+
+MOST_MENTIONS = 50
+MOST_COMMENTS = 2_000
+"""Comments in the thread of one request."""
+MENTION = re.compile(r"(?<![\w@/.])@([\w.+-]*\w)")
+
+
+def comment_on(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
+    """Add a comment to the thread (markdown). People it mentions by ``@name`` are notified if they may see the
+    request.
+    """
+    with write(), idempotent(viewer, key, "comment", [request_id, text]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return made_before(Comment, call.previous_result["comment"])
+        refuse_unless_shown(viewer, request)
+        comment = _add_comment(viewer, request, "comment", text)
+        call.record(comment=comment.id)
+        append_and_notify(viewer, request, EventKind.REQUEST_COMMENTED, comment=comment.id)
+    return comment
+
+
+def ask_back(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
+    """Ask the person who started the run (or, without one, the operators) for information. The request stays
+    answerable.
+    """
+    with write(), idempotent(viewer, key, "ask", [request_id, text]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return made_before(Comment, call.previous_result["comment"])
+        refuse_unless_reviewer(viewer, request)
+        refuse_unless_open(request)
+        comment = _add_comment(viewer, request, "ask", text)
+        call.record(comment=comment.id)
+        HumanRequest.objects.filter(OPEN, pk=request.pk).update(asked=comment.at)
+        append_and_notify(viewer, request, EventKind.REQUEST_ASKED, comment=comment.id)
+        notify("asked", request, asked_of(request), facts={"by": viewer.name, "text": comment.text[:300]})
+    return comment
+
+
+def reply_to_ask(viewer: Viewer, request_id: str, text: str, *, key: str | None = None) -> Comment:
+    """Reply to what was asked back, as the starter of the run or an operator. Those who asked are notified."""
+    with write(), idempotent(viewer, key, "reply", [request_id, text]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return made_before(Comment, call.previous_result["comment"])
+        refuse_unless_informed(viewer, request)
+        since = request.asked
+        if since is None:
+            raise WrongState("No information was requested. Comment instead")
+        comment = _add_comment(viewer, request, "reply", text)
+        call.record(comment=comment.id)
+        append_and_notify(viewer, request, EventKind.REQUEST_REPLIED, comment=comment.id)
+        end_ask(viewer, request, comment.text)
+    return comment
+
+
+def end_ask(viewer: Viewer, request: HumanRequest, text: str, *, but: Iterable[User] = ()) -> None:
+    """Record that a request waits for no one's word any more, and notify those who asked, apart from ``but``."""
+    HumanRequest.objects.filter(pk=request.pk).update(asked=None)
+    asked = Comment.objects.filter(request=request, kind="ask").select_related("by")
+    askers = {line.by for line in asked if line.by is not None} - set(but)
+    notify("replied", request, askers, facts={"by": viewer.name, "text": text[:300]})
+
+
+def asked_of(request: HumanRequest) -> list[User]:
+    """Return the people a reply is expected from: the starter of the run, else the operators of the workflow. A
+    program that started it hears by its webhooks; operators reply.
+    """
+    starter = request.run.created_by
+    if starter is not None and not is_service(starter):
+        return [starter]
+    return [person.user for person in people_who("operate", request.workflow, programs=False)]
+
+
+def _add_comment(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment:
+    text = text.strip()
+    if not text:
+        raise Invalid([{"loc": ["text"], "msg": "Enter a comment"}])
+    if len(text) > MOST_TEXT:
+        raise Invalid([{"loc": ["text"], "msg": f"At most {MOST_TEXT} characters"}])
+    if Comment.objects.filter(request=request).count() >= MOST_COMMENTS:
+        raise WrongState(f"This request has {MOST_COMMENTS:,} comments, the maximum")
+    mentioned = _mentioned(request, text)
+    pacing.charge(viewer, kind)
+    if mentioned:
+        pacing.charge(viewer, f"mention by {kind}", len(mentioned))
+    comment = Comment.objects.create(
+        id=ids.new_token(),
+        request=request,
+        by=viewer.user,
+        kind=kind,
+        text=text,
+        mentions=[user.get_username() for user in mentioned],
+        at=timezone.now(),
+    )
+    notify("mentioned", request, mentioned, facts={"by": viewer.name, "text": text[:300]})
+    audit.record_request(viewer, kind, request, {"comment": comment.id, "text": text, "mentions": comment.mentions})
+    return comment
+
+
+def _mentioned(request: HumanRequest, text: str) -> list[User]:
+    """Return the people a text mentions, of those who may read the request."""
+    names = list(dict.fromkeys(MENTION.findall(text)))[:MOST_MENTIONS]
+    if not names:
+        return []
+    people = readers(request.workflow, request.by, origin_of(request.run), names=names)
+    found = {person.name: person.user for person in people}
+    return [found[name] for name in names if name in found]
+
 
 HERE = timedelta(seconds=45)
 """How long a person counts as present without a heartbeat of the page."""
@@ -41,7 +287,7 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> d
     """
     with write():
         request = find_request(viewer, request_id)
-        rate_limit.charge(viewer, "presence")
+        pacing.charge(viewer, "presence")
         now = timezone.now()
         before = Presence.objects.filter(request=request, user=viewer.user).first()
         fresh = before is not None and before.seen > now - HERE
@@ -80,7 +326,7 @@ def take_over(viewer: Viewer, request_id: str) -> None:
         request = lock_request(find_request(viewer, request_id))
         refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
-        rate_limit.charge(viewer, "take")
+        pacing.charge(viewer, "take")
         now = timezone.now()
         here = Presence.objects.filter(request=request, seen__gt=now - HERE)
         others = [row.user for row in here.exclude(user=viewer.user).select_related("user")]
@@ -89,7 +335,7 @@ def take_over(viewer: Viewer, request_id: str) -> None:
             request=request, user=viewer.user, defaults=taken, create_defaults=_new(now, taken)
         )
         notify("taken", request, others, facts={"by": viewer.name})
-        entries.record_request(viewer, "take", request, {"from": sorted(other.get_username() for other in others)})
+        audit.record_request(viewer, "take", request, {"from": sorted(other.get_username() for other in others)})
         notify_request(request.workflow, request.pk, "people")
 
 
@@ -105,13 +351,13 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
         if request.assignee_id != viewer.user.pk:
             refuse_unless_reviewer(viewer, request)
         refuse_unless_open(request)
-        rate_limit.charge(viewer, "assign")
+        pacing.charge(viewer, "assign")
         target = _assignable(viewer, request, to) if to else None
         HumanRequest.objects.filter(OPEN, pk=request.pk).update(assignee=target.user if target else None)
         append_and_notify(viewer, request, EventKind.REQUEST_ASSIGNED, to=to or "")
         if target:
             notify("assigned", request, [target.user], facts={"by": viewer.name})
-        entries.record_request(viewer, "assign", request, {"to": to or "", "from": _user_name(request.assignee)})
+        audit.record_request(viewer, "assign", request, {"to": to or "", "from": _user_name(request.assignee)})
         request.assignee = target.user if target else None
         if request.stuck:
             update_decidability(request)
@@ -131,7 +377,7 @@ def save_draft(viewer: Viewer, request_id: str, fields: Mapping[str, Sequence[st
         return None
     with write():
         request = find_request(viewer, request_id)
-        rate_limit.charge(viewer, "draft")
+        pacing.charge(viewer, "draft")
         _make_room(viewer, request)
         facts = {"fields": kept, "at": timezone.now()}
         draft, _ = Draft.objects.update_or_create(request=request, user=viewer.user, defaults=facts)

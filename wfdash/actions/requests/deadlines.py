@@ -22,8 +22,7 @@ from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL, ErrorInfo, Phase
 from checkpoints.rules import TIMED, card_subject
 from wfdash.access.viewer import Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
+from wfdash.actions import audit, pacing
 from wfdash.actions.common import (
     append_event,
     append_request_event,
@@ -33,18 +32,16 @@ from wfdash.actions.common import (
     notify_inbox,
     notify_workers,
 )
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.pacing import SweepBackoff, idempotent
+from wfdash.actions.requests.announce import may_answer
 from wfdash.actions.requests.answer import reason_in, verdict_of
-from wfdash.actions.requests.audience import may_answer
-from wfdash.actions.requests.finalize import finalize_answer
-from wfdash.actions.requests.on_behalf_of import right_of
-from wfdash.actions.sweep_backoff import SweepBackoff
-from wfdash.domain.fingerprint import fingerprint
+from wfdash.actions.requests.finalize import finalize_answer, right_of
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.votes import outcome_of
 from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.notifications.write import notify
+from wfdash.questions.choices import name_in
 from wfdash.questions.policy import Moment, Policy, default_answer
-from wfdash.questions.signals import name_in
 from wfdash.schemas.validate import answer_problems
 
 _backoff = SweepBackoff("The alarm of request %s could not be dealt with")
@@ -77,7 +74,7 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str 
             return request
         if not viewer.may("operate", request.workflow) and request.assignee_id != viewer.user.pk:
             raise NotAllowed("Only operators and the assignee can change the due date")
-        rate_limit.charge(viewer, "extend")
+        pacing.charge(viewer, "extend")
         now = database_now()
         if due <= now or due - now > FURTHEST:
             words = "Enter a time in the future" if due <= now else "Enter a time within the next ten years"
@@ -180,7 +177,7 @@ def _answer(request: HumanRequest, value: Any, now: datetime) -> None:
         id=ids.new_request_id(),
         request=request,
         via="deadline",
-        right=entries.DEADLINE,
+        right=audit.DEADLINE,
         value=value,
         verdict=verdict,
         stands=outcome_of(verdict, request.card, override=False),
@@ -223,7 +220,7 @@ def _notify_once(request: HumanRequest, kind: str, people: Sequence[User]) -> No
 
 def _record(viewer: Viewer | None, request: HumanRequest, verb: str, facts: dict[str, Any], right: str = "") -> None:
     recorded = {"subject": card_subject(request.card, request.step), **facts}
-    entries.record_request(viewer, verb, request, recorded, right=right or entries.DEADLINE)
+    audit.record_request(viewer, verb, request, recorded, right=right or audit.DEADLINE)
 
 
 def _unanswered(request: HumanRequest) -> str:

@@ -9,11 +9,10 @@ from checkpoints.events import EventKind
 from checkpoints.models import OPEN, HumanRequest
 from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL
-from wfdash.access.directory import people_who
+from wfdash.access.directory import decidability_of, people_who, votes_of
 from wfdash.access.viewer import Viewer
-from wfdash.access.voters import decidability_of, votes_of
 from wfdash.actions.common import append_request_event, lock_request, notify_inbox
-from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.actions.pacing import SweepBackoff
 from wfdash.notifications.write import notify
 
 _backoff = SweepBackoff("Could not check whether request %s can be decided")

@@ -14,30 +14,36 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.db import InterfaceError, OperationalError
 from django.db.models import F, Min, QuerySet
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.database.alias import atomic
-from checkpoints.database.storage import write
-from checkpoints.models import Bulk, Run
+from checkpoints.database import runs
+from checkpoints.database.alias import alias, atomic, connection
+from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.errors import Conflict
+from checkpoints.events import EventKind
+from checkpoints.ids import RunId
+from checkpoints.models import Bulk, Checkpoint, HumanRequest, Run, RunFact
 from checkpoints.records import ENDED, Json, Phase
 from checkpoints.rules import TIMED
+from checkpoints.sql.reads import Removed
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
-from wfdash.actions.idempotency import idempotent, made_before
+from wfdash.actions import audit, pacing
+from wfdash.actions.common import append_event, find_checkpoint, find_run, lock_rows, lock_run, notify_inbox
+from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.actions.runs.delete import delete_run
 from wfdash.actions.runs.lifecycle import retry_run
-from wfdash.actions.runs.tags import read_tags, tag_run
-from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError
+from wfdash.domain import search_attributes
+from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError, WrongState
+from wfdash.retention import KEPT
 
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 10_000
-KEPT = timedelta(days=90)
+KEPT_REPORTS = timedelta(days=90)
 """How long the report of a bulk action can be read."""
 MOST_OPEN = 5
 """Bulk operations one person may have in progress."""
@@ -154,7 +160,7 @@ def start_bulk(
             at=timezone.now(),
         )
         given = {name: value for name, value in facts.items() if value}
-        entries.record(
+        audit.record(
             viewer, "bulk", right="operate", facts={"what": verb, "runs": len(wanted), "bulk": bulk.pk, **given}
         )
         call.record(bulk=bulk.pk)
@@ -209,8 +215,8 @@ def _end_failed(bulk_id: str) -> None:
 def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
     """Record in the audit that someone exported a list, and with which filter."""
     with write():
-        rate_limit.charge(viewer, "export")
-        entries.record(viewer, "export", right="see", facts={"what": what, "filter": text[:500], "kind": kind})
+        pacing.charge(viewer, "export")
+        audit.record(viewer, "export", right="see", facts={"what": what, "filter": text[:500], "kind": kind})
 
 
 def find_bulk(viewer: Viewer, bulk_id: str) -> Bulk:
@@ -302,6 +308,164 @@ def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
 
 def forget_bulks(limit: int) -> int:
     """Remove bulk actions that ended ``KEPT`` ago: each has the ids of up to ``MOST`` runs. Returns how many."""
-    old = Bulk.objects.filter(finished__lt=timezone.now() - KEPT).order_by("at").values_list("pk", flat=True)
+    old = Bulk.objects.filter(finished__lt=timezone.now() - KEPT_REPORTS).order_by("at").values_list("pk", flat=True)
     with write():
         return Bulk.objects.filter(pk__in=list(old[:limit])).delete()[0]
+
+
+# Deletion by people: a run with everything it has, a checkpoint that is not needed.
+
+
+def delete_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> None:
+    """Delete an ended run with its checkpoints, events, requests, answers and comments. Its audit entries stay.
+
+    ``WrongState`` while it has not ended, a worker has it, or it has the tag ``keep``. Content shared with its forks
+    stays. Of a run with very many events most rows are left to a worker; no look-up finds it from now on.
+    """
+    with write(), idempotent(viewer, key, "delete", [run_id]) as call:
+        if call.previous_result is not None:
+            return
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        if run.phase not in ENDED:
+            raise WrongState(f"A run that is {run.phase} cannot be deleted: cancel it first")
+        if is_kept(run):
+            raise WrongState(f"This run is kept by its tag {KEEP}. Remove the tag first")
+        audit.record_run(viewer, "delete", run, **_facts(run))
+        removed = _remove(run.pk)
+        notify_inbox(run.workflow)
+        call.record(run=run_id)
+    drop_content([removed.relative])
+
+
+def delete_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str, *, key: str | None = None) -> None:
+    """Delete a checkpoint that is not needed; its number is not reused. The audit records who deleted which.
+
+    ``WrongState`` for checkpoints the run would continue from (its newest, and its newest valid one), and for one with
+    a label: remove that first.
+    """
+    with write(), idempotent(viewer, key, "delete-checkpoint", [run_id, checkpoint_id]) as call:
+        if call.previous_result is not None:
+            return
+        run = lock_run(find_run(viewer, run_id, right="operate"))
+        chosen = find_checkpoint(run, checkpoint_id)
+        _refuse_needed(run, chosen)
+        facts: dict[str, Any] = {"checkpoint": chosen.pk, "n": chosen.n, "step": chosen.step or "", "size": chosen.size}
+        audit.record_run(viewer, "delete-checkpoint", run, **facts)
+        Checkpoint.objects.filter(pk=chosen.pk).delete()
+        call.record(checkpoint=checkpoint_id)
+    drop_content([RunId(run_id)])
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "title": run.title,
+        "phase": run.phase,
+        "checkpoints": Checkpoint.objects.filter(run=run).count(),
+        "requests": HumanRequest.objects.filter(run=run).count(),
+        "events": run.seq,
+    }
+
+
+def _remove(run: str) -> Removed:
+    try:
+        removed = runs.remove_run(alias(), run, in_parts=True)
+    except Conflict as error:
+        raise WrongState(str(error).split(",")[0].capitalize()) from error
+    return removed or Removed(relative=None)
+
+
+def _refuse_needed(run: Run, chosen: Checkpoint) -> None:
+    if chosen.pk in runs.needed_of(run.pk):
+        raise WrongState("This is the current checkpoint and cannot be deleted")
+    if chosen.label is not None:
+        raise WrongState("Labelled checkpoints are kept. Remove the label first")
+
+
+# Tags: short labels people add to runs, to find and handle them together.
+
+KEEP = search_attributes.KEEP
+MOST = 20
+"""Tags per run."""
+MOST_RUNS = 500
+
+
+def tag_runs(
+    viewer: Viewer,
+    run_ids: Sequence[str],
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+    *,
+    key: str | None = None,
+) -> list[Run]:
+    """Add tags to runs and remove others, all in one transaction. ``Invalid``, ``NotFound``, ``NotAllowed``.
+
+    For many runs see ``wfdash.actions.runs.bulk``.
+    """
+    more, less = read_tags(add), read_tags(remove)
+    if len(run_ids) > MOST_RUNS:
+        raise Invalid([{"loc": ["runs"], "msg": f"Tag at most {MOST_RUNS} runs at once"}])
+    with write(), idempotent(viewer, key, "tag", [list(run_ids), list(more), list(less)]) as call:
+        lock_rows(Run.objects.filter(viewer.scope("see"), pk__in=run_ids))
+        return [
+            tag_run(viewer, run_id, more, less)
+            if call.previous_result is None
+            else find_run(viewer, run_id, right="operate")
+            for run_id in run_ids
+        ]
+
+
+def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
+    """Tag one run inside the caller's transaction. Adding a present tag, or removing an absent one, records nothing."""
+    run = find_run(viewer, run_id, right="operate")
+    lock_run(run)
+    tags = RunFact.objects.filter(run=run, name=search_attributes.TAG)
+    had = set(tags.values_list("text", flat=True))
+    more, less = sorted(set(add) - had), sorted(set(remove) & had)
+    if len(had) + len(more) - len(less) > MOST:
+        raise Invalid([{"loc": ["add"], "msg": f"A run has at most {MOST} tags. Remove some first"}])
+    if more or less:
+        tags.filter(text__in=less).delete()
+        RunFact.objects.bulk_create(
+            RunFact(run=run, name=search_attributes.TAG, text=tag, created=run.created) for tag in more
+        )
+        append_event(run, EventKind.RUN_TAGGED.draft(by=viewer.name, add=more, remove=less))
+        audit.record_run(viewer, "tag", run, add=more, remove=less)
+    return run
+
+
+def is_kept(run: Run) -> bool:
+    """Return whether people keep the run by its tag: neither its age nor anyone's deletion removes it."""
+    return KEPT.filter(run=run).exists()
+
+
+def read_tags(given: Iterable[str]) -> tuple[str, ...]:
+    """Return tags in the form they are stored. ``Invalid`` names the one that is not valid."""
+    found: dict[str, None] = {}
+    for text in given:
+        tag = search_attributes.tag_of(text)
+        if tag is None:
+            words = f"{text[:60]!r} is not a valid tag. Use up to 40 letters, digits and . _ - : / @ +"
+            raise Invalid([{"loc": ["tags"], "msg": words}])
+        found[tag] = None
+    return tuple(found)
+
+
+# Content of runs that were removed: pieces that no checkpoint needs any more go, too.
+
+
+def drop_content(relatives: Iterable[RunId | None]) -> None:
+    """Remove content that nothing refers to any more, outside of the transaction: a prune follows the remaining
+    references. ``relatives``: one run of each family that has lost something.
+
+    Within a caller's transaction this is left to the next prune of a related run: the storage could not write until
+    then.
+    """
+    runs = sorted({run for run in relatives if run is not None})
+    if runs and not connection().in_atomic_block:
+        async_to_sync(_prune)(runs)
+
+
+async def _prune(runs: list[RunId]) -> None:
+    async with DatabaseStorage() as storage:
+        for run in runs:
+            await storage.prune(run, [])

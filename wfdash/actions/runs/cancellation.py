@@ -17,14 +17,12 @@ from checkpoints.events import EventKind
 from checkpoints.models import Claim, HumanRequest, Run
 from checkpoints.records import ENDED, Phase
 from checkpoints.rules import TIMED, Priority
-from wfdash import pubsub
+from wfdash import pubsub, timemachine
 from wfdash.access.viewer import Viewer
-from wfdash.actions.audit import entries
+from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_run, lock_run, move_run, notify_inbox, notify_workers
-from wfdash.actions.idempotency import idempotent
-from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.actions.pacing import SweepBackoff, idempotent
 from wfdash.errors import WrongState
-from wfdash.timemachine import in_flight
 
 ENDING = Run.objects.exclude(ending="")
 """Runs that someone asked to end after a step."""
@@ -39,18 +37,18 @@ def cancel_run(viewer: Viewer, run_id: str, *, after_step: bool = False, key: st
     start no other; where nothing runs, that is at once.
     """
     found = find_run(viewer, run_id, right="operate")
-    before = in_flight.asked_before(found)
+    before = timemachine.asked_before(found)
     with write(), idempotent(viewer, key, "cancel", [run_id, after_step]) as call:
         run = lock_run(found)
         if call.previous_result is not None:
             return run
-        if after_step and run.phase == Phase.READY and in_flight.is_driven(run):
+        if after_step and run.phase == Phase.READY and timemachine.is_driven(run):
             return _end_later(viewer, run, Phase.CANCELLED)
-        cut = in_flight.of_run(run, before)
+        cut = timemachine.of_run(run, before)
         now = timezone.now()
         move_run(run, ~Q(phase__in=ENDED), "cancel", viewer, phase=Phase.CANCELLED, finished=now, wake_at=None)
         _close(run, viewer.name, fenced=list(cut.steps), unsure=list(cut.calls))
-        entries.record_run(viewer, "cancel", run, fenced=list(cut.steps), unsure=list(cut.calls))
+        audit.record_run(viewer, "cancel", run, fenced=list(cut.steps), unsure=list(cut.calls))
     return run
 
 
@@ -61,18 +59,18 @@ def pause_run(viewer: Viewer, run_id: str, *, now: bool = False, key: str | None
     once, and interrupted steps run again from the top when the run is resumed.
     """
     found = find_run(viewer, run_id, right="operate")
-    before = in_flight.asked_before(found)
+    before = timemachine.asked_before(found)
     with write(), idempotent(viewer, key, "pause", [run_id, now]) as call:
         run = lock_run(found)
         if call.previous_result is not None:
             return run
-        if not now and run.phase == Phase.READY and in_flight.is_driven(run):
+        if not now and run.phase == Phase.READY and timemachine.is_driven(run):
             return _end_later(viewer, run, Phase.PAUSED)
-        cut = in_flight.of_run(run, before).steps
+        cut = timemachine.of_run(run, before).steps
         move_run(run, Q(phase__in=[Phase.READY, *TIMED]), "pause", viewer, phase=Phase.PAUSED)
         facts: dict[str, Any] = {"fenced": list(cut)} if cut else {}
         append_event(run, EventKind.RUN_PAUSED.draft(by=viewer.name, **facts))
-        entries.record_run(viewer, "pause", run, **facts)
+        audit.record_run(viewer, "pause", run, **facts)
         notify_workers(run.id)
     return run
 
@@ -92,7 +90,7 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
         if run.phase == Phase.READY and run.ending and run.ending_as == Phase.PAUSED:
             Run.objects.filter(pk=run.pk).update(ending="")
         elif not (forced and run.phase == Phase.READY):
-            if not run.for_workers and (program := in_flight.driver_of(run.pk)):
+            if not run.for_workers and (program := timemachine.driver_of(run.pk)):
                 raise WrongState(
                     f"The run's own program executes it now ({program}). Resume the run once that has ended"
                 )
@@ -100,7 +98,7 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
             move_run(run, resumable, "resume", viewer, error=None, **made_ready(Priority.STARTED))
         facts: dict[str, Any] = {"forced": True} if forced else {}
         append_event(run, EventKind.RUN_RESUMED.draft(by=viewer.name, **facts))
-        entries.record_run(viewer, "resume", run, **facts)
+        audit.record_run(viewer, "resume", run, **facts)
         notify_workers(run.id)
         run.refresh_from_db()
     return run
@@ -167,7 +165,7 @@ def _end_later(viewer: Viewer, run: Run, how: Phase) -> Run:
     Run.objects.filter(pk=run.pk).update(ending=viewer.name, ending_as=how)
     cancels = how is Phase.CANCELLED
     append_event(run, (EventKind.RUN_ENDING if cancels else EventKind.RUN_PAUSING).draft(by=viewer.name))
-    entries.record_run(viewer, "cancel" if cancels else "pause", run, after_step=True)
+    audit.record_run(viewer, "cancel" if cancels else "pause", run, after_step=True)
     notify_workers(run.id)
     run.refresh_from_db()
     return run
@@ -182,7 +180,7 @@ def _end(run: Run, after: str, begun: frozenset[str] | None) -> bool:
     if run.phase in ENDED:
         Run.objects.filter(pk=run.pk).update(ending="")
         return False
-    cut, now = in_flight.of_run(run), timezone.now()
+    cut, now = timemachine.of_run(run), timezone.now()
     steps = [] if begun is None else [step for step in cut.steps if step not in begun]
     if run.ending_as == Phase.PAUSED:
         Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, updated=now, acted_by=by)

@@ -19,19 +19,16 @@ from checkpoints.models import Checkpoint, Run
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase, Reason
 from checkpoints.sql.tables import run_row
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer, origin_of
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
+from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
-from wfdash.actions.idempotency import idempotent, made_before, previous_result
+from wfdash.actions.pacing import idempotent, made_before, previous_result
 from wfdash.actions.runs import search_index
-from wfdash.actions.runs.lifecycle import remember_version
-from wfdash.actions.runs.names import names_of_follow_up
+from wfdash.actions.runs.lifecycle import names_of_follow_up, remember_version
 from wfdash.contract import Continues, InvalidInput
 from wfdash.errors import AlreadyFollowed, Invalid, WrongState
 from wfdash.schemas.validate import flaws_of
-from wfdash.timemachine import follow_ups
 
 VERB = "follow-up"
 
@@ -62,7 +59,7 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
     with write(), idempotent(viewer, key, *command) as call:
         if call.previous_result is not None:
             return made_before(Run, call.previous_result["run"])
-        rate_limit.charge(viewer, VERB)
+        pacing.charge(viewer, VERB)
         # Pruning takes the same lock: what the new run shares cannot be deleted in between.
         earlier = lock_run(run)
         _refuse(earlier, given)
@@ -74,12 +71,12 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
             reason=Reason.FOLLOW_UP,
             seq=1,
             version=later.version,
-            facts=follow_ups.with_message_due(info_of(given.head).facts),
+            facts=timemachine.with_message_due(info_of(given.head).facts),
         )
         search_index.index_run(later, given.message)
         append_event(later, EventKind.RUN_QUEUED.draft(by=viewer.name, run=earlier.pk))
         append_event(earlier, EventKind.RUN_FOLLOWED_UP.draft(by=viewer.name, run=later.pk))
-        entries.record_run(viewer, VERB, later, right="start", origin=earlier.pk, n=given.head.n)
+        audit.record_run(viewer, VERB, later, right="start", origin=earlier.pk, n=given.head.n)
         notify_workers(later.pk)
         call.record(run=later.pk)
     return later
@@ -87,7 +84,7 @@ def follow_up(viewer: Viewer, run_id: str, message: Json, *, key: str | None = N
 
 def _checked(run: Run, message: Json) -> FollowUp:
     """Check a message before the transaction, because that runs the author's code."""
-    entry = follow_ups.taking(run.workflow)
+    entry = timemachine.taking(run.workflow)
     if entry is None:
         raise WrongState("Runs of this workflow take no follow-up. Start a new run instead")
     if run.phase != Phase.COMPLETED:
@@ -109,7 +106,7 @@ def _refuse(earlier: Run, given: FollowUp) -> None:
     """Raise ``WrongState`` if the run has moved on or was followed up since it was read; the caller has its lock."""
     if earlier.phase != Phase.COMPLETED or earlier.n != given.head.n:
         raise WrongState("The run has continued in the meantime. Wait until it has ended")
-    other = follow_ups.successors(earlier).select_related("created_by").order_by("created", "id").first()
+    other = timemachine.successors(earlier).select_related("created_by").order_by("created", "id").first()
     if other is not None:
         by = origin_of(other).starter
         raise AlreadyFollowed(

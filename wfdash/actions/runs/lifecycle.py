@@ -21,13 +21,12 @@ from checkpoints.rules import Priority
 from checkpoints.sql.tables import run_row
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
+from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, move_run, notify_workers
-from wfdash.actions.idempotency import idempotent
+from wfdash.actions.pacing import idempotent
 from wfdash.actions.runs import search_index
-from wfdash.actions.runs.names import names_of
 from wfdash.contract import Description, InvalidInput
+from wfdash.domain.search_attributes import summary_of, title_of
 from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import flaws_of
@@ -55,7 +54,7 @@ def start_run(
         known = Run.objects.filter(start_key=start_key).first() if start_key else None
         if known is not None:
             return _same_start(known, workflow, message)
-        rate_limit.charge(viewer, "start")
+        pacing.charge(viewer, "start")
         try:
             run = begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
         except IntegrityError:
@@ -116,7 +115,7 @@ def begin_run(
         run = _create_run(viewer, entry, message, start_key, requesters, priority)
     search_index.index_run(run, message)
     append_event(run, EventKind.RUN_QUEUED.draft(by=viewer.name, **recorded))
-    entries.record_run(viewer, "start", run, right=right, **recorded)
+    audit.record_run(viewer, "start", run, right=right, **recorded)
     notify_workers(run.id)
     return run
 
@@ -130,7 +129,7 @@ def retry_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> Run:
         again = {"error": None, "finished": None, "attempts": 0, **made_ready(Priority.STARTED)}
         move_run(run, Q(phase=Phase.FAILED), "retry", viewer, **again)
         append_event(run, EventKind.RUN_RETRIED.draft(by=viewer.name))
-        entries.record_run(viewer, "retry", run)
+        audit.record_run(viewer, "retry", run)
         notify_workers(run.id)
     return run
 
@@ -188,3 +187,27 @@ def remember_version(description: Description) -> None:
     if description.channels and not row.description.get("channels"):
         row.description = document
         row.save(update_fields=["description"])
+
+
+# What a run is called when it is created: stored as content, so encrypted where the settings name keys.
+
+
+def names_of(entry: catalog.Entry, message: Json) -> dict[str, str | None]:
+    """Return the columns that name a run with this input: its own title, and the summary of its input."""
+    described = entry.description
+    own = title_of(described.run_title, message, entry.secrets) if described.run_title else ""
+    return {"own_title": own or None, "summary": summary_of(message, described.input_schema, entry.secrets) or None}
+
+
+def names_of_follow_up(earlier: Run, entry: catalog.Entry, message: Json) -> dict[str, str | None]:
+    """Return those of a run that follows another: the thread keeps its title, the summary is that of the message."""
+    summary = summary_of(message, entry.description.follow_up_schema or {}, entry.secrets)
+    return {"own_title": earlier.own_title, "summary": summary or None}
+
+
+def names_of_fork(origin: Run, message: Json) -> dict[str, str | None]:
+    """Return those of a fork: its origin's, unless it has another input."""
+    entry = catalog.find(origin.workflow)
+    if entry is None or message == origin.input:
+        return {"own_title": origin.own_title, "summary": origin.summary}
+    return names_of(entry, message)

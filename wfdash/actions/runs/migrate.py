@@ -20,19 +20,17 @@ from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import ErrorInfo, Phase
 from checkpoints.rules import Priority
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
-from wfdash.actions.audit import entries
+from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_run, notify_inbox, notify_workers
-from wfdash.actions.idempotency import idempotent, previous_result
-from wfdash.actions.runs.announce import announce_held
+from wfdash.actions.pacing import SweepBackoff, idempotent, previous_result
 from wfdash.actions.runs.lifecycle import remember_version
-from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.actions.runs.search_index import announce_held
 from wfdash.catalog import Entry
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
 from wfdash.errors import WrongState
-from wfdash.timemachine import restore_point, versions
 
 Holds: TypeAlias = Callable[[str, str], bool]
 """Whether a run of this workflow and version is to be held, if nothing leads to the loaded graph."""
@@ -62,26 +60,26 @@ def _carry_over(viewer: Viewer, run_id: str, *, override: bool, key: str | None)
     command = ("override graph" if override else "migrate", [run_id])
     if previous_result(viewer, key, *command) is not None:
         return run
-    if run.phase in OVER or not versions.is_behind(run):
+    if run.phase in OVER or not timemachine.is_behind(run):
         raise WrongState("Nothing to migrate: the run has ended or is already on the current version")
     # The author's code runs before the transaction, which then checks that nothing has changed since.
-    head, carried = versions.carry_head(run, override=override)
+    head, carried = timemachine.carry_head(run, override=override)
     with write(), idempotent(viewer, key, *command) as call:
         run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
         if call.previous_result is not None:
             return run
-        if run.n != (head.n if head else 0) or run.phase in OVER or not versions.is_behind(run):
+        if run.n != (head.n if head else 0) or run.phase in OVER or not timemachine.is_behind(run):
             raise WrongState("The run changed in the meantime. Review it again")
-        held = versions.is_held(run)
+        held = timemachine.is_held(run)
         fence(run)
         stays = run.phase == Phase.PAUSED and not held
         _apply_migration(
             run, head, carried, kind=EventKind.RUN_OVERRIDDEN if override else EventKind.RUN_MIGRATED, by=viewer.name
         )
-        altered = restore_point.alterations(run.altered, "overridden" if override else "")
+        altered = timemachine.alterations(run.altered, "overridden" if override else "")
         facts = {"acted_by": viewer.name, "finished": None, "retry": None, "altered": altered}
         Run.objects.filter(pk=run.pk).update(**facts, **({} if stays else made_ready(Priority.STARTED)))
-        entries.record_run(viewer, command[0], run)
+        audit.record_run(viewer, command[0], run)
         notify_workers(run.pk)
         notify_inbox(run.workflow)
     run.refresh_from_db()
@@ -96,7 +94,7 @@ def migrate_or_hold(claim: records.Claim, holds: Holds) -> bool:
     """
     run = Run.objects.get(pk=claim.run)
     try:
-        head, carried = versions.carry_head(run, override=False)
+        head, carried = timemachine.carry_head(run, override=False)
     except Incompatible as error:
         if holds(run.workflow, run.version):
             _hold(claim, error)
@@ -113,10 +111,10 @@ def release_held() -> list[str]:
     held = _held()
     graphs = sorted(set(held.values_list("workflow", "version")))
     loaded = (
-        held.filter(workflow=name, version=version) for name, version in graphs if versions.is_loaded(name, version)
+        held.filter(workflow=name, version=version) for name, version in graphs if timemachine.is_loaded(name, version)
     )
     found = [run_id for rows in loaded for run_id in rows.values_list("pk", flat=True)[:BATCH]]
-    return _release_each(found[:BATCH], lambda run: not versions.is_behind(run))
+    return _release_each(found[:BATCH], lambda run: not timemachine.is_behind(run))
 
 
 def release_declared(after: str = "") -> tuple[list[str], str]:
@@ -126,7 +124,7 @@ def release_declared(after: str = "") -> tuple[list[str], str]:
     Looks at ``BATCH`` runs from an id on; returns those released, and where to look on, empty at the end.
     """
     found = list(_held().filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:BATCH])
-    return _release_each(found, versions.has_way), found[-1] if len(found) == BATCH else ""
+    return _release_each(found, timemachine.has_way), found[-1] if len(found) == BATCH else ""
 
 
 def _held() -> QuerySet[Run]:
@@ -160,10 +158,10 @@ def _claimed(claim: records.Claim) -> Run:
 
 
 def _hold(claim: records.Claim, error: Incompatible) -> None:
-    info = ErrorInfo(type=versions.HELD, message=str(error)).model_dump()
+    info = ErrorInfo(type=timemachine.HELD, message=str(error)).model_dump()
     with write():
         run = _claimed(claim)
-        entry, difference = catalog.find(run.workflow), versions.diff_since(run.workflow, run.version)
+        entry, difference = catalog.find(run.workflow), timemachine.diff_since(run.workflow, run.version)
         now = entry.description.version if entry else ""
         error_column = encrypted_for(Run, "error", info, run.pk)
         Run.objects.filter(pk=run.pk).update(phase=Phase.PAUSED, error=error_column, acted_by="", wake_at=None)

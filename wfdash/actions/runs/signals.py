@@ -18,17 +18,15 @@ from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Run, Sign
 from checkpoints.records import Json, Phase
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.actions import rate_limit
-from wfdash.actions.audit import entries
+from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
-from wfdash.actions.idempotency import idempotent, made_before
-from wfdash.actions.requests.validate_answer import validate_answer
-from wfdash.actions.sweep_backoff import SweepBackoff
+from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
+from wfdash.actions.requests.answer import validate_answer
 from wfdash.errors import Invalid, NotAllowed, WrongState
-from wfdash.questions.signals import RULE, is_name, key_prefix, name_in
+from wfdash.questions.choices import RULE, is_name, key_prefix, name_in
 from wfdash.schemas.secrets import masked
 from wfdash.schemas.validate import Problem, flaws_of, problems_of
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.timemachine import secrets_in
 
 _backoff = SweepBackoff("Signals of run %s could not be received")
 
@@ -62,14 +60,14 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
             return made_before(Signal, call.previous_result["signal"])
         run = lock_run(found)
         _refuse_unless_open(run, name)
-        rate_limit.charge(viewer, "signal")
+        pacing.charge(viewer, "signal")
         _match(run)
         if problems := judged or _problems(run, name, value):
             raise Invalid(_at_value(problems))
         signal = _store_signal(viewer, run, name, value)
         call.record(signal=signal.pk)
         shown = masked(value, _secrets(run, name))
-        entries.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=shown)
+        audit.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=shown)
         _match(run)
         signal.refresh_from_db(fields=["taken"])
     return signal
@@ -133,7 +131,7 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     answer = Answer(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
     answer.bound().save(force_insert=True)
     Signal.objects.filter(pk=signal.pk).update(taken=request.pk)
-    facts = {"name": signal.name, "key": request.key, "by": entries.name_of(signal.by)}
+    facts = {"name": signal.name, "key": request.key, "by": audit.name_of(signal.by)}
     append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **facts), wake=True)
     notify_workers(run.id)
 
@@ -141,7 +139,7 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
 def _set_aside(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
     """Set aside a stored signal that is invalid for the waiting step, so that it does not block those behind it."""
     Signal.objects.filter(pk=signal.pk).update(taken="")
-    facts = {"name": signal.name, "by": entries.name_of(signal.by), "problem": str(problems[0]["msg"])}
+    facts = {"name": signal.name, "by": audit.name_of(signal.by), "problem": str(problems[0]["msg"])}
     append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **facts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash.actions.account.looks import dismiss_first_steps
+from wfdash.actions.account.preferences import dismiss_first_steps
 from wfdash.errors import NotAllowed
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.account import read_first_steps

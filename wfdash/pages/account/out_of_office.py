@@ -10,8 +10,8 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
-from wfdash.actions.account import out_of_office as absences
-from wfdash.actions.account.out_of_office import set_absence
+from wfdash.actions.account import preferences as absences
+from wfdash.actions.account.preferences import set_absence
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.requests.collaboration import possible_delegates, read_absences

@@ -13,7 +13,7 @@ from checkpoints.models import PushSubscription
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import push as actions
 from wfdash.errors import Invalid
-from wfdash.notifications.push_keys import REMEDY, is_installed, public_key
+from wfdash.notifications.push import REMEDY, is_installed, public_key
 from wfdash.pages.site.decorators import page, viewer_of
 from wfdash.queries.account import push_browsers
 

@@ -6,12 +6,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from wfdash.actions.account import saved_views
-from wfdash.actions.account.saved_views import change_view, delete_view
+from wfdash.actions.account import preferences
+from wfdash.actions.account.preferences import change_view, delete_view
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.list_address import address_in
-from wfdash.pages.site.list_page import counted_views, open_view
+from wfdash.pages.site.list_page import address_in, counted_views, open_view
 from wfdash.queries.account import read_view, read_views
 from wfdash.rendering import render
 
@@ -23,7 +22,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     place = address_in(name, request.POST.get("query", ""))
     try:
         given, shared = request.POST.get("name", ""), "shared" in request.POST
-        view = saved_views.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
+        view = preferences.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.url())

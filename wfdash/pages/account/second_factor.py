@@ -24,8 +24,7 @@ from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.password import may_add_passkey
 from wfdash.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
-from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.time_zone import keep_zone
+from wfdash.pages.site.decorators import keep_zone, page, viewer_of
 from wfdash.problems import with_retry
 from wfdash.rendering import render
 from wfdash.signin import second_factor as signin_second_factor

@@ -15,12 +15,20 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import set_preferences
 from wfdash.domain.cron import zones
 from wfdash.errors import Invalid
-from wfdash.notifications.kinds import APPRISE, BROWSER, KINDS, MAIL, PERSONAL, PUSH
-from wfdash.notifications.preferences import DIGESTS, Preferences, text_of
+from wfdash.notifications.preferences import (
+    APPRISE,
+    BROWSER,
+    DIGESTS,
+    KINDS,
+    MAIL,
+    PERSONAL,
+    PUSH,
+    Preferences,
+    text_of,
+)
 from wfdash.notifications.write import preferences_of, reachable
 from wfdash.pages.account.push import push_settings
-from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.time_zone import browser_zone, keep_zone, zone_of
+from wfdash.pages.site.decorators import browser_zone, keep_zone, page, viewer_of, zone_of
 from wfdash.queries.account import push_browsers
 from wfdash.rendering import render
 

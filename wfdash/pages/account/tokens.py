@@ -14,8 +14,7 @@ from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account.tokens import DAYS, NewToken, create_token, revoke_token
 from wfdash.errors import Invalid, NotFound
-from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
-from wfdash.pages.site.numbers import number_in
+from wfdash.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
 from wfdash.queries.account import own_tokens
 from wfdash.rendering import render
 

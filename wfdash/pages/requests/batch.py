@@ -12,19 +12,71 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
 from wfdash.catalog import titles
-from wfdash.domain import line_comments
+from wfdash.domain import json_patch
 from wfdash.domain.labels import label_of_key
 from wfdash.errors import Invalid
 from wfdash.pages.site.decorators import key_of, page, viewer_of
-from wfdash.pages.site.list_address import InboxAddress, read_inbox_address
+from wfdash.pages.site.list_page import (
+    InboxAddress,
+    flaws_of,
+    pages_context,
+    read_address,
+    read_inbox_address,
+    search_context,
+)
 from wfdash.pages.ui import card
-from wfdash.pages.ui.card.tables import TableView, cell
+from wfdash.pages.ui.card.parts import TableView, cell
 from wfdash.pages.ui.event_text import past
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
+from wfdash.queries.requests.decisions import FILTER, REACH, count_decisions, read_decisions
 from wfdash.rendering import render, render_to_string
+
+# The list of decisions, to which the numbers of statistics lead.
+
+DECIDED = {
+    "approved": "Approved",
+    "edited": "Edited",
+    "rejected": "Rejected",
+    "other": "Other",
+    "deadline": "By deadline",
+    "reversed": "Reversed",
+}
+"""What can become of a request, and what that is called."""
+TONES = {"approved": "completed", "edited": "running", "rejected": "failed"}
+QUICK = (
+    ("", "All"),
+    ("outcome:approved", "Approved"),
+    ("outcome:edited", "Edited"),
+    ("outcome:rejected", "Rejected"),
+    ("outcome:deadline", "By deadline"),
+    ("is:reversed", "Reversed"),
+)
+
+
+@page("GET")
+def decisions(request: HttpRequest) -> HttpResponse:
+    """Show one page of decisions, the latest first; ``q`` filters, ``after`` is the cursor of the next page."""
+    viewer, place = viewer_of(request), read_address("decisions", request.GET)
+    context: dict[str, Any] = search_context(place, FILTER) | {
+        "quick": [(place.at(q=query).url(), label, place.q == query) for query, label in QUICK],
+        "most": REACH,
+    }
+    try:
+        found = read_decisions(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
+        context["number"], context["more"] = count_decisions(viewer, place.q)
+    except Invalid as error:
+        return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
+    titles = catalog.titles()
+    context["rows"] = [
+        (row, titles.get(row.workflow, row.workflow), DECIDED[row.outcome], TONES.get(row.outcome, "cancelled"))
+        for row in found.items
+    ]
+    return render(request, "requests/decisions.html", context | pages_context(place, found))
+
 
 RESULT = "batch_result"
 LEAD = ("subject",)
@@ -148,7 +200,7 @@ def _batch_card(found: SimilarRequests) -> dict[str, Any]:
 
 def _schema(found: SimilarRequests) -> dict[str, Any]:
     schema = card.unedited(found.like.answer_schema, found.like.card)
-    kept = {name: node for name, node in schema.get("properties", {}).items() if name != line_comments.FIELD}
+    kept = {name: node for name, node in schema.get("properties", {}).items() if name != json_patch.FIELD}
     return {**schema, "properties": kept} if kept else schema
 
 

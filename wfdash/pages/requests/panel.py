@@ -16,13 +16,13 @@ from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog
 from wfdash.catalog import titles
+from wfdash.domain.json_patch import FIELD, comments_in, place_of
 from wfdash.domain.labels import label_of_field
-from wfdash.domain.line_comments import FIELD, comments_in, place_of
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
-from wfdash.pages.site.list_address import read_inbox_address
-from wfdash.pages.site.numbers import number_in
+from wfdash.pages.site.decorators import number_in
+from wfdash.pages.site.list_page import read_inbox_address
 from wfdash.pages.ui import card
-from wfdash.pages.ui.forms import json_text
+from wfdash.pages.ui.forms import read
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.collaboration import Collaboration, answerable_for, read_collaboration
 from wfdash.queries.requests.inbox import TABS
@@ -147,7 +147,7 @@ def typed_texts(found: RequestView, value: Any) -> list[tuple[str, str]]:
 def _as_text(value: Any) -> str:
     if value in (None, "", [], {}):
         return ""
-    return value if isinstance(value, str) else json_text.write(value)
+    return value if isinstance(value, str) else read.write(value)
 
 
 def _said(found: RequestView, here: Collaboration) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -2,35 +2,231 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.encoding import escape_uri_path
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods
 
 from checkpoints.models import Reply
+from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.requests.answer import answer_request, marks_for
+from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, needs_sign_in, read_link, undo_by_link
 from wfdash.actions.requests.collaboration import save_draft
-from wfdash.actions.requests.marks import marks_for
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.catalog import titles
+from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.pages.requests.inbox import in_list
-from wfdash.pages.requests.panel import address_params, fields_of, live_context, offer_undo, panel, typed_texts
-from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.requests.panel import (
+    address_params,
+    back_to,
+    fields_of,
+    live_context,
+    offer_undo,
+    panel,
+    typed_texts,
+)
+from wfdash.pages.site.decorators import key_of, page, viewer_of, zone_of
 from wfdash.pages.ui import card
-from wfdash.pages.ui.card.actions import actions_of
+from wfdash.pages.ui.card import CardMedia, json_at, media_at
+from wfdash.pages.ui.card.card import actions_of
 from wfdash.pages.ui.commands import Commands, commands
 from wfdash.pages.ui.diff import diff_values
 from wfdash.pages.ui.event_text import past
 from wfdash.pages.ui.fragments import respond
+from wfdash.pages.ui.json_value import NoSuchNode
+from wfdash.queries.requests.collaboration import read_collaboration
 from wfdash.queries.requests.inbox import next_request
 from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.rendering import render, render_to_string
-from wfdash.schemas.sample import sample
+from wfdash.schemas.secrets import sample
+
+# Answer links: the card for one person without a session. Viewing changes nothing; only the form's POST decides.
+
+LINK_PAGE = "requests/answer_link/page.html"
+
+
+@never_cache
+@sensitive_variables("token")
+@require_http_methods(["GET", "HEAD", "POST"])
+def answer_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the request of a link, or its outcome; a POST answers, or undoes."""
+    try:
+        response = _answer_by_link(request, token) if request.method == "POST" else _link_page(request, token)
+    except (NotFound, NotAllowed, WrongState) as error:
+        status = {NotFound: 404, NotAllowed: 403}.get(type(error), 410)
+        response = render(request, "requests/answer_link/stale.html", {"reason": str(error)}, status=status)
+    # Not ``no-referrer``: with it a browser hides the form's origin, too, and the form would be refused.
+    response["Referrer-Policy"] = "same-origin"
+    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    return response
+
+
+def _link_page(request: HttpRequest, token: str) -> HttpResponse:
+    link = read_link(token)
+    return render(request, LINK_PAGE, _context(request, link, token))
+
+
+def _answer_by_link(request: HttpRequest, token: str) -> HttpResponse:
+    link, signed_in = read_link(token), _signed_in(request)
+    if "_undo" in request.POST:
+        undo_by_link(token, signed_in=signed_in)
+        return redirect("wfdash:answer-link", token)
+    found = read_request(link.viewer, link.request)
+    reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
+    if found.open and not link.changed and not link.used and (reading.editing or reading.errors):
+        context = _context(request, link, token, reading=reading)
+        return render(request, LINK_PAGE, context, status=200 if reading.editing else 422)
+    shown = render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+    try:
+        answer_by_link(
+            token,
+            reading.value,
+            verdict=reading.action,
+            as_text=reading.as_text,
+            page=shown,
+            signed_in=signed_in,
+            key=key_of(request),
+        )
+    except Invalid as error:
+        return render(
+            request, LINK_PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422
+        )
+    except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:
+        context = _context(request, read_link(token), token)
+        context |= {"refused": True, "conflict": str(error), "typed": typed_texts(found, reading.value)}
+        # The page itself says that the request changed, and when someone else answered.
+        if isinstance(error, Changed):
+            context["conflict"] = ""
+        elif isinstance(error, AlreadyAnswered) and error.facts["by"] != link.viewer.name:
+            context["conflict"] = f"Already answered by {error.facts['by']}"
+        return render(request, LINK_PAGE, context, status=409)
+    return redirect("wfdash:answer-link", token)
+
+
+def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -> dict[str, Any]:
+    """Return the page's context: the card, with a form only where this link may still answer it."""
+    found = read_request(link.viewer, link.request)
+    signed_in = _signed_in(request)
+    stranger = signed_in is not None and signed_in.pk != link.viewer.user.pk
+    asks = needs_sign_in(link, signed_in)
+    voted = found.open and not found.refusal and read_collaboration(found).mine is not None
+    decides = found.open and not (found.refusal or link.used or link.changed or stranger or asks or voted)
+    url = reverse("wfdash:answer-link", args=[token])
+    begin = (found.suggestion or {}).get("value")
+    return {
+        "item": found,
+        "link": link,
+        "card": card.build(found.card, found.answer_schema, url=url if decides else "", initial=begin, **given),
+        "title": titles().get(found.workflow, found.workflow),
+        "person": link.viewer.name,
+        "stranger": signed_in.get_username() if stranger and signed_in else "",
+        "asks_sign_in": asks and found.open and not stranger,
+        "decides": decides,
+        "voted": voted,
+        "undo": found.state == "settling" and link.used and found.answer and found.answer.by == link.viewer.name,
+        "url": url,
+    }
+
+
+def _signed_in(request: HttpRequest) -> User | None:
+    return request.user if isinstance(request.user, User) and request.user.is_authenticated else None
+
+
+# Changing a request's deadline, in the person's own time zone.
+
+SHAPE = "%Y-%m-%dT%H:%M"
+A_DAY = timedelta(days=1)
+"""What the form suggests from now on where there is no due date yet."""
+
+
+@page("GET", "POST")
+def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show the deadline; a POST changes it. For operators and the assignee."""
+    viewer, problem = viewer_of(request), ""
+    zone = ZoneInfo(zone_of(viewer))
+    if request.method == "POST":
+        try:
+            extend_deadline(viewer, request_id, _parse_local(request.POST.get("due", ""), zone), key=key_of(request))
+            messages.success(request, "Due date changed.")
+            return back_to(request_id, address_params(request.GET))
+        except Invalid as error:
+            problem = str(error.errors[0]["msg"])
+    found = read_request(viewer, request_id)
+    if not (found.open and (found.operates or found.assignee == viewer.name)):
+        raise NotAllowed("Only operators and the assignee can change the due date of an open request")
+    shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(SHAPE)
+    context = {
+        "item": found,
+        "verb": "Change" if found.due else "Set",
+        "zone": zone.key,
+        "value": request.POST.get("due", shown),
+        "problem": problem,
+        "origin": request.GET.urlencode(),
+    }
+    return render(request, "requests/request/deadline.html", context, status=422 if problem else 200)
+
+
+def _parse_local(text: str, zone: ZoneInfo) -> datetime:
+    try:
+        return datetime.strptime(text, SHAPE).replace(tzinfo=zone)
+    except ValueError:
+        raise Invalid([{"loc": ["due"], "msg": "Enter a date and time"}]) from None
+
+
+# The images and files of a card: for people who may see the request, and never run by a browser.
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+DOCUMENT = {
+    **HEADERS,
+    # In a sandbox browsers do not show PDF documents at all. Nothing else can be loaded, and only a card frames it.
+    "Content-Security-Policy": "default-src 'none'; object-src 'self'; frame-ancestors 'self'",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+
+
+@page("GET")
+def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
+    """Send an image or a PDF to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
+
+    The type is detected from the content, and for a file never one that a browser shows; ``download`` saves the others
+    too. ``before``: the earlier version of an image. A value is sent as JSON, or what of it is ``at`` a JSON Pointer.
+    """
+    found = read_request(viewer_of(request), request_id)
+    media = _media(request, found.card, number) if found.shown else None
+    if media is None:
+        raise NotFound("This request has no such image or file")
+    attached = not media.inline or "download" in request.GET
+    headers = HEADERS if attached or media.picture else DOCUMENT
+    response = HttpResponse(media.data, content_type=media.media_type, headers=headers)
+    response["Content-Disposition"] = content_disposition_header(attached, media.name) or "attachment"
+    return response
+
+
+def _media(request: HttpRequest, card: Mapping[str, Any], number: int) -> CardMedia | None:
+    try:
+        value = json_at(card, number, request.GET.get("at", ""))
+    except NoSuchNode as error:
+        raise NotFound(str(error)) from None
+    return value or media_at(card, number, before="before" in request.GET)
+
 
 __all__ = ["address_params", "panel", "request"]
 
@@ -193,3 +389,6 @@ def _next_page(request: HttpRequest, viewer: Viewer, found: RequestView, place: 
         following = ""
     further = {"request": following} if following and place["tab"] != "answered" else {}
     return redirect(f"{reverse('wfdash:inbox')}?{urlencode({**place, **further})}")
+
+
+# The panel of one request, on its own page and in the inbox: the card, who else is there, the comments.

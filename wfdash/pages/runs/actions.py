@@ -3,28 +3,250 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import NoReverseMatch, reverse
 
+from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import Run
-from checkpoints.records import Phase
+from checkpoints.records import Json, Phase
+from wfdash import catalog
 from wfdash.access.viewer import Viewer
+from wfdash.actions.runs import bulk
+from wfdash.actions.runs import follow_up as follow_ups
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.lifecycle import retry_run
-from wfdash.errors import WrongState
+from wfdash.actions.runs.migrate import migrate_run, override_run
+from wfdash.actions.runs.signals import send_signal
+from wfdash.catalog import secrets_of
+from wfdash.errors import AlreadyFollowed, Invalid, NotAllowed, WrongState, status_for
 from wfdash.pages.site.decorators import key_of, page, viewer_of
+from wfdash.pages.ui.commands import Commands, commands
 from wfdash.pages.ui.event_text import cancelled
+from wfdash.pages.ui.forms import FormView
+from wfdash.queries.checkpoints.checkpoint import read_checkpoint
 from wfdash.queries.history.events import last_events
-from wfdash.queries.runs.before_acting import head_of, last_pause, read_open_work
+from wfdash.queries.runs.before_acting import contents_of, head_of, last_pause, read_open_work
 from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.queries.runs.signals import RunSignals, read_signals, signal_wait
+from wfdash.queries.runs.versions import graph_difference, migration_plan
+from wfdash.queries.workflows import WorkflowRow
 from wfdash.rendering import render
+from wfdash.schemas.secrets import masked, sample
+
+# The commands that start a run from a program, with the input that the page shows.
+
+
+def start_commands(request: HttpRequest, row: WorkflowRow, initial: Json) -> Commands:
+    """Return the commands of a start form. ``initial``: what fills it; else the first example, or a made-up input."""
+    made = sample(row.description.input_schema)
+    examples = row.description.examples
+    given = initial if initial is not None else examples[0] if examples else made
+    safe = masked(given, secrets_of(row.name))
+    return _commands(request, "Start from a program", row.name, _completed(safe, made))
+
+
+def again_commands(request: HttpRequest, run: RunView) -> Commands:
+    """Return the commands that start another run with a run's input, for people who may inspect it."""
+    return _commands(request, "Run again from a program", run.workflow, run.input)
+
+
+def _commands(request: HttpRequest, title: str, workflow: str, message: Json) -> Commands:
+    body = {"workflow": workflow, "message": message}
+    return commands(request, "start-commands", title, reverse("wfdash:api:start_run"), body)
+
+
+def _completed(given: Json, made: Json) -> Json:
+    """Return an input with what it lacks of the required fields: secrets are never copied."""
+    if isinstance(given, Mapping) and isinstance(made, Mapping):
+        missing = {name: part for name, part in made.items() if name not in given}
+        return {name: _completed(part, made.get(name)) for name, part in given.items()} | missing
+    return given
+
+
+# The next message to a completed run: its form on the run's page, and the page that says why it was refused.
+
+PREFIX = "next"
+
+
+def follow_up_form(run: RunView) -> FormView | None:
+    """Return the form of the message that follows up on a run; None where its workflow takes none."""
+    entry = catalog.find(run.workflow)
+    schema = entry.description.follow_up_schema if entry else None
+    return None if schema is None else FormView.from_schema(schema, prefix=PREFIX)
+
+
+@page("GET", "POST")
+def follow_up(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show the form of the next message; a POST starts the run that follows, and goes there."""
+    viewer = viewer_of(request)
+    run = read_run(viewer, run_id)
+    if not viewer.may("start", run.workflow):
+        raise NotAllowed("You cannot start runs of this workflow. Ask an operator or admin of the workflow")
+    form = follow_up_form(run)
+    context: dict[str, Any] = {"run": run}
+    if form is None or request.method != "POST":
+        return _follow_up_page(request, context | {"form": form})
+    bound = form.bind(request.POST, request.FILES)
+    if not bound.is_valid:
+        return _follow_up_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
+    try:
+        later = follow_ups.follow_up(viewer, run_id, bound.value, key=key_of(request))
+    except Invalid as error:
+        return _follow_up_page(request, context | {"form": bound.with_errors(error.errors)}, status=422)
+    except (WrongState, CheckpointsError) as error:
+        other = error.facts.get("run") if isinstance(error, AlreadyFollowed) else None
+        context |= {"form": bound, "problem": str(error), "other": other}
+        return _follow_up_page(request, context, status=status_for(error))
+    messages.success(request, "Sent. This run continues from the end of the one before.")
+    return redirect("wfdash:run", later.pk)
+
+
+def _follow_up_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    key = request.POST.get("_key") or new_key()
+    return render(request, "runs/actions/follow_up.html", context | {"key": key}, status=status)
+
+
+# Sending a signal to a run: its name, and a form for what the waiting step takes.
+
+ANY_VALUE: dict[str, Json] = {"title": "Value", "description": "JSON. Leave empty to send no value."}
+
+
+@page("GET", "POST")
+def signal(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what the run waits for; a POST sends the signal ``name``, with the form's value."""
+    viewer = viewer_of(request)
+    found = read_signals(viewer, run_id)
+    name = request.GET.get("name", "").strip() or _only(found)
+    wait = next((wait for wait in found.waits if wait.name == name), None)
+    if request.POST.get("_request"):
+        # The posted form is read as it was shown; the idempotency key makes a repeated one harmless.
+        wait = signal_wait(viewer, run_id, request.POST["_request"]) or wait
+    form = FormView.from_schema(wait.answer_schema if wait else ANY_VALUE, initial=wait.before if wait else None)
+    context = {"run": read_run(viewer, run_id), "found": found, "name": name, "wait": wait, "form": form}
+    if request.method != "POST" or not name:
+        return _signal_page(request, context)
+    bound = form.bind(request.POST, request.FILES)
+    empty = wait is None and not request.POST.get("value", "").strip()
+    if not empty and not bound.is_valid:
+        return _signal_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
+    try:
+        sent = send_signal(viewer, run_id, name, None if empty else bound.value, key=key_of(request))
+    except Invalid as error:
+        wrong = [one for one in error.errors if list(one["loc"]) == ["name"]]
+        inside = [{**one, "loc": list(one["loc"])[1:]} for one in error.errors if one not in wrong]
+        problem = str(wrong[0]["msg"]) if wrong else ""
+        return _signal_page(request, context | {"form": bound.with_errors(inside), "problem": problem}, status=422)
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        messages.success(request, _sent_message(name, received=bool(sent.taken)))
+    return redirect("wfdash:run", run_id)
+
+
+def _signal_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    key = request.POST.get("_key") or new_key()
+    return render(request, "runs/actions/signal.html", context | {"key": key}, status=status)
+
+
+def _only(found: RunSignals) -> str:
+    """Return the name of the awaited signal, if there is only one."""
+    names = {wait.name for wait in found.waits}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _sent_message(name: str, *, received: bool) -> str:
+    if received:
+        return f"Signal {name} received by a step."
+    return f"Signal {name} sent. It is kept until a step waits for it."
+
+
+# A run whose workflow has changed: a preview of migrating or overriding, and its button.
+
+MIGRATED = "Run migrated to the current version. Answers are kept."
+OVERRIDDEN = "Run continued on the current version. Answers are kept."
+
+
+@page("GET", "POST")
+def migrate(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what the declared migration would do; a POST does it."""
+    return _migration_page(request, run_id, override=False)
+
+
+@page("GET", "POST")
+def override(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what continuing under the current graph would do; a POST does it."""
+    return _migration_page(request, run_id, override=True)
+
+
+def _migration_page(request: HttpRequest, run_id: str, *, override: bool) -> HttpResponse:
+    if request.method != "POST":
+        return _preview(request, run_id, override)
+    try:
+        verb = override_run if override else migrate_run
+        verb(viewer_of(request), run_id, key=key_of(request))
+    except Incompatible as error:
+        return _preview(request, run_id, override, status=status_for(error))
+    except WrongState as error:
+        messages.warning(request, str(error))
+    else:
+        messages.success(request, OVERRIDDEN if override else MIGRATED)
+    return redirect("wfdash:run", run_id)
+
+
+def _preview(request: HttpRequest, run_id: str, override: bool, status: int = 200) -> HttpResponse:
+    viewer = viewer_of(request)
+    run = read_run(viewer, run_id)
+    choice = migration_plan(viewer, run_id, override=override)
+    context = {"run": run, "behind": graph_difference(run), "choice": choice}
+    return render(request, "runs/actions/migrate.html", context, status=status)
+
+
+# Deleting a run or one checkpoint: a page that lists what is deleted and what stays, and the POST that does it.
+
+
+@page("GET", "POST")
+def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what is deleted with a run. A POST deletes it and redirects to the list."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        context = {"run": read_run(viewer, run_id), "held": contents_of(viewer, run_id)}
+        return render(request, "runs/actions/delete.html", context)
+    try:
+        bulk.delete_run(viewer, run_id, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+        return redirect("wfdash:run", run_id)
+    messages.success(request, "Run deleted. Its audit entries are kept.")
+    return redirect("wfdash:runs")
+
+
+@page("GET", "POST")
+def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
+    """Ask whether to delete a checkpoint. A POST does and redirects to the run's checkpoints, or says why it is
+    refused.
+    """
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        found = read_checkpoint(viewer, run_id, checkpoint_id)
+        contents_of(viewer, run_id)
+        context = {"run": read_run(viewer, run_id), "info": found.info}
+        return render(request, "checkpoints/delete.html", context)
+    try:
+        bulk.delete_checkpoint(viewer, run_id, checkpoint_id, key=key_of(request))
+    except WrongState as error:
+        messages.warning(request, str(error))
+        return redirect("wfdash:checkpoint", run_id, checkpoint_id)
+    messages.success(request, "Checkpoint deleted.")
+    return redirect("wfdash:run-history", run_id)
+
 
 PARKED = frozenset({"waiting", "sleeping", "retrying"})
 ACTIVE = PARKED | {"queued", "running", "interrupted"}

@@ -11,16 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
-from wfdash.pages.runs.actions import new_key
-from wfdash.pages.runs.graph import draw, stopped_as
+from wfdash.pages.runs.actions import again_commands, follow_up_form, new_key
 from wfdash.pages.runs.header import DRIVEN, address, head
-from wfdash.pages.runs.intervals import intervals_by_state
-from wfdash.pages.runs.starting.follow_up import follow_up_form
-from wfdash.pages.runs.starting.start_commands import again_commands
+from wfdash.pages.runs.state import draw, stopped_as
 from wfdash.pages.runs.step import step_panel
-from wfdash.pages.runs.timeline import timeline_context
-from wfdash.pages.site.decorators import page, viewer_of
-from wfdash.pages.site.numbers import number_in
+from wfdash.pages.runs.timeline import intervals_by_state, timeline_context
+from wfdash.pages.site.decorators import number_in, page, viewer_of
 from wfdash.pages.ui.fragments import event_row_of, respond
 from wfdash.pages.ui.graph import opened_in
 from wfdash.pages.ui.transcript import draw_talk
@@ -199,3 +195,19 @@ def history(request: HttpRequest, run_id: str) -> HttpResponse:
         context,
         {"head": "runs/header/header.html", "rail": "runs/overview/rail.html"},
     )
+
+
+# A run's status at the top of its page: sentences with times that the browser keeps current. Pure.
+
+"""Step -> since when it runs."""
+
+
+# The header of all pages of a run: its status as text, the tabs, and addresses that keep the current view.
+
+"""Parameters of an address that are not kept when another one changes."""
+
+
+# Hints for a failed run: by the class of its error, or general ones. Pure.
+
+"""Page and section of the documentation about an error."""
+"""Where files are read again when they change."""

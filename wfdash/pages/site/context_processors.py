@@ -11,17 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest
-from django.shortcuts import resolve_url
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, resolve_url
 from django.urls import NoReverseMatch, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
 from wfdash.access.viewer import EVERY
-from wfdash.pages.site.list_address import read_inbox_address
-from wfdash.pages.site.looks import looks_of
-from wfdash.pages.ui.documentation import guide
-from wfdash.queries.account import FirstSteps, count_unread, steps_to_show
+from wfdash.actions.account.preferences import set_density
+from wfdash.pages.site.decorators import page, viewer_of
+from wfdash.pages.site.list_page import read_inbox_address
+from wfdash.pages.ui.fragments import guide
+from wfdash.queries import account
+from wfdash.queries.account import DENSITIES, FirstSteps, ListLooks, count_unread, steps_to_show
 from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.collaboration import Undoable, read_undoable
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
@@ -279,3 +282,30 @@ def _nav_link(name: str, label: str, icon: str, within: tuple[str, ...], *, here
 def site_context(request: HttpRequest) -> dict[str, SiteContext]:
     """Context processor: ``site``."""
     return {"site": SiteContext(request)}
+
+
+# How lists look for a person: read once per request; the density of rows, which is the same for all lists.
+
+
+def looks_of(request: HttpRequest) -> ListLooks:
+    """Return what the person of a request chose for lists (one query for each request)."""
+    kept: Any = request
+    if not hasattr(kept, "list_looks"):
+        kept.list_looks = account.looks_of(viewer_of(request))
+    found: ListLooks = kept.list_looks
+    return found
+
+
+@page("POST")
+def density(request: HttpRequest) -> HttpResponse:
+    """Keep how dense rows are (``density``), here and in all lists, and go back to the list (``next``)."""
+    chosen = request.POST.get("density", "")
+    if chosen in DENSITIES:
+        set_density(viewer_of(request), chosen)
+    return redirect(path_in(request.POST.get("next", "")) or "wfdash:runs")
+
+
+def path_in(text: str) -> str:
+    """Return an address within wfdash that a form names, empty for any other."""
+    # A path: other safe values could be the name of a page, and would be resolved as one.
+    return text if text.startswith("/") and url_has_allowed_host_and_scheme(text, allowed_hosts=None) else ""

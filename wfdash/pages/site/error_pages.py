@@ -10,15 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from wfdash.access.viewer import Viewer, evaluated, viewer_for
-from wfdash.actions.audit.account_events import asked_by
+from wfdash.actions.audit import asked_by
 from wfdash.contract import InvalidInput
 from wfdash.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, ProblemKind, kind_of
 from wfdash.installation.keep_rules import keep_rules
@@ -27,7 +28,79 @@ from wfdash.queries.unreadable import why
 from wfdash.rendering import render, render_to_string
 from wfdash.signin.sessions import rights_read_with
 
+# The headers of every response: nothing inline, nothing from elsewhere, no framing.
+
 log = logging.getLogger(__name__)
+
+POLICY: dict[str, str] = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "font-src": "'self'",
+    "manifest-src": "'self'",
+    "worker-src": "'self'",
+    "connect-src": "'self'",
+    "frame-src": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+    "base-uri": "'none'",
+}
+
+ADMIN_POLICY = POLICY | {"style-src": "'self' 'unsafe-inline'"}
+"""Django's admin sets styles from its widgets; scripts are as strict as everywhere."""
+
+PERMISSIONS = ", ".join(f"{name}=()" for name in ("camera", "microphone", "geolocation", "payment", "usb"))
+
+
+def policy_text(policy: dict[str, str]) -> str:
+    """Return a policy as the header's value."""
+    return "; ".join(f"{name} {value}" for name, value in policy.items())
+
+
+def add_headers(response: HttpResponseBase, *, policy: str = "") -> HttpResponseBase:
+    """Return a response with the headers it does not set itself, also one made outside of Django's middleware.
+
+    Nothing is cached by browsers or proxies unless the response says so.
+    """
+    headers = {
+        "Content-Security-Policy": policy or policy_text(POLICY),
+        "Permissions-Policy": PERMISSIONS,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+class SecurityHeaders:
+    """Middleware, the outermost: refuses foreign hosts, and adds the headers to every response that has none yet."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+        self.admin = reverse("admin:index")
+        self.texts = {True: policy_text(ADMIN_POLICY), False: policy_text(POLICY)}
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        try:
+            request.get_host()
+        except DisallowedHost:
+            # Here, because with DEBUG Django would answer with a page that shows settings and code.
+            log.warning(
+                "Refused a request for %.200r: WFDASH_HOSTS lists the hosts there are", request.headers.get("host")
+            )
+            return add_headers(_no_such_host(request))
+        return add_headers(self.get_response(request), policy=self.texts[request.path.startswith(self.admin)])
+
+
+def _no_such_host(request: HttpRequest) -> HttpResponseBase:
+    words = "Unknown host"
+    if is_for_programs(request):
+        return problem_response(None, REFUSALS[400], words)
+    return refusal_page(REFUSALS[400], words, request.headers.get("accept", ""), foreign=True)
+
 
 TITLES = {
     400: "Bad request",

@@ -8,14 +8,14 @@ from django.urls import include, path
 from django.utils.module_loading import import_string
 from django.views.generic import RedirectView
 
-from wfdash.pages.site.files import static_files
+from wfdash.pages.site import files
 
 # The admin has no sign-in of its own: there is one sign-in page with one limit and one second factor.
 admin.site.login = import_string("wfdash.pages.account.signin.admin_sign_in")  # type: ignore[method-assign]
 
 urlpatterns = [
     path("", include("wfdash.urls")),
-    path("static/<slug:version>/<path:name>", static_files.static_file),
+    path("static/<slug:version>/<path:name>", files.static_file),
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
     # One page changes one's password: there the password so far cannot be guessed at.
     path("admin/password_change/", RedirectView.as_view(pattern_name="wfdash:account")),

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from checkpoints.records import Json
-from wfdash.domain.invisible import escaped
+from wfdash.domain.labels import escaped
 from wfdash.schemas.secrets import HIDDEN
 
 LONGEST = 20_000

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
+from io import BytesIO
 from typing import Any, Protocol
+from zipfile import ZipFile
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from wfdash.domain.labels import visible
 from wfdash.pages.ui.event_text import describe, icon_of, tone_of
-from wfdash.pages.ui.icons import draw_icon
 from wfdash.pages.ui.json_value import pretty
 from wfdash.pages.ui.time_html import draw_moment
 from wfdash.queries.history.events import created_at, plain, traceless, workflow_by_run
 from wfdash.queries.secrets import masked_data
 from wfdash.rendering import render
+
+# Links from pages to the documentation, where the installation says at which address that is served.
+
+
+def guide(page: str = "index", anchor: str = "") -> str:
+    """Return the address of a page of the documentation, by the name of its file; empty without ``WFDASH_DOCS``."""
+    if not settings.WFDASH_DOCS:
+        return ""
+    return f"{settings.WFDASH_DOCS}/{page}.html" + (f"#{anchor}" if anchor else "")
+
+
+# CSV for downloads, safe to open in a spreadsheet.
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How text begins that spreadsheets run as a formula."""
+
+
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as lines of CSV."""
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
+    return out.getvalue()
+
+
+def harmless(text: str) -> str:
+    """Return a cell's text, no character of it invisible, quoted where a spreadsheet would run it."""
+    return f"'{visible(text)}" if text.startswith(FORMULA) else visible(text)
+
 
 MOST_DETAIL = 20_000
 
@@ -148,3 +182,33 @@ def respond(
     if wanted not in fragments:
         raise Http404("This page has no such section")
     return render(request, fragments[wanted], dict(context), status=status)
+
+
+# Small elements of every row, rendered in Python: icons and risks. Icons are cached.
+
+STYLES = {16: "micro", 20: "mini"}
+SPACE = ' xmlns="http://www.w3.org/2000/svg"'
+"""What an element in a page of HTML need not say."""
+RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclamation-triangle"}
+
+
+@lru_cache(maxsize=500)
+def draw_icon(name: str, size: int = 20, attributes: tuple[tuple[str, str], ...] = ()) -> SafeString:
+    """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
+    svg = _archive().read(f"{STYLES.get(size, 'outline')}/{name}.svg").decode().rstrip()
+    head, end, drawn = svg.replace(SPACE, "", 1).partition(">")
+    given = format_html_join("", ' {}="{}"', [("width", size), ("height", size), *attributes])
+    return SafeString(f"{head}{given}{end}{drawn}")
+
+
+@cache
+def _archive() -> ZipFile:
+    """Return the icons, whose list is read once: heroicons reads its thousand lines again for every icon."""
+    return ZipFile(BytesIO((files("heroicons") / "heroicons.zip").read_bytes()))
+
+
+def draw_risk(level: str) -> SafeString:
+    """Return a risk chip for low, medium or high; any other word is shown without a colour."""
+    kind = level if level in RISKS else "unknown"
+    drawing = draw_icon(RISKS.get(level, "question-mark-circle"), 16)
+    return format_html('<span class="chip tone is-{}">{}{} risk</span>', kind, drawing, level)

@@ -27,7 +27,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-from wfdash.domain.invisible import is_deceiving, visible
+from wfdash.domain.labels import is_deceiving, visible
 from wfdash.pages.ui.text_cache import TextCache
 
 SCHEMES = {"http", "https", "mailto"}

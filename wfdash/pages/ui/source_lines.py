@@ -12,7 +12,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.pages.ui.text_cache import TextCache
 

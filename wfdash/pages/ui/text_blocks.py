@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 
 FIRST_LINES = 24
 FIRST_CHARACTERS = 2000

@@ -13,13 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from wfdash.contract import Message, ToolUse
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.pages.ui.json_value import pretty
 from wfdash.pages.ui.markup import markdown_effort
 from wfdash.pages.ui.text_blocks import TextBlock
 from wfdash.pages.ui.text_blocks import block as as_block
-from wfdash.questions.tools import distinguishing
-from wfdash.questions.transcript import parsed
+from wfdash.questions.tools import distinguishing, parsed
 
 SHOWN = 20
 """Messages that are shown at first, from the end."""

@@ -13,7 +13,7 @@ from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import CheckpointInfo, Json, Request
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, LookAhead, LooksAhead, Message, Shown, TakesEdits
 from wfdash.errors import CodeElsewhere, NotAllowed, NotFound
@@ -22,8 +22,7 @@ from wfdash.queries.history.lineage import ranges_to
 from wfdash.queries.history.step_states import transitions_within
 from wfdash.records.checkpoints import CallInProgress, EditableParts, EditableStep
 from wfdash.schemas.secrets import masked, secret_names, without
-from wfdash.timemachine import restore_point
-from wfdash.timemachine.shown import NotShown, shown_of
+from wfdash.timemachine import NotShown, shown_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +180,8 @@ def read_editing(viewer: Viewer, run_id: str, checkpoint_id: str) -> Editing:
             _step(one, masked(one.message, secret_names(one.takes))) for one in outlook.doing if one.takes is not None
         ),
         suggested={
-            RequestKey(key): without(one.value, restore_point.secrets_in(one.request))
-            for key, one in restore_point.earlier_answers(run_id, keys).items()
+            RequestKey(key): without(one.value, timemachine.secrets_in(one.request))
+            for key, one in timemachine.earlier_answers(run_id, keys).items()
         },
     )
 

@@ -24,7 +24,7 @@ from wfdash.records.checkpoints import (
     PendingRequest,
     StateCounts,
 )
-from wfdash.timemachine.shown import shown_json
+from wfdash.timemachine import shown_json
 
 LARGEST = 16_000_000
 """Maximum size in bytes of both together for a comparison."""

@@ -16,9 +16,10 @@ from checkpoints.errors import Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, Checkpoint, Effect, Event, HumanRequest, Run
 from checkpoints.records import Request
+from wfdash import timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.errors import CodeElsewhere
 from wfdash.queries.checkpoints.checkpoint import find_row, outlook_of
 from wfdash.queries.history.lineage import (
@@ -50,11 +51,7 @@ from wfdash.records.checkpoints import (
 )
 from wfdash.records.requests import GivenAnswer
 from wfdash.schemas.secrets import masked
-from wfdash.timemachine import restore_point
-from wfdash.timemachine.follow_ups import is_message_due
-from wfdash.timemachine.in_flight import driver_of
-from wfdash.timemachine.prior_answers import refuse_edits
-from wfdash.timemachine.shown import patch_of, unmasked_of
+from wfdash.timemachine import driver_of, is_message_due, patch_of, refuse_edits, unmasked_of
 
 NO_WORKER = "No worker with its code answers; this is based on the events"
 MOST = 100
@@ -124,7 +121,7 @@ def read_preview(
         kept_total=len(kept),
         forgotten=tuple(one for one in answers if one.key in over)[:MOST],
         worker=driver_of(run_id),
-        mark=restore_point.mark(run, row, verb),
+        mark=timemachine.mark(run, row, verb),
         message_due=message_due,
         message=masked_for(chosen.workflow, document(run, "input")) if message_due else None,
         words=content.edited.words if content.edited else (),
@@ -136,7 +133,7 @@ def read_preview(
 def _edited_content(row: Checkpoint, edits: Edits | None) -> _Content:
     try:
         record = read_row(row)
-        return _Content(record=record, edited=restore_point.edit_checkpoint(record, edits) if edits else None)
+        return _Content(record=record, edited=timemachine.edit_checkpoint(record, edits) if edits else None)
     except CodeElsewhere:
         raise
     except (Damaged, Incompatible) as error:
@@ -172,7 +169,7 @@ def _changes(
     """Return the edited values, before and after."""
     if content.record is None or content.edited is None:
         return ()
-    names, new = restore_point.secrets_of(content.record), {one.activation: one.message for one in after}
+    names, new = timemachine.secrets_of(content.record), {one.activation: one.message for one in after}
     pairs = [(one.step, one.message, new.get(one.activation)) for one in before if one.activation in edits.messages]
     edited = content.record.model_copy(update={"body": content.edited.body})
     pairs += [("", unmasked_of(content.record).state, unmasked_of(edited).state)]
@@ -328,7 +325,7 @@ class ReopenedRequest(ReopenedRequestRecord):
 
 def reopened(run_id: str, requests: tuple[Request, ...], edits: Edits | None) -> tuple[ReopenedRequest, ...]:
     """Return the requests of a checkpoint, each with the last answer it had in the run (one query)."""
-    earlier = restore_point.earlier_answers(run_id, [request.key for request in requests]) if requests else {}
+    earlier = timemachine.earlier_answers(run_id, [request.key for request in requests]) if requests else {}
     return tuple(
         ReopenedRequest.trusted(
             request=PendingRequest.of(request),
@@ -341,7 +338,7 @@ def reopened(run_id: str, requests: tuple[Request, ...], edits: Edits | None) ->
 
 def _view(answer: Answer) -> GivenAnswer:
     by = answer.by.get_username() if answer.by else "a deadline"
-    return GivenAnswer.trusted(by=by, at=answer.at, verdict=answer.verdict, value=restore_point.value_shown(answer))
+    return GivenAnswer.trusted(by=by, at=answer.at, verdict=answer.verdict, value=timemachine.value_shown(answer))
 
 
 def closed(run_id: str, kept: Collection[str]) -> tuple[ClosedRequestRecord, ...]:

@@ -18,8 +18,8 @@ from checkpoints.models.fields import StoredSize
 from checkpoints.records import Json
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
-from wfdash.domain.fingerprint import fingerprint
-from wfdash.domain.invisible import visible
+from wfdash.domain.hash_chain import fingerprint
+from wfdash.domain.labels import visible
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.inbox import tab_filter
 from wfdash.queries.requests.qualifiers import filter_requests

@@ -19,7 +19,7 @@ from wfdash.access.administration import refuse_narrow
 from wfdash.access.directory import colleagues, people_who, readers
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.catalog import secrets_of
-from wfdash.domain.line_comments import comments_in
+from wfdash.domain.json_patch import comments_in
 from wfdash.queries.requests.request import RequestView
 from wfdash.queries.search.conditions import NamesAny, NamesEmpty
 from wfdash.queries.unreadable import subject_of, text

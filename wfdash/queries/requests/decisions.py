@@ -11,7 +11,7 @@ from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.queries.requests.qualifiers import KIND, in_names
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.conditions import (

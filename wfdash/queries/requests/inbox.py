@@ -22,7 +22,7 @@ from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.errors import Invalid
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT

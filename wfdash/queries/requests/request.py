@@ -16,18 +16,18 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Reply
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
+from wfdash import timemachine
+from wfdash.access.directory import Decidability, decidability_of
 from wfdash.access.viewer import Marks, Origin, Viewer, origin_of
-from wfdash.access.voters import Decidability, decidability_of
-from wfdash.domain.fingerprint import fingerprint
-from wfdash.domain.invisible import visible
+from wfdash.domain.hash_chain import fingerprint
+from wfdash.domain.labels import visible
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import title_of
 from wfdash.questions.policy import Policy, sentence
-from wfdash.questions.transcript import masked_card
+from wfdash.questions.tools import masked_card
 from wfdash.records.requests import GivenAnswer, RequestFacts
 from wfdash.schemas.secrets import masked, without
-from wfdash.timemachine import restore_point
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.timemachine import secrets_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     own = bool(origin.starter) and origin.starter == viewer.name
     mine = row.assignee_id == viewer.user.pk
     shown = viewer.reads_card(row.workflow, row.by, origin, assigned=mine)
-    later = restore_point.replaced_by(row) if row.closed is not None else None
+    later = timemachine.replaced_by(row) if row.closed is not None else None
     before = _before(viewer, row) if shown else None
     refusal, right, acting_for = _right_to_answer(viewer, row, origin)
     operates = viewer.may("operate", row.workflow)
@@ -194,13 +194,13 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
 def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Json] | None:
     """Return the form's initial value: what was stored with the request, or was answered before, without secrets."""
     answer: Any = getattr(before, "answer", None)
-    suggested = row.suggestion or (None if answer is None else restore_point.as_suggestion(answer))
+    suggested = row.suggestion or (None if answer is None else timemachine.as_suggestion(answer))
     return suggested and suggested | {"value": without(suggested.get("value"), secrets_in(row))}
 
 
 def _before(viewer: Viewer, row: HumanRequest) -> HumanRequest | None:
     """Return the request that this one replaced, if this person may see it."""
-    before = restore_point.replaced(row)
+    before = timemachine.replaced(row)
     others = before is not None and before.by != row.by and not viewer.may("inspect", row.workflow)
     return None if others else before
 

@@ -10,13 +10,13 @@ from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import Json
+from wfdash import timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.requests.inbox import RequestRow, requests_of
 from wfdash.queries.runs.listing import RunRow, run_rows
 from wfdash.schemas.secrets import without
-from wfdash.timemachine import in_flight, restore_point
 
 MOST_OF_THREAD = 20
 """Runs of a thread that the page of one of them lists."""
@@ -42,9 +42,9 @@ def read_open_work(viewer: Viewer, run_id: str) -> OpenWork:
         raise NotFound("Run not found, or you do not have access")
     if not viewer.may("operate", run.workflow):
         raise NotAllowed()
-    found = in_flight.of_run(run)
+    found = timemachine.of_run(run)
     asks = tuple(row for row in requests_of(viewer, run_id) if not row.answered and not row.closed_as)
-    return OpenWork(steps=found.steps, calls=found.calls, asks=asks, driven=in_flight.is_driven(run))
+    return OpenWork(steps=found.steps, calls=found.calls, asks=asks, driven=timemachine.is_driven(run))
 
 
 def head_of(run_id: str) -> str:
@@ -55,7 +55,7 @@ def head_of(run_id: str) -> str:
 def last_pause(run_id: str) -> str:
     """Return the id of the checkpoint at which a failed run can be answered again; empty: there is none to read."""
     try:
-        found = restore_point.last_pause(Run.objects.get(pk=run_id))
+        found = timemachine.last_pause(Run.objects.get(pk=run_id))
     except (Damaged, Locked):
         return ""
     return found.pk if found is not None else ""

@@ -20,9 +20,9 @@ from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from checkpoints.rules import TIMED
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import TAG
 from wfdash.errors import NotFound
 from wfdash.queries.run_names import own_title_of, summary_of, worded
@@ -33,10 +33,9 @@ from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document, subject_in
 from wfdash.queries.workers import with_workflow
-from wfdash.questions.signals import name_in
+from wfdash.questions.choices import name_in
 from wfdash.records.base import ScannedPage
 from wfdash.records.runs import RunDetail, RunError, RunSummary, WaitingFor
-from wfdash.timemachine import follow_ups
 
 MAX_ERROR = 200
 NEWEST = KeysetOrder(columns=("-created", "-id"))
@@ -193,7 +192,7 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
         operate=operate,
         edits=operate and catalog.takes_edits(found.workflow),
         follows_gone=found.follows is not None and not found.earlier,
-        takes_follow_up=follow_ups.is_open(viewer, found),
+        takes_follow_up=timemachine.is_open(viewer, found),
         removal=removal_of(found),
     )
 

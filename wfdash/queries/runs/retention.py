@@ -21,7 +21,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.errors import NotAllowed
 from wfdash.installation.keep_rules import KeepRules
 from wfdash.records.runs import RemovalRecord
-from wfdash.retention.keeping import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
+from wfdash.retention import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
 
 CHUNK = 1_000
 """Old runs looked at by one statement each."""

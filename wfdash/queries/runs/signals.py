@@ -7,10 +7,10 @@ from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
 from wfdash.catalog import secrets_of
 from wfdash.errors import NotAllowed, NotFound
-from wfdash.questions.signals import name_in
+from wfdash.questions.choices import name_in
 from wfdash.records.runs import AwaitedSignal, KeptSignal, SignalList
 from wfdash.schemas.secrets import masked, without
-from wfdash.timemachine.restore_point import secrets_in
+from wfdash.timemachine import secrets_in
 
 MOST = 100
 

@@ -33,8 +33,7 @@ from wfdash.queries.unreadable import data_of, document
 from wfdash.records.checkpoints import CallInProgress
 from wfdash.records.runs import ActivationRecord
 from wfdash.schemas.secrets import masked
-from wfdash.timemachine.restore_point import secrets_of
-from wfdash.timemachine.shown import NotShown, unmasked_of
+from wfdash.timemachine import NotShown, secrets_of, unmasked_of
 
 PAGE = 50
 MOST_SEARCHED = 2000

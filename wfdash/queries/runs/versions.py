@@ -11,17 +11,16 @@ from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
 from checkpoints.records import ENDED, Checkpoint, Json, Phase, Status
 from checkpoints.rules import card_subject
-from wfdash import catalog
+from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.checkpoints.checkpoint import outlook_of
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.runs.listing import RunView
-from wfdash.timemachine import versions
-from wfdash.timemachine.shown import NotShown, shown_of
+from wfdash.timemachine import NotShown, shown_of
 
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 OPEN = [phase.value for phase in Phase if phase not in ENDED]
@@ -85,7 +84,7 @@ def graph_difference(run: RunView) -> GraphDifference | None:
         return None
     held = run.status is Status.HELD
     return GraphDifference(
-        old=run.version, new=new, held=held, difference=versions.diff_since(run.workflow, run.version)
+        old=run.version, new=new, held=held, difference=timemachine.diff_since(run.workflow, run.version)
     )
 
 
@@ -96,10 +95,10 @@ def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationP
         raise NotFound("Run not found, or you do not have access")
     if not viewer.may("operate", run.workflow):
         raise NotAllowed()
-    if run.phase in FINISHED or not versions.is_behind(run):
+    if run.phase in FINISHED or not timemachine.is_behind(run):
         return MigrationPreview(override=override, refusal=NOTHING)
     try:
-        head, carried = versions.carry_head(run, override=override)
+        head, carried = timemachine.carry_head(run, override=override)
     except (Incompatible, Damaged) as error:
         return MigrationPreview(override=override, refusal=str(error))
     before, after = _forms(head, carried)
@@ -143,7 +142,7 @@ def read_old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
 
 
 def _change_sentences(workflow: str, version: str) -> tuple[str, ...]:
-    difference = versions.diff_since(workflow, version)
+    difference = timemachine.diff_since(workflow, version)
     return difference.words if difference else ()
 
 

@@ -1,6 +1,6 @@
 """How long runs, steps and queues took, and how often steps failed: from the roll-ups of the tallies.
 
-Where these lack something that the tallies have (see ``wfdash.actions.statistics.rollups``), from the tallies: slower,
+Where these lack something that the tallies have (see ``wfdash.actions.statistics``), from the tallies: slower,
 with the same result.
 """
 
@@ -37,7 +37,7 @@ from wfdash.records.statistics import DurationSummary, TimeSlot
 
 COURSES = (Measure.RUN, Measure.STEP)
 HOURS_KEPT = timedelta(days=3)
-"""Tallies that are older are by day: ``wfdash.actions.statistics.metrics_store`` merges their hours."""
+"""Tallies that are older are by day: ``wfdash.actions.statistics`` merges their hours."""
 Step = tuple[str, str]
 """Workflow and step; no step where a run is measured."""
 Totals = dict[Measure, dict[Step, Total]]

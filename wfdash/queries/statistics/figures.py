@@ -20,7 +20,7 @@ from checkpoints.records import Phase
 from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.histograms import Measure, Total
-from wfdash.domain.invisible import visible
+from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import ERROR
 from wfdash.errors import NotFound
 from wfdash.queries.runs.listing import failures_of, run_rows

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pydantic.errors import PydanticUserError
 
 from checkpoints.limits import problem_of
-from wfdash.domain.run_titles import ITEM
-from wfdash.domain.run_titles import problem_of as problem_of_template
+from wfdash.domain.search_attributes import ITEM
+from wfdash.domain.search_attributes import problem_of as problem_of_template
 from wfdash.values.codec import UNSTORABLE, can_carry, codec_for, is_any, is_list, item_type, type_name, unstorable_in
 from wfdash.workflow.authoring import Join
 from wfdash.workflow.compiler.graph import Edge, Node

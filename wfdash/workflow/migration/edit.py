@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Edited, Edits, InvalidInput
-from wfdash.schemas.messages import Problem
+from wfdash.schemas.validate import Problem
 from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.errors import WorkflowError

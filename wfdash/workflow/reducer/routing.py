@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.domain.run_titles import summary_of, title_of
+from wfdash.domain.search_attributes import summary_of, title_of
 from wfdash.values.codec import Codec, codec_for, is_any, item_type, members, type_name
 from wfdash.workflow.compiler.graph import Edge, Graph, Node
 from wfdash.workflow.errors import WrongType

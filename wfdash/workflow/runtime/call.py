@@ -16,9 +16,9 @@ from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json, Re
 from checkpoints.storage import Recorder, RemembersAnswers
 from wfdash.contract import InvalidInput
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
-from wfdash.domain.run_titles import title_of
+from wfdash.domain.search_attributes import title_of
 from wfdash.questions.card import Given
-from wfdash.questions.durations import Duration, span_of
+from wfdash.questions.policy import Duration, span_of
 from wfdash.schemas.validate import answer_problems
 from wfdash.values.codec import FLAT, is_large
 from wfdash.workflow.answers import check_answer

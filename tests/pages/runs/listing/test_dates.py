@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from tests import people
 from wfdash.errors import Invalid
-from wfdash.pages.runs.listing.dates import dates_of, with_dates
-from wfdash.pages.site.list_address import RunsAddress
+from wfdash.pages.runs.listing import dates_of, with_dates
+from wfdash.pages.site.list_page import RunsAddress
 from wfdash.queries.search.conditions import times_of
 from wfdash.queries.search.qualifiers import Term, split
 

@@ -9,7 +9,7 @@ from checkpoints.models import Preference, Run, RunFact, SavedView
 from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.runs import search_index
-from wfdash.actions.runs.tags import tag_runs
+from wfdash.actions.runs.bulk import tag_runs
 from wfdash.queries.runs import finding
 
 

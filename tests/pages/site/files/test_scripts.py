@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wfdash.pages.site.files.scripts import BASE64, bundle_of, map_of
-from wfdash.pages.site.files.static_files import script_sources
+from wfdash.pages.site.files import BASE64, bundle_of, map_of, script_sources
 
 TWO = {
     "live/a": 'import { b as c, d } from "../site/b.js";\nimport "./e.js"; // last\nc(d);\n',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from wfdash.pages.ui.card import build
-from wfdash.pages.ui.card.unfolded import unfold
+from wfdash.pages.ui.card.parts import unfold
 from wfdash.questions.cards import prepare
 from wfdash.workflow import Approval
 

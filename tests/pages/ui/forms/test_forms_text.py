@@ -12,7 +12,7 @@ from django.utils.datastructures import MultiValueDict
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tests.pages.controls import post_of, read_controls
-from wfdash.pages.ui.forms import BoundForm, FormView, durations, json_text
+from wfdash.pages.ui.forms import BoundForm, FormView, read
 
 
 class Line(BaseModel):
@@ -107,10 +107,10 @@ def test_a_small_form_is_not_offered_as_text() -> None:
 
 def test_lines_and_places_are_found_in_any_layout() -> None:
     text = '{"a":[1,\n{"b":"x\\"{,"}],\n\n"c":null}'
-    lines = json_text.lines_of(text)
+    lines = read.lines_of(text)
     assert lines == {(): 1, ("a",): 1, ("a", 0): 1, ("a", 1): 2, ("a", 1, "b"): 2, ("c",): 4}
-    assert json_text.path_of(("a", 1, "b")) == "a[1].b"
-    assert json_text.path_of((0, "x")) == "[0].x"
+    assert read.path_of(("a", 1, "b")) == "a[1].b"
+    assert read.path_of((0, "x")) == "[0].x"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_lines_and_places_are_found_in_any_layout() -> None:
     ],
 )
 def test_lengths_of_time_are_written_as_people_do(typed: str, iso: str | None) -> None:
-    assert durations.to_iso(typed) == iso
+    assert read.to_iso(typed) == iso
     if iso:
-        assert durations.to_iso(durations.to_words(iso)) == iso
+        assert read.to_iso(read.to_words(iso)) == iso
 
 
 @pytest.mark.parametrize("typed", ["12,50", "1 000", "1'000"])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.pages.runs.test_timeline import at, move
 from tests.pages.ui.graph.test_graph import describe
 from wfdash.contract import Description, EdgeInfo
-from wfdash.pages.runs.graph import draw
-from wfdash.pages.runs.intervals import intervals_by_state
+from wfdash.pages.runs.state import draw
+from wfdash.pages.runs.timeline import intervals_by_state
 from wfdash.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
 from wfdash.queries.history.step_states import count_states
 

@@ -21,7 +21,7 @@ from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosit
 from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, extended
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
-from wfdash.questions.conversation import conversation
+from wfdash.questions.tools import conversation
 from wfdash.values.errors import error_info, report_failure
 
 MOST_MESSAGES = 30

@@ -18,11 +18,10 @@ from wfdash.engines.agent_framework.library import is_kind, is_of
 from wfdash.engines.agent_framework.stored.display import display
 from wfdash.engines.agent_framework.stored.transcripts import arguments_of
 from wfdash.engines.serving import Served
-from wfdash.questions.card import Asking, Card
+from wfdash.questions.card import Asking, Card, headline_about, headline_field
 from wfdash.questions.cards import Approval, Question, make_request, prepare
+from wfdash.questions.choices import open_answer, text_in
 from wfdash.questions.evidence import Evidence, Transcript
-from wfdash.questions.headlines import headline_about, headline_field
-from wfdash.questions.open_answers import open_answer, text_in
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.errors import InvalidCall

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Shown
-from wfdash.questions.transcript import Message, pack_transcript, unpack_transcript
+from wfdash.questions.tools import Message, pack_transcript, unpack_transcript
 
 FORMAT = 1
 

@@ -15,11 +15,10 @@ from typing import Any
 from checkpoints.records import Json
 from wfdash.domain.labels import humanize
 from wfdash.engines.langgraph.stored.display import shown
-from wfdash.questions.card import Asking
+from wfdash.questions.card import KINDS, Asking, headline_field
 from wfdash.questions.cards import Question, prepare
+from wfdash.questions.choices import open_answer, options_in, text_in
 from wfdash.questions.evidence import Evidence
-from wfdash.questions.headlines import KINDS, headline_field
-from wfdash.questions.open_answers import open_answer, options_in, text_in
 from wfdash.questions.tools import ToolCall, Verb
 
 VERBS: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")

@@ -16,11 +16,10 @@ from wfdash.engines.langgraph.stored.show import longest_transcript
 from wfdash.engines.langgraph.stored.thread import Space, Thread
 from wfdash.engines.langgraph.stored.values import decode
 from wfdash.engines.serving import Served
-from wfdash.questions.card import Asking
+from wfdash.questions.card import Asking, headline_about
 from wfdash.questions.cards import Question, make_request, prepare
-from wfdash.questions.conversation import conversation
-from wfdash.questions.headlines import headline_about
 from wfdash.questions.policy import Policy
+from wfdash.questions.tools import conversation
 
 BREAKPOINT = "breakpoint"
 """How the keys of requests begin that let a graph continue behind a breakpoint."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from wfdash.domain.votes import EDITED
-from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, read_answer, unedited
-from wfdash.pages.ui.card.card import Action, CardView, build
-from wfdash.pages.ui.card.media import CardMedia, json_at, media_at
-from wfdash.pages.ui.card.parts import CardPart
-from wfdash.pages.ui.card.position import PathStep, path_through
-from wfdash.pages.ui.card.tables import TableView
+from wfdash.pages.ui.card.card import (
+    Action,
+    ActionButton,
+    CardView,
+    PathStep,
+    PostedAnswer,
+    build,
+    path_through,
+    read_answer,
+    unedited,
+)
+from wfdash.pages.ui.card.parts import CardMedia, CardPart, TableView, json_at, media_at
 
 __all__ = [
     "EDITED",

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
-from wfdash.domain.invisible import visible
-from wfdash.domain.line_comments import FIELD
+from django.http import QueryDict
+
+from wfdash.contract import Description, EdgeInfo, StepInfo
+from wfdash.domain import json_patch
+from wfdash.domain.json_patch import FIELD
+from wfdash.domain.labels import humanize, visible
 from wfdash.domain.votes import EDITED
-from wfdash.pages.ui.card.actions import ActionButton, PostedAnswer, actions_of, shared_schema
-from wfdash.pages.ui.card.asked_again import CardChanges, asked_again
-from wfdash.pages.ui.card.line_comments import LineNotes, pieces_of, placed, spots_of
-from wfdash.pages.ui.card.parts import CardPart, context_part, evidence_parts, proposal_part
-from wfdash.pages.ui.card.position import PathStep
-from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.forms.kinds import mapping
-from wfdash.questions.open_answers import DOUBTFUL, doubt_of, is_open
+from wfdash.pages.ui.card.line_comments import LineNotes, pieces_of, placed, read_lines, spots_of
+from wfdash.pages.ui.card.parts import CardPart, cell, context_part, evidence_parts, proposal_part
+from wfdash.pages.ui.diff import ValueChange, diff_values
+from wfdash.pages.ui.event_text import step_label
+from wfdash.pages.ui.forms import BoundForm, FormView
+from wfdash.pages.ui.forms.form import BUTTONS
+from wfdash.pages.ui.forms.spec import Schemas, mapping, part
+from wfdash.pages.ui.graph import Transition, travelled
+from wfdash.questions.choices import DOUBTFUL, doubt_of, is_open
+from wfdash.schemas.validate import problems_of
+from wfdash.values.fingerprints import note_of
 
 MANY = 4
 MAX_LINE = 2000
@@ -294,3 +302,295 @@ def _missing(card: Mapping[str, Any], choices: tuple[ActionButton, ...]) -> str:
         return ""
     *some, last = words
     return f"The workflow does not state {', '.join(some)}{' or ' if some else ''}{last}."
+
+
+# The actions of a card: which fields belong to each, and which one a POST chose. Pure but for types.
+
+ACTION = "_action"
+AS_TEXT = "_as_text"
+WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", "feedback", "explanation"})
+STYLES = {"approve": "primary", "reject": "danger"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionButton:
+    """A button of the card with the schema of its own fields."""
+
+    name: str
+    label: str
+    style: str
+    schema: dict[str, Any]
+    required: bool
+    consequence: str = ""
+    description: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """Return the prefix of its fields' names."""
+        return f"{part(self.name)}:"
+
+    @property
+    def has_fields(self) -> bool:
+        """Return whether there is something to fill in."""
+        return bool(self.schema["properties"])
+
+
+class PostedAnswer(NamedTuple):
+    """A POST's answer. ``editing``: a row button was pressed, render the card again. ``forms``: by action, as typed."""
+
+    value: Any
+    errors: list[dict[str, Any]]
+    action: str
+    editing: bool
+    forms: dict[str, BoundForm]
+    shared: BoundForm
+    lines: tuple[tuple[str, str], ...] = ()
+    """Comments on lines as they were typed: spot and text; one that was just begun is empty."""
+    as_text: bool = False
+    """It was confirmed that a text which reads like yes or no is meant as text."""
+
+
+def actions_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[ActionButton, ...]:
+    """Return the card's actions; where it names none, the options of the schema's ``action`` field, or nothing."""
+    given = card.get("actions")
+    listed = [action for action in given if isinstance(action, Mapping)] if isinstance(given, list) else []
+    node = Schemas(schema).resolve(mapping(schema.get("properties")).get("action", {}))
+    named = node.get("enum") if isinstance(node, Mapping) else None
+    actions = listed or [{"name": name, "fields": []} for name in named or () if isinstance(name, str)]
+    return tuple(_choice(schema, card, action) for action in actions if action.get("name"))
+
+
+def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[str, Any]) -> ActionButton:
+    name = str(action["name"])
+    fields = [str(field) for field in action.get("fields") or ()]
+    required = [str(field) for field in action.get("required", fields)]
+    consequences = card.get("consequence")
+    return ActionButton(
+        name=name,
+        label=cell(str(action.get("label") or humanize(name))),
+        style=str(action.get("style") or STYLES.get(name, "quiet")),
+        schema=_own_schema(schema, fields, required),
+        required=bool(required),
+        consequence=cell(str(consequences.get(name) or "")) if isinstance(consequences, Mapping) else "",
+        description=cell(str(action.get("description") or "")),
+    )
+
+
+def unedited(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an answer that edits nothing: without the actions that need an edited proposal."""
+    listed = card.get("actions")
+    actions = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    gone = [one for one in actions if set(one.get("fields") or ()).intersection(EDITED)]
+    if not gone:
+        return dict(schema)
+    names, fields = {one.get("name") for one in gone}, {field for one in gone for field in one.get("fields") or ()}
+    kept = {name: node for name, node in mapping(schema.get("properties")).items() if name not in fields}
+    action = kept.get("action")
+    if isinstance(action, Mapping) and isinstance(action.get("enum"), list):
+        kept["action"] = {**action, "enum": [name for name in action["enum"] if name not in names]}
+    return {**schema, "properties": kept}
+
+
+def shared_schema(schema: Mapping[str, Any], choices: Sequence[ActionButton]) -> dict[str, Any]:
+    """Return the schema of the fields that belong to none of these actions; the whole one without actions."""
+    if not choices:
+        return dict(schema)
+    owned = {"action", json_patch.FIELD, *(name for choice in choices for name in choice.schema["properties"])}
+    fields = [name for name in mapping(schema.get("properties")) if name not in owned]
+    return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
+
+
+def _own_schema(schema: Mapping[str, Any], fields: list[str], required: list[str]) -> dict[str, Any]:
+    schemas = Schemas(schema)
+    known = mapping(schema.get("properties"))
+    properties = {name: _property(schemas, name, known[name], name in required) for name in fields if name in known}
+    needed = [name for name in required if name in properties]
+    return schemas.within({"type": "object", "properties": properties, "required": needed})
+
+
+def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
+    """Return the node of a field: for one that an action requires, without the option to leave it empty."""
+    if not isinstance(node, Mapping):
+        return node
+    plain = dict(schemas.resolve(node))
+    if required and "anyOf" in plain:
+        plain["anyOf"] = [inner for inner in plain["anyOf"] if schemas.resolve(inner).get("type") != "null"]
+    if required and plain.get("default", ...) in (None, ""):
+        plain.pop("default")
+    return {**plain, "x-widget": "textarea"} if name in WORDY else plain
+
+
+def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDict, files: Any = None) -> PostedAnswer:
+    """Return the answer of a POST, with its errors. Only the chosen action's own fields are part of it."""
+    choices = {choice.name: choice for choice in actions_of(schema, card)}
+    shared = FormView.from_schema(shared_schema(schema, [*choices.values()])).bind(post, files)
+    if not choices:
+        errors, as_text = list(map(dict, shared.errors)), AS_TEXT in post
+        return PostedAnswer(shared.value, errors, "", shared.changed_rows, {}, shared, as_text=as_text)
+    forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}
+    chosen, lines = post.get(ACTION, ""), read_lines(schema, card, post)
+    editing = shared.changed_rows or lines.begun
+    if editing or chosen not in choices:
+        target = "" if editing else "Choose one of the actions"
+        errors = [*lines.problems, *([{"loc": [], "msg": target}] if target else [])]
+        return PostedAnswer(None, errors, _open_action(choices, post), editing, forms, shared, lines.typed)
+    value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value), **lines.value}
+    found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors, *lines.problems)]
+    return PostedAnswer(value, found or problems_of(dict(schema), value), chosen, False, forms, shared, lines.typed)
+
+
+def _open_action(choices: Mapping[str, ActionButton], post: QueryDict) -> str:
+    """Return the action whose row button was pressed."""
+    targets = [str(post[button]) for button in BUTTONS if button in post]
+    return next((name for name, choice in choices.items() for t in targets if t.startswith(choice.prefix)), "")
+
+
+# The position of a run when it asked: the steps on its path, where it is, what certainly comes next. Pure.
+
+NEAR = 3
+"""Steps shown on either side; those beyond are counted."""
+
+
+class TimedTransition(Transition, Protocol):
+    """A transition with its time; see ``queries.StepTransition``."""
+
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def skipped(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathStep:
+    """A step on the path. ``state``: done | here | ahead | more (then ``title`` says how many)."""
+
+    title: str
+    state: str
+
+
+def path_through(
+    description: Description, step: str, moves: Sequence[TimedTransition] = (), asked: datetime | None = None
+) -> tuple[PathStep, ...]:
+    """Return the path of one run through its graph; empty if the step is not in it.
+
+    ``moves``: the run's transitions, oldest first. Done is what finished and led here before ``asked``; a branch that
+    was not taken, or was skipped, is not on the path. Ahead is only what follows whatever is decided.
+    """
+    titles = {info.name: info.title or step_label(info.name) for info in description.steps}
+    if step not in titles:
+        return ()
+    before = [move for move in moves if (asked is None or move.at <= asked) and not move.skipped]
+    came = [titles[name] for name in _came(description.edges, step, before) if name in titles]
+    goes = [titles[name] for name in _certain(description, step)]
+    here = PathStep(title=titles[step], state="here")
+    return (*_side(came, "done")[::-1], here, *_side(goes, "ahead"))
+
+
+def _came(edges: Iterable[EdgeInfo], step: str, moves: Sequence[TimedTransition]) -> list[str]:
+    """Return the steps that led to this one along edges that were taken, the one that finished last first."""
+    sources: dict[str, set[str]] = {}
+    for source, target in travelled(edges, moves):
+        sources.setdefault(target, set()).add(source)
+    found, left = set[str](), [step]
+    while left:
+        fresh = sources.get(left.pop(), set()) - found
+        found |= fresh
+        left += fresh
+    finished = {move.step: place for place, move in enumerate(moves) if move.state == "done"}
+    return sorted(found & finished.keys() - {step}, key=lambda name: -finished[name])
+
+
+def _certain(description: Description, step: str) -> list[str]:
+    """Return the steps that follow in any case, up to where the path parts or ends."""
+    known = {info.name: info for info in description.steps}
+    leaving: dict[str, list[EdgeInfo]] = {}
+    for edge in description.edges:
+        leaving.setdefault(edge.source, []).append(edge)
+    way: list[str] = []
+    here = step
+    while True:
+        edges = [edge for edge in leaving.get(here, ()) if edge.target in known]
+        if not edges or not all(_leads(edge, known) for edge in edges) or _leads_into(edges, way, step):
+            return way
+        way += [edge.target for edge in edges]
+        if len(edges) > 1:
+            return way
+        here = edges[0].target
+
+
+def _leads_into(edges: Iterable[EdgeInfo], way: Collection[str], step: str) -> bool:
+    return any(edge.target == step or edge.target in way for edge in edges)
+
+
+def _leads(edge: EdgeInfo, known: Mapping[str, StepInfo]) -> bool:
+    """Return whether every message of a step takes this edge: no condition, and no other type that could leave it."""
+    if edge.kind in {"join", "gather"}:
+        return edge.label in {"", "all", "gather"}
+    takes = known[edge.target].takes
+    return edge.kind == "plain" and takes in {"", known[edge.source].gives}
+
+
+def _side(titles: list[str], state: str) -> list[PathStep]:
+    """Return the nearest steps first, then how many more there are."""
+    far = len(titles) - NEAR
+    near = [PathStep(title=title, state=state) for title in (titles[:NEAR] if far > 1 else titles)]
+    return [*near, *([PathStep(title=f"{far} more", state="more")] if far > 1 else [])]
+
+
+# Why a card is asked again: what of it changed since it was answered, or since it was first asked. Pure.
+
+NAMES = {
+    "body": "the text",
+    "consequence": "what happens next",
+    "undo": "how to undo",
+    "current": "the current value",
+    "form": "the form",
+    "actions": "the actions",
+    "options": "the options",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardChanges:
+    """What changed, as text; the difference where both cards are known."""
+
+    parts: str
+    answered: bool
+    changes: tuple[ValueChange, ...] = ()
+    problem: str = ""
+    """What is wrong with the earlier answer, where that is the reason."""
+
+    @property
+    def reason(self) -> str:
+        """Return why it is asked again."""
+        if self.problem:
+            return f"the step can no longer use the earlier answer ({self.problem})"
+        return f"{self.parts} changed {self.since}"
+
+    @property
+    def since(self) -> str:
+        """Return since when it has changed."""
+        return "after it was answered" if self.answered else "while it waited for an answer"
+
+    @property
+    def counts(self) -> str:
+        """Return what became of earlier votes and answers."""
+        if self.answered:
+            return "The earlier answer no longer applies. Decide on the current version."
+        return "Decide on the current version."
+
+
+def asked_again(card: Mapping[str, Any], before: Mapping[str, Any] | None) -> CardChanges | None:
+    """Return why a card is asked again; None where it is not. ``before``: the card that was shown then."""
+    note = note_of(card)
+    if not note:
+        return None
+    names = [str(name)[:40] for name in note["parts"]]
+    words = [NAMES.get(name, f"the {name}") for name in names] or ["something"]
+    listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    changes: tuple[ValueChange, ...] = ()
+    if before is not None:
+        shown = [{name: one[name] for name in names if name in one} for one in (before, card)]
+        changes = diff_values(shown[0], shown[1])
+    problem = str(note.get("problem") or "")[:300]
+    return CardChanges(parts=listed, answered=bool(note.get("answered")), changes=changes, problem=problem)

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
-from wfdash.domain.invisible import visible
-from wfdash.domain.line_comments import FIELD, MOST, comments_in, place_of
+from wfdash.domain.json_patch import FIELD, MOST, comments_in, place_of
+from wfdash.domain.labels import visible
 from wfdash.pages.ui.card.parts import CardPart, evidence_parts, proposal_part
 from wfdash.pages.ui.diff import DiffLine
-from wfdash.pages.ui.forms.kinds import mapping
+from wfdash.pages.ui.forms.spec import mapping
 
 NAME, BEGIN, LINES, SIDE = "line:", "_comment", "_lines:", "_side:"
 SIDES = {"n": "new", "o": "old"}

@@ -5,24 +5,25 @@ A card comes from a workflow's code and is not trusted to have any shape: anythi
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
-from wfdash.domain.invisible import visible
-from wfdash.domain.labels import label_of_key
-from wfdash.pages.ui.card.media import Attachment, attachment, read_before, read_media
-from wfdash.pages.ui.card.tables import TableView, cell, read_table
-from wfdash.pages.ui.card.unfolded import unfold
+from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
+from wfdash.domain.labels import label_of_field, label_of_key, visible
+from wfdash.domain.votes import EDITED
 from wfdash.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
-from wfdash.pages.ui.json_tree import heavy
-from wfdash.pages.ui.json_value import is_cut, is_opaque, pretty
+from wfdash.pages.ui.forms.spec import Schemas, mapping
+from wfdash.pages.ui.json_value import at, describe, heavy, is_cut, is_opaque, pretty
 from wfdash.pages.ui.markup import MAX_COLOURED, host_of, is_safe_link, markdown_effort
 from wfdash.pages.ui.text_blocks import TextBlock, block
 from wfdash.pages.ui.transcript import Talk, draw_talk
-from wfdash.questions.transcript import unpack_transcript
+from wfdash.questions.tools import unpack_transcript
 
 MAX_FIELDS = 40
 MAX_ADDRESS = 120
@@ -306,7 +307,7 @@ def _transcript(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
     return CardPart(kind="transcript", title=title or "Conversation", talk=talk, earlier=earlier)
 
 
-def _table(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+def _table_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
     table = read_table(value, piece.get("columns"))
     return (
         CardPart(kind="table", title=title, table=table) if table else CardPart(kind="json", title=title, value=value)
@@ -345,8 +346,293 @@ DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
     "text": _text_part,
     "markdown": _markdown,
     "transcript": _transcript,
-    "table": _table,
+    "table": _table_part,
     "link": _link,
     "diff": _diff,
     "code": _code,
 }
+
+
+# A proposal of a few values, all of them visible: nothing that is approved is hidden in a fold. Pure.
+
+MOST = 20
+"""Values that are shown unfolded."""
+DEEPEST = 6
+
+Leaves = tuple[tuple[str, Any], ...]
+
+
+def unfold(proposal: Any, schema: Mapping[str, Any]) -> Leaves:
+    """Return label and value of everything in a proposal, by the titles of the answer's ``schema``.
+
+    Empty for one value, and for more than ``MOST`` of them.
+    """
+    if not _has_parts(proposal):
+        return ()
+    schemas, properties = Schemas(schema), mapping(schema.get("properties"))
+    node: Any = next((properties[name] for name in EDITED if name in properties), {})
+    found: list[tuple[str, Any]] = []
+    for leaf in _leaves(proposal, node, schemas, ()):
+        found.append(leaf)
+        if len(found) > MOST:
+            return ()
+    return tuple(found)
+
+
+def _leaves(value: Any, node: Any, schemas: Schemas, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if not _has_parts(value) or len(path) >= DEEPEST:
+        yield " › ".join(path), value
+        return
+    known = _object(node, schemas)
+    if isinstance(value, list):
+        for number, item in enumerate(value, 1):
+            yield from _leaves(item, known.get("items"), schemas, _numbered(path, number))
+        return
+    fields = mapping(known.get("properties"))
+    for key, item in value.items():
+        yield from _leaves(item, fields.get(key), schemas, (*path, _title(str(key), fields.get(key), schemas)))
+
+
+def _has_parts(value: Any) -> bool:
+    """Return whether it is more than one value; a list of plain ones fits into a line."""
+    if isinstance(value, list):
+        return any(isinstance(item, (Mapping, list)) for item in value)
+    return isinstance(value, Mapping) and bool(value) and not is_opaque(value)
+
+
+def _numbered(path: tuple[str, ...], number: int) -> tuple[str, ...]:
+    return (*path[:-1], f"{path[-1]} {number}") if path else (str(number),)
+
+
+def _object(node: Any, schemas: Schemas) -> Mapping[str, Any]:
+    """Return a node's properties; of an optional one, those of its non-null alternative."""
+    known = schemas.resolve(node) if isinstance(node, Mapping) else {}
+    branches = [schemas.resolve(one) for one in known.get("anyOf") or () if isinstance(one, Mapping)]
+    real = [one for one in branches if one.get("type") != "null"]
+    return real[0] if len(real) == 1 else known
+
+
+def _title(key: str, node: Any, schemas: Schemas) -> str:
+    """Return a field's title; its own name where no schema knows it. A model's name is no title of a field."""
+    if not isinstance(node, Mapping):
+        return cell(label_of_key(key))
+    own = node.get("title") or ("" if "$ref" in node else schemas.resolve(node).get("title"))
+    return cell(label_of_field(key, own))
+
+
+# Tables of a card: rows of cells as text, bounded, the long tail behind a fold. Pure.
+
+MAX_ROWS = 200
+MAX_COLUMNS = 20
+MAX_CELL = 500
+FIRST_ROWS = 8
+SHORT = 18
+_NUMBER = re.compile(r"[-+−]?[\d.,\u2009 ]*\d%?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableView:
+    """Rows of equal length; ``left_out`` rows are not shown, those after the first few are behind a fold."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are, those that are not shown included."""
+        return len(self.rows) + self.left_out
+
+    @property
+    def many(self) -> bool:
+        """Return whether sorting and filtering helps."""
+        return len(self.rows) > 1 and len(self.columns) > 0
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """Return a class per column: ``number`` (right-aligned), ``nowrap`` (short words), or empty."""
+        return tuple(_column_class(cells) for cells in zip(*self.rows, strict=True))
+
+    @property
+    def heads(self) -> tuple[tuple[str, str], ...]:
+        """Return the columns, each with its class."""
+        return tuple(zip_longest(self.columns, self.looks[: len(self.columns)], fillvalue=""))
+
+    @property
+    def first(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Return the rows that are shown at once: cells with their classes."""
+        return self._cells(self.rows if len(self.rows) <= FIRST_ROWS else self.rows[: FIRST_ROWS - 2])
+
+    @property
+    def others(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Return the rows behind a fold; a long table is never folded for two."""
+        return self._cells(() if len(self.rows) <= FIRST_ROWS else self.rows[FIRST_ROWS - 2 :])
+
+    def _cells(self, rows: Sequence[Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], ...]:
+        looks = self.looks
+        return tuple(tuple(zip(row, looks, strict=True)) for row in rows)
+
+
+def cell(value: Any) -> str:
+    """Return a value as the text of a table cell."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping) and is_opaque(value):
+        return visible(str(value["repr"])[:MAX_CELL])
+    text = value if isinstance(value, str) else _cell_text(value)
+    return visible(text[:MAX_CELL]) + ("…" if len(text) > MAX_CELL else "")
+
+
+def read_table(value: Any, columns: Any = None) -> TableView | None:
+    """Return a table from a list of objects, a list of lists, or ``{columns, rows}``; None for anything else."""
+    if isinstance(value, Mapping) and "rows" in value:
+        return read_table(value["rows"], value.get("columns"))
+    if not isinstance(value, list):
+        return None
+    picked = [str(name) for name in columns] if isinstance(columns, list) else []
+    if value and all(isinstance(row, Mapping) for row in value):
+        names = picked or [str(name) for name in dict.fromkeys(key for row in value[:MAX_ROWS] for key in row)]
+        rows = [[row.get(name) for name in names] for row in value[:MAX_ROWS]]
+        names = [label_of_key(name) for name in names]
+    elif all(isinstance(row, list) for row in value):
+        names, rows = picked, value[:MAX_ROWS]
+    else:
+        names, rows = picked or ["Value"], [[item] for item in value[:MAX_ROWS]]
+    return _padded_table(names, rows, len(value))
+
+
+def _padded_table(names: list[str], rows: Sequence[Sequence[Any]], count: int) -> TableView:
+    width = min(max([len(names), *(len(row) for row in rows)], default=0), MAX_COLUMNS)
+    padded = [[*row, *[""] * (width - len(row))][:width] for row in rows]
+    return TableView(
+        columns=tuple(cell(name) for name in [*names, *[""] * (width - len(names))][:width]) if names else (),
+        rows=tuple(tuple(cell(item) for item in row) for row in padded),
+        left_out=max(count - len(rows), 0),
+    )
+
+
+def _column_class(cells: Iterable[str]) -> str:
+    filled = [text for text in cells if text not in {"", "—"}]
+    if filled and all(_NUMBER.fullmatch(text) for text in filled):
+        return "number"
+    return "nowrap" if all(len(text) <= SHORT for text in filled) else ""
+
+
+def _cell_text(value: Any) -> str:
+    if isinstance(value, list) and 0 < len(value) <= 8 and all(isinstance(item, (str, int, float)) for item in value):
+        return ", ".join(str(item) for item in value)
+    return describe(value)
+
+
+# Images and files of a card: read from its evidence, typed by their bytes only. Pure.
+
+MAX_PREVIEW = 200_000
+_SAYS = {
+    TEXT: "Text",
+    "application/pdf": "PDF",
+    "application/zip": "ZIP archive",
+    "application/gzip": "GZIP archive",
+    "application/octet-stream": "Binary file",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardMedia:
+    """The bytes of an image or a file, and their type. ``picture`` is None for everything that is not shown."""
+
+    name: str
+    data: bytes
+    media_type: str
+    picture: Picture | None = None
+    inline: bool = False
+    """Whether browsers show it: an image, or a PDF document that its author wants to be shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """An image or a file, ready to be rendered. ``src`` is what an image is loaded from, ``href`` downloads."""
+
+    name: str
+    says: str
+    size: int
+    alt: str = ""
+    width: int = 0
+    height: int = 0
+    src: str = ""
+    href: str = ""
+    preview: TextBlock | None = None
+    inline: bool = False
+    before: Attachment | None = None
+    """The earlier version of an image."""
+
+
+def read_media(piece: Any) -> CardMedia | None:
+    """Return the bytes of a piece of evidence; None if it has none, or more than a card may hold."""
+    if not isinstance(piece, Mapping) or piece.get("kind") not in {"image", "pdf", "file"}:
+        return None
+    value = piece.get("value")
+    if not isinstance(value, str) or len(value) > MAX_BYTES * 4 // 3 + 4:
+        return None
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    picture = picture_of(data) if piece["kind"] == "image" else None
+    named = str(piece.get("name") or piece.get("title") or piece["kind"])
+    ending = f".{picture.media_type.removeprefix('image/')}" if picture and "." not in named else ""
+    inline = picture is not None or (piece["kind"] == "pdf" and is_pdf(data))
+    name, kind = safe_name(named) + ending, media_type_of(data)
+    return CardMedia(name=name, data=data, media_type=kind, picture=picture, inline=inline)
+
+
+def read_before(piece: Any) -> CardMedia | None:
+    """Return the earlier version of an image; None if there is none, or it is no image."""
+    earlier = {**piece, "value": piece.get("before")} if isinstance(piece, Mapping) else None
+    media = read_media(earlier) if earlier and earlier.get("kind") == "image" else None
+    return media if media is not None and media.picture is not None else None
+
+
+def json_at(card: Mapping[str, Any], number: int, pointer: str) -> CardMedia | None:
+    """Return the value of a piece of evidence, or what is in it under a JSON Pointer, as a file; None if it has none.
+
+    ``NoSuchNode`` if nothing is there.
+    """
+    pieces = card.get("evidence")
+    piece = pieces[number] if isinstance(pieces, list) and 0 <= number < len(pieces) else None
+    if not isinstance(piece, Mapping) or piece.get("kind") not in ("json", "transcript"):
+        return None
+    text = pretty(at(piece.get("value"), pointer))
+    name = safe_name(str(piece.get("title") or "value")) + ".json"
+    return CardMedia(name=name, data=text.encode(errors="backslashreplace"), media_type="application/json")
+
+
+def media_at(card: Mapping[str, Any], number: int, *, before: bool = False) -> CardMedia | None:
+    """Return the bytes of the evidence with that number, counted from zero. ``before``: of its earlier version."""
+    pieces = card.get("evidence")
+    if not isinstance(pieces, list) or not 0 <= number < len(pieces):
+        return None
+    return read_before(pieces[number]) if before else read_media(pieces[number])
+
+
+def attachment(media: CardMedia, alt: str, href: str) -> Attachment:
+    """Return an image or a file, ready to be rendered. Without ``href`` an image is part of the page itself."""
+    picture = media.picture
+    src = ""
+    if picture is not None:
+        src = href or f"data:{picture.media_type};base64,{base64.b64encode(media.data).decode()}"
+    short = len(media.data) <= MAX_PREVIEW and media.media_type == TEXT
+    text = text_of(media.data) if short else None
+    return Attachment(
+        name=media.name,
+        says=_SAYS.get(media.media_type, media.media_type.partition(";")[0]),
+        size=len(media.data),
+        alt=visible(alt),
+        width=picture.width if picture else 0,
+        height=picture.height if picture else 0,
+        src=src,
+        href=href,
+        preview=block(text) if text else None,
+        inline=media.inline,
+    )

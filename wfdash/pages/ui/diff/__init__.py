@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from wfdash.pages.ui.diff.lines import DiffLine, LinePair, TextDiff, TextRun, diff_text
-from wfdash.pages.ui.diff.trees import MAX_DRAWN, ValueChange, diff_values, grouped
+from wfdash.pages.ui.diff.lines import (
+    MAX_DRAWN,
+    DiffLine,
+    LinePair,
+    TextDiff,
+    TextRun,
+    ValueChange,
+    diff_text,
+    diff_values,
+    grouped,
+)
 from wfdash.pages.ui.diff.unified import MAX_FILES, FileDiff, Hunk, parse_unified
 
 __all__ = [

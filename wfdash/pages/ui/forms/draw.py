@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from wfdash.domain.labels import label_of_field
-from wfdash.pages.ui.forms import json_text, scalars
-from wfdash.pages.ui.forms.choices import match_branch, name_branch, options_of, title_of
-from wfdash.pages.ui.forms.fields import Field, FieldOption, FieldRow, Loc, UnionBranch, child, others
-from wfdash.pages.ui.forms.hints import control, describe_file, help_of, preview_of
-from wfdash.pages.ui.forms.json_text import Unreadable
-from wfdash.pages.ui.forms.read import ReadNotes
-from wfdash.pages.ui.forms.scalars import MISSING
-from wfdash.pages.ui.forms.spec import Schemas, Spec
-from wfdash.questions.open_answers import is_open
-from wfdash.schemas.media import limit_of, too_large, wanted_types
+from wfdash.domain.labels import humanize, label_of_field, label_of_type
+from wfdash.pages.ui.forms import read
+from wfdash.pages.ui.forms.read import LOCAL_DATE, LOCAL_MOMENT, LOCAL_TIME, MISSING, ReadNotes, Unreadable, show
+from wfdash.pages.ui.forms.spec import Field, FieldOption, FieldRow, Loc, Schemas, Spec, UnionBranch, child, others
+from wfdash.pages.ui.times import size
+from wfdash.questions.choices import is_open
+from wfdash.schemas import formats
+from wfdash.schemas.formats import limit_of, too_large, wanted_types
+from wfdash.schemas.validate import display, problems_of
 
 MAX_RADIOS = 4
 MOST_OPEN = 5  # initial rows of a list that needs some
@@ -85,7 +84,7 @@ class Drawer:
 
     def _as_json(self, spec: Spec, place: FieldSlot, value: Any, why: str) -> Field:
         """Return a value that its own control cannot show, as text: nothing is lost, and it can be fixed."""
-        text = self.notes.texts.get(f"{place.name}$") or ("" if value is MISSING else json_text.write(value))
+        text = self.notes.texts.get(f"{place.name}$") or ("" if value is MISSING else read.write(value))
         kind, attributes = control(Spec(kind="json", schema={}), text)
         field = self._field(kind, spec, place, text=text, attributes=attributes)
         hint = " ".join(part for part in (field.help, why) if part)
@@ -106,7 +105,7 @@ class Drawer:
 
     def _scalar(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         typed = self.notes.texts.get(place.name)
-        text = typed or scalars.show(spec, value)
+        text = typed or read.show(spec, value)
         kind, attributes = control(spec, text)
         original = None if typed else self.notes.originals.get(place.name) or _original(spec, place, text, value)
         if spec.kind == "secret":
@@ -122,7 +121,7 @@ class Drawer:
         return replace(field, help=" ".join(part for part in (field.help, again) if part))
 
     def _const(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        return self._field("const", spec, place, text=scalars.show(spec, spec.schema["const"]))
+        return self._field("const", spec, place, text=read.show(spec, spec.schema["const"]))
 
     def _switch(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         if not spec.nullable and (place.required or "default" in spec.schema):
@@ -144,8 +143,8 @@ class Drawer:
 
     def _checks(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         chosen = value if isinstance(value, list) else []
-        shown = scalars.ticked(spec.options, chosen)
-        original = _emptiness(spec, place, value) if scalars.same(shown, chosen) else json.dumps(chosen)
+        shown = read.ticked(spec.options, chosen)
+        original = _emptiness(spec, place, value) if read.same(shown, chosen) else json.dumps(chosen)
         return self._field("checks", spec, place, options=options_of(spec, shown), original=original)
 
     def _group(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
@@ -293,7 +292,7 @@ def _shows_tuple(spec: Spec, value: Any) -> bool:
 
 
 def _shows_option(spec: Spec, value: Any) -> bool:
-    return isinstance(value, str) or any(scalars.same(value, option) for option in spec.options)
+    return isinstance(value, str) or any(read.same(value, option) for option in spec.options)
 
 
 def _shows_checks(spec: Spec, value: Any) -> bool:
@@ -301,7 +300,7 @@ def _shows_checks(spec: Spec, value: Any) -> bool:
 
 
 _SHOWS: dict[str, Callable[[Spec, Any], bool]] = {
-    "const": lambda spec, value: scalars.same(value, spec.schema["const"]),
+    "const": lambda spec, value: read.same(value, spec.schema["const"]),
     "switch": lambda _, value: isinstance(value, bool),
     "choice": _shows_option,
     "checks": _shows_checks,
@@ -343,10 +342,10 @@ def _original(spec: Spec, place: FieldSlot, text: str, value: Any) -> str | None
         return None
     try:
         empty = None if spec.nullable and spec.stays(place.required) else MISSING
-        again = scalars.read(spec, text) if text else empty
+        again = read.read_scalar(spec, text) if text else empty
     except Unreadable:
         return json.dumps(value)
-    return None if scalars.same(again, value) else json.dumps(value)
+    return None if read.same(again, value) else json.dumps(value)
 
 
 _DRAWERS: dict[str, Callable[[Drawer, Spec, FieldSlot, Any], Field]] = {
@@ -361,3 +360,273 @@ _DRAWERS: dict[str, Callable[[Drawer, Spec, FieldSlot, Any], Field]] = {
     "pairs": Drawer._pairs,
     "union": Drawer._union,
 }
+
+
+# The control of a scalar and its help text. Pure.
+
+_NUMBERS = {"integer": "numeric", "number": "decimal", "decimal": "decimal"}
+_PICKERS = {
+    "date": ("date", LOCAL_DATE),
+    "datetime": ("datetime-local", LOCAL_MOMENT),
+    "time": ("time", LOCAL_TIME),
+}
+MAX_LINES = 24
+MAX_PREVIEW = 300_000
+"""Characters of a file's text up to which an image is shown."""
+PROSE = frozenset({"text/markdown", "text/plain"})
+"""Media types of texts that are written in paragraphs."""
+
+
+def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the template kind and the attributes of the control that can show this text unchanged."""
+    if spec.kind in {"area", "json"} or "\n" in text:
+        return "area", _area(spec, text)
+    if spec.kind in _NUMBERS:
+        look = (("type", "text"), ("inputmode", _NUMBERS[spec.kind]), ("autocomplete", "off"))
+        return "input", (*look, *_placeholder(spec))
+    if spec.kind == "duration":
+        return "input", (("type", "text"), ("placeholder", _example(spec) or "1 h 30 min"), ("autocomplete", "off"))
+    if spec.kind in _PICKERS:
+        picker, shape = _PICKERS[spec.kind]
+        fits = not text or shape.fullmatch(text)
+        return "input", (("type", picker), ("step", "any")) if fits else (("type", "text"),)
+    if spec.kind == "secret":
+        return "input", (("type", "password"), ("autocomplete", "new-password"))
+    return "input", (("type", "text"), ("inputmode", spec.input_type), *_placeholder(spec))
+
+
+def _area(spec: Spec, text: str) -> tuple[tuple[str, str], ...]:
+    # Lines of code stay lines; prose wraps, a file of it too.
+    code = spec.kind == "json" or (spec.uploads and spec.schema.get("contentMediaType") not in PROSE)
+    lines = min(max(text.count("\n") + 2, 6 if spec.uploads else 4), MAX_LINES)
+    look: tuple[tuple[str, str], ...] = (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else ()
+    return (("rows", str(lines)), *look, *_placeholder(spec))
+
+
+def _placeholder(spec: Spec) -> tuple[tuple[str, str], ...]:
+    first = _example(spec)
+    return (("placeholder", first),) if first and "\n" not in first else ()
+
+
+def _example(spec: Spec) -> str:
+    examples = spec.schema.get("examples")
+    first = examples[0] if isinstance(examples, list) and examples else None
+    return "" if first is None or isinstance(first, dict | list) else show(spec, first)
+
+
+def help_of(spec: Spec) -> str:
+    """Return the author's description and the limits, as text."""
+    described = str(spec.schema.get("description") or "").strip()
+    added = " ".join(part for part in (_limits(spec), _kind_hint(spec)) if part)
+    ended = f"{described}." if described and added and described[-1] not in ".!?:;…" else described
+    return f"{ended} {added}".strip()
+
+
+def describe_file(spec: Spec, text: str) -> str:
+    """Return a description of the file that a text represents, empty for none."""
+    if not text:
+        return ""
+    try:
+        content = formats.decode(spec.schema, text)
+    except ValueError:
+        return "A file that cannot be read"
+    kind = formats.sniff(content)
+    named = {"text/plain": "Text", formats.BINARY: "File"}.get(kind, kind.partition("/")[2].upper())
+    return f"{named}, {size(len(content))}"
+
+
+def preview_of(spec: Spec, text: str) -> str:
+    """Return an image of a file as a ``data:`` address, empty for none or a too large one."""
+    if not text or len(text) > MAX_PREVIEW:
+        return ""
+    try:
+        content = formats.decode(spec.schema, text)
+    except ValueError:
+        return ""
+    kind = formats.sniff(content)
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}" if kind.startswith("image/") else ""
+
+
+def _limits(spec: Spec) -> str:
+    if spec.kind in _NUMBERS:
+        return _range(spec)
+    if spec.kind in {"rows", "checks", "pairs"}:
+        return _amount(
+            spec, *(("minProperties", "maxProperties") if spec.kind == "pairs" else ("minItems", "maxItems"))
+        )
+    if spec.uploads:
+        return f"{_file_kinds(spec)}At most {size(formats.limit_of(spec.schema)).replace('.0 ', ' ')}."
+    return _length(spec)
+
+
+def _range(spec: Spec) -> str:
+    low, above = spec.schema.get("minimum"), spec.schema.get("exclusiveMinimum")
+    high, below = spec.schema.get("maximum"), spec.schema.get("exclusiveMaximum")
+    step = spec.schema.get("multipleOf")
+    steps = f", multiple of {display(step)}" if step is not None else ""
+    if None not in (low, high) and above is None and below is None:
+        return f"{display(low)} to {display(high)}{steps}."
+    words = (
+        [f"more than {display(above)}"] if above is not None else [f"{display(low)} or more"] if low is not None else []
+    )
+    if below is not None:
+        words.append(f"less than {display(below)}")
+    elif high is not None:
+        words.append(f"at most {display(high)}")
+    if not words:
+        return f"{steps[2:].capitalize()}." if steps else ""
+    return f"{', '.join(words).capitalize()}{steps}."
+
+
+def _amount(spec: Spec, least: str, most: str) -> str:
+    low, high = _int_keyword(spec, least) or 0, _int_keyword(spec, most)
+    alone = " No duplicates." if spec.schema.get("uniqueItems") and spec.kind == "rows" else ""
+    if high is None:
+        return f"At least {low}.{alone}" if low else alone.strip()
+    return f"{low} to {high}.{alone}" if low and low != high else f"{'Exactly' if low else 'At most'} {high}.{alone}"
+
+
+def _length(spec: Spec) -> str:
+    least, most = _int_keyword(spec, "minLength") or 0, _int_keyword(spec, "maxLength")
+    if spec.kind not in {"text", "area", "secret"}:
+        return ""
+    shape = _shape(spec)
+    if spec.schema.get("format") in {"uri", "url"} or (least <= 1 and most is None):
+        return shape
+    if most is None:
+        return f"At least {least:,} characters. {shape}".strip()
+    words = f"{least:,} to {most:,} characters." if 1 < least != most else f"At most {most:,} characters."
+    return f"{f'Exactly {most:,} characters.' if least == most else words} {shape}".strip()
+
+
+def _int_keyword(spec: Spec, key: str) -> int | None:
+    given = spec.schema.get(key)
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def _shape(spec: Spec) -> str:
+    """Return the pattern, where there is no example that shows it."""
+    pattern = spec.schema.get("pattern")
+    return f"Pattern: {pattern}" if isinstance(pattern, str) and not _example(spec) else ""
+
+
+def _file_kinds(spec: Spec) -> str:
+    kinds = [kind.partition("/")[2].removeprefix("x-").upper() for kind in formats.wanted_types(spec.schema)]
+    return f"{' or '.join(kinds)} file. " if kinds and not any("*" in kind for kind in kinds) else ""
+
+
+def _kind_hint(spec: Spec) -> str:
+    return {"datetime": "Time in UTC.", "json": "JSON."}.get(spec.kind, "")
+
+
+# Options of enums and branches of unions: what they are called, which one a value belongs to. Pure.
+
+_NAMES = {
+    "text": "Text",
+    "area": "Text",
+    "integer": "Whole number",
+    "number": "Number",
+    "decimal": "Number",
+    "switch": "Yes or no",
+    "rows": "List",
+    "checks": "List",
+    "tuple": "List",
+    "pairs": "Names and values",
+    "group": "Group",
+    "date": "Date",
+    "datetime": "Date and time",
+    "time": "Time",
+    "duration": "Duration",
+    "file": "File",
+    "secret": "Secret",
+    "choice": "Choice",
+    "union": "Alternatives",
+    "json": "JSON",
+}
+_ALONE = {"group": "Fill in", "const": "Yes", "rows": "List", "pairs": "Entries"}
+
+
+def options_of(spec: Spec, chosen: list[Any]) -> tuple[FieldOption, ...]:
+    """Return the options, those in ``chosen`` marked; a chosen value that is not an option is added, and says so."""
+    labels = spec.labels or ("",) * len(spec.options)
+    drawn = [
+        FieldOption(sent=token, label=label or label_of(option), chosen=any(read.same(option, one) for one in chosen))
+        for token, option, label in zip(read.tokens(spec.options), spec.options, labels, strict=True)
+    ]
+    strange = [value for value in chosen if not any(read.same(option, value) for option in spec.options)]
+    for value in strange:
+        token = value if isinstance(value, str) else json.dumps(value)
+        drawn.append(FieldOption(sent=token, label=f"{token} (not a choice)", chosen=True))
+    return tuple(drawn)
+
+
+def label_of(option: Any) -> str:
+    """Return an option's label: words for snake_case, Yes and No for booleans, else its text."""
+    if isinstance(option, bool):
+        return "Yes" if option else "No"
+    if isinstance(option, str):
+        return humanize(option) if "_" in option.strip("_") else option or "(empty)"
+    return json.dumps(option, ensure_ascii=False)
+
+
+def match_branch(schemas: Schemas, spec: Spec, value: Any) -> str:
+    """Return the token of the branch a value belongs to: ``null``, or the index of the closest one."""
+    if value is MISSING or (value is None and spec.nullable):
+        return "null" if spec.nullable else "0"
+    for index, branch in enumerate(spec.branches):
+        tagged = _discriminated(schemas, spec, branch, value)
+        if tagged or not problems_of(branch, value, root=schemas.root):
+            return str(index)
+    return str(max(range(len(spec.branches)), key=lambda index: _likeness(spec.branches[index], value)))
+
+
+def _likeness(branch: Mapping[str, Any], value: Any) -> int:
+    """Return how similar a value that matches no branch is to this one: of its type, with as many of its fields."""
+    kinds: dict[type, tuple[str, ...]] = {
+        dict: ("object",),
+        list: ("array",),
+        str: ("string",),
+        bool: ("boolean",),
+        int: ("integer", "number"),
+        float: ("number",),
+    }
+    fields = branch.get("properties")
+    if isinstance(value, dict) and isinstance(fields, Mapping):
+        return 1 + len(fields.keys() & value.keys())
+    return int(branch.get("type") in kinds.get(type(value), ()))
+
+
+def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
+    """Return a branch's name: its title, its discriminator, or its kind."""
+    branch = schemas.spec(spec.branches[index])
+    own = title_of(schemas, spec.branches[index])
+    if len(spec.branches) == 1:
+        return str(own or _ALONE.get(branch.kind) or _NAMES.get(branch.kind) or "Value")
+    return str(own or _tag(schemas, spec, spec.branches[index]) or _NAMES.get(branch.kind, f"Choice {index + 1}"))
+
+
+def title_of(schemas: Schemas, schema: Any) -> str:
+    """Return the title of a schema, empty without one; that of a model is the name of its class, as words."""
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    models = schemas.root.get("$defs")
+    made = isinstance(models, Mapping) and title in models
+    return label_of_type(str(title)) if made else str(title or "")
+
+
+def _tag(schemas: Schemas, spec: Spec, branch: Mapping[str, Any]) -> Any:
+    key = _discriminator(spec)
+    node = branch.get("properties", {}).get(key) if key else None
+    return schemas.spec(node).schema.get("const") if node else None
+
+
+def _discriminator(spec: Spec) -> str | None:
+    named = spec.schema.get("discriminator")
+    return str(named["propertyName"]) if isinstance(named, Mapping) and "propertyName" in named else None
+
+
+def _discriminated(schemas: Schemas, spec: Spec, branch: Mapping[str, Any], value: Any) -> bool:
+    key = _discriminator(spec)
+    if key is None or not isinstance(value, Mapping) or key not in value:
+        return False
+    tag = _tag(schemas, spec, branch)
+    return tag is not None and bool(tag == value[key])

@@ -15,15 +15,18 @@ from typing import Any, Self
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
-from wfdash.pages.ui.forms import json_text, rows
+from wfdash.pages.ui.forms import read
 from wfdash.pages.ui.forms.draw import Drawer, FieldSlot
-from wfdash.pages.ui.forms.fields import Field, Loc
-from wfdash.pages.ui.forms.read import FormReader, ReadNotes
-from wfdash.pages.ui.forms.scalars import MISSING
-from wfdash.pages.ui.forms.spec import Schema, Schemas
-from wfdash.schemas.media import LARGEST
+from wfdash.pages.ui.forms.read import MAX_ROWS, MISSING, FormReader, ReadNotes
+from wfdash.pages.ui.forms.spec import Field, Loc, Schema, Schemas, index_of
+from wfdash.schemas.formats import LARGEST
 from wfdash.schemas.validate import problems_of
 from wfdash.schemas.work import bounded_work
+
+# The kind of control that a schema node without alternatives needs. Pure.
+
+"""Characters a text may have before it gets more than one line."""
+
 
 Problem = Mapping[str, Any]
 
@@ -62,18 +65,18 @@ class FormView:
     def bind(self, post: QueryDict, files: Mapping[str, Any] | None = None) -> BoundForm:
         """Return the form bound to a POST. It renders what was typed, valid or not."""
         posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
-        press = rows.pressed(posted)
+        press = pressed(posted)
         if f"{self.prefix}_json" in posted:
             return self._bind_text(posted[f"{self.prefix}_json"][-1], press)
         if press is not None:
-            posted = rows.changed(posted, *press)
+            posted = changed(posted, *press)
         reader = FormReader(self.schemas, posted, read_files(files or {}))
         value = reader.value(self.schema, self.root_name, (), True)
         bound = BoundForm(
             schema=self.schema, prefix=self.prefix, initial=value, notes=reader.notes, changed_rows=press is not None
         )
-        if press == (rows.MODE, f"{self.prefix}json"):
-            return replace(bound, text=json_text.write(bound.value), notes=ReadNotes())
+        if press == (MODE, f"{self.prefix}json"):
+            return replace(bound, text=read.write(bound.value), notes=ReadNotes())
         if bound.changed_rows:
             return bound
         with bounded_work():
@@ -84,10 +87,10 @@ class FormView:
         text = text.replace("\r\n", "\n")
         bound = BoundForm(schema=self.schema, prefix=self.prefix, text=text, changed_rows=press is not None)
         try:
-            value = json_text.read(text)
-        except json_text.Unreadable as error:
+            value = read.read_json(text)
+        except read.Unreadable as error:
             return replace(bound, initial=text, problems=({"loc": [], "msg": str(error)},))
-        if press == (rows.MODE, f"{self.prefix}fields"):
+        if press == (MODE, f"{self.prefix}fields"):
             return replace(bound, initial=value, text=None)
         problems = () if press else tuple(problems_of(dict(self.schema), value))
         return replace(bound, initial=value, problems=problems)
@@ -129,7 +132,7 @@ class FormView:
     @property
     def schema_text(self) -> str:
         """Return the schema as text, for people who write the value themselves."""
-        return json_text.write(self.schema)
+        return read.write(self.schema)
 
     @property
     def complaints(self) -> tuple[FormError, ...]:
@@ -150,11 +153,11 @@ class FormView:
         return self.text is None and any(found.uploads for found in walk(self.root, every=True))
 
     def _complaints_of(self, text: str) -> Iterator[FormError]:
-        lines = json_text.lines_of(text)
+        lines = read.lines_of(text)
         placed = [(lines.get(_nearest(tuple(problem["loc"]), set(lines)), 0), problem) for problem in self.problems]
         for line, problem in sorted(placed, key=lambda pair: pair[0]):
             loc = tuple(problem["loc"])
-            label = ", ".join(part for part in (f"Line {line}" if line else "", json_text.path_of(loc)) if part)
+            label = ", ".join(part for part in (f"Line {line}" if line else "", read.path_of(loc)) if part)
             yield FormError(target=f"json-{self.prefix}", label=label or "JSON", message=str(problem["msg"]))
 
     def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
@@ -241,3 +244,78 @@ def _nearest(loc: Loc, places: set[Loc]) -> Loc:
 
 def _is_inside(loc: Loc, outer: Loc) -> bool:
     return loc[: len(outer)] == outer
+
+
+# Adding, removing and moving rows: on the posted fields, before they are read, so that nothing typed is lost. Pure.
+
+ADD, REMOVE, UP, DOWN, SHOW, MODE = "_add", "_remove", "_up", "_down", "_show", "_mode"
+BUTTONS = (ADD, REMOVE, UP, DOWN, SHOW, MODE)
+MARKS = ".!@?#$"
+
+
+def pressed(post: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """Return the pressed row button and the name it is for, or None."""
+    return next(((button, post[button][-1]) for button in BUTTONS if post.get(button)), None)
+
+
+def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict[str, list[str]]:
+    """Return the posted fields after the change. ``target``: a list for ``_add``, else a row of one."""
+    copy = {name: list(values) for name, values in post.items() if name not in BUTTONS}
+    if button == ADD:
+        count = _row_count(copy, target)
+        return _resized(copy, target, min(count + 1, MAX_ROWS))
+    parent, _, last = target.rpartition(".")
+    row = index_of(last)
+    if button in {SHOW, MODE} or row is None:
+        return copy
+    order = _order(button, row, _row_count(copy, parent))
+    return _reordered(copy, parent, order)
+
+
+def _row_count(post: Mapping[str, Sequence[str]], name: str) -> int:
+    return min(index_of(post.get(f"{name}!", ["0"])[-1]) or 0, MAX_ROWS)
+
+
+def _resized(post: dict[str, list[str]], name: str, count: int) -> dict[str, list[str]]:
+    return {**post, f"{name}!": [str(count)]}
+
+
+def _order(button: str, index: int, count: int) -> list[int]:
+    """Return the old indexes in their new order."""
+    order = list(range(count))
+    if index >= count:
+        return order
+    if button == REMOVE:
+        del order[index]
+    other = index + {UP: -1, DOWN: 1}.get(button, 0)
+    if button != REMOVE and 0 <= other < count:
+        order[index], order[other] = order[other], order[index]
+    return order
+
+
+def _reordered(post: dict[str, list[str]], parent: str, order: list[int]) -> dict[str, list[str]]:
+    place = {old: new for new, old in enumerate(order)}
+    moved: dict[str, list[str]] = {}
+    for name, values in post.items():
+        index, rest = _split(name, parent)
+        if index is None:
+            moved[name] = values
+        elif index in place:
+            moved[f"{parent}.{place[index]}{rest}"] = values
+    return _resized(moved, parent, len(order))
+
+
+def _split(name: str, parent: str) -> tuple[int | None, str]:
+    """Return the row a control belongs to and what follows its index; None for controls elsewhere."""
+    if not name.startswith(f"{parent}."):
+        return None, ""
+    tail = name[len(parent) + 1 :]
+    digits = tail[: next((i for i, char in enumerate(tail) if char in MARKS), len(tail))]
+    index = index_of(digits)
+    return index, "" if index is None else tail[len(digits) :]
+
+
+# What a form template renders: fields, options, branches, and how controls are named. Pure.
+
+
+"""Kinds for which ``aria-required`` is not defined."""

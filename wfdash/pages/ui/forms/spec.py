@@ -6,12 +6,240 @@ discriminators, enums, constants, tuples, dictionaries, conditional fields. What
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import quote
 
-from wfdash.pages.ui.forms import kinds
-from wfdash.schemas.nodes import target_of
+from django.forms.utils import flatatt
+from django.utils.safestring import SafeString
+
+from wfdash.schemas import formats
+from wfdash.schemas.work import target_of
+
+# What a form template renders: fields, options, branches, and how controls are named. Pure.
+
+Loc: TypeAlias = tuple[str | int, ...]
+
+RESERVED = frozenset({"csrfmiddlewaretoken"})
+UNNAMED = frozenset({"group", "rows", "pairs", "tuple", "radios", "checks", "switch", "union", "file"})
+"""Kinds for which ``aria-required`` is not defined."""
+
+MAX_SEGMENTS = 5
+MAX_SEGMENT_TEXT = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldOption:
+    """A choice: ``sent`` is what the browser sends."""
+
+    sent: str
+    label: str
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnionBranch:
+    """An alternative of a union; ``field`` is None while it is not rendered."""
+
+    sent: str
+    label: str
+    chosen: bool
+    field: Field | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldRow:
+    """An item of a list, or an entry of a dictionary (then with its ``key``)."""
+
+    index: int
+    name: str
+    number: int
+    first: bool
+    last: bool
+    field: Field
+    key: str = ""
+    key_original: bool = False
+    known: bool = True
+    """Whether the key is one of those that are offered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A part of the form. ``kind`` names its template; ``text`` is exactly what the control shows."""
+
+    kind: str
+    name: str
+    id: str
+    loc: Loc
+    label: str
+    help: str = ""
+    required: bool = False
+    text: str = ""
+    original: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+    options: tuple[FieldOption, ...] = ()
+    blank: str = ""
+    children: tuple[Field, ...] = ()
+    branches: tuple[UnionBranch, ...] = ()
+    rows: tuple[FieldRow, ...] = ()
+    uploads: bool = False
+    accept: str = ""
+    most_bytes: int = 0
+    too_large: str = ""
+    preview: str = ""
+    errors: tuple[str, ...] = ()
+
+    @property
+    def template(self) -> str:
+        """Return the template that renders it."""
+        return f"components/fields/{self.kind}.html"
+
+    @property
+    def boxed(self) -> bool:
+        """Return whether it holds more than one control, so that a row of a list is a box of its own."""
+        return self.kind in {"group", "tuple", "union", "rows", "pairs", "file"}
+
+    @property
+    def segmented(self) -> bool:
+        """Return whether the branches of a union are few and short enough for a segmented control."""
+        return len(self.branches) <= MAX_SEGMENTS and sum(len(b.label) for b in self.branches) <= MAX_SEGMENT_TEXT
+
+    @property
+    def kinds(self) -> tuple[UnionBranch, ...]:
+        """Return the branches to pick from: where one has to be, none may be picked yet."""
+        return tuple(one for one in self.branches if one.sent or not self.required)
+
+    @property
+    def described_by(self) -> str:
+        """Return the ids of the texts that explain the control."""
+        parts = [f"{self.id}-error"] if self.errors else []
+        return " ".join(parts + ([f"{self.id}-help"] if self.help else []))
+
+    @property
+    def flat(self) -> SafeString:
+        """Return the control's attributes, escaped, as one string that starts with a space."""
+        own: dict[str, Any] = {**dict(self.attributes), **self._aria()}
+        return flatatt({**own, "id": self.id, "name": self.name})
+
+    @property
+    def aria(self) -> SafeString:
+        """Return only state and description, for controls that come in groups."""
+        return flatatt(self._aria())
+
+    def _aria(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"aria-invalid": "true"} if self.errors else {}
+        if self.required and self.kind not in UNNAMED:
+            given["aria-required"] = "true"
+        return given | ({"aria-describedby": self.described_by} if self.described_by else {})
+
+
+def part(key: str | int) -> str:
+    """Return one part of a control's name: no dots, marks or spaces, never what Django or the page reserves."""
+    if isinstance(key, int):
+        return str(key)
+    text = quote(key, safe="").replace(".", "%2E") or "%"
+    return "%5F" + text[1:] if text.startswith("_") else "%63" + text[1:] if text in RESERVED else text
+
+
+def child(name: str, key: str | int) -> str:
+    """Return the name of a value inside a value. A prefix ends in ``:``, the root of a group has no name."""
+    return _joined_name(name, part(key))
+
+
+def others(name: str) -> str:
+    """Return the name of the fields of a group that its schema does not name."""
+    return _joined_name(name, "*")
+
+
+def _joined_name(name: str, own: str) -> str:
+    return f"{name}{own}" if not name or name.endswith(":") else f"{name}.{own}"
+
+
+def index_of(text: str) -> int | None:
+    """Return the number of a row, a branch or a count of rows as a form posts it; None for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+# The kind of control that a schema node without alternatives needs. Pure.
+
+_TYPES = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "switch",
+    "array": "array",
+    "object": "object",
+}
+_FORMATS = {"date": "date", "date-time": "datetime", "time": "time", "duration": "duration", "password": "secret"}
+LONG_TEXT = 200
+"""Characters a text may have before it gets more than one line."""
+
+
+def of(node: Mapping[str, Any]) -> str:
+    """Return the kind of a node that has no constant, no options and no alternatives."""
+    kind = _TYPES.get(str(node.get("type")))
+    if kind == "array":
+        return _array(node)
+    if kind == "object" or (kind is None and mapping(node.get("properties"))):
+        return _object(node)
+    return _text_kind(node) if kind == "text" else kind or "json"
+
+
+def takes_file(node: Mapping[str, Any]) -> bool:
+    """Say whether the text of a node may come from a file."""
+    return bool(node.get("x-upload") or formats.wanted_types(node) or node.get("format") == "binary")
+
+
+def options_of(node: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the values a node allows by name; empty if it does not name them."""
+    if "const" in node:
+        return (node["const"],)
+    values = node.get("enum")
+    return tuple(values) if isinstance(values, list) else ()
+
+
+def is_decimal(branches: Sequence[Mapping[str, Any]]) -> bool:
+    """Pydantic writes ``Decimal`` as number or string; the string branch may carry a pattern of digits."""
+    kinds = sorted(str(branch.get("type")) for branch in branches)
+    plain = all(not branch.get("format") and "title" not in branch for branch in branches)
+    return kinds == ["number", "string"] and plain and not any("enum" in branch for branch in branches)
+
+
+def mapping(given: Any) -> dict[str, Any]:
+    """Return the given value if it is a mapping, else an empty one."""
+    return dict(given) if isinstance(given, Mapping) else {}
+
+
+def _text_kind(node: Mapping[str, Any]) -> str:
+    kind = _FORMATS.get(str(node.get("format")))
+    if kind is None and formats.encoding_of(node):
+        return "file"
+    most = node.get("maxLength")
+    long = isinstance(most, int) and most > LONG_TEXT and node.get("format") not in {"uri", "url"}
+    wide = long or "textarea" in {node.get("format"), node.get("x-widget")} or takes_file(node)
+    return kind or ("area" if wide else "text")
+
+
+def _array(node: Mapping[str, Any]) -> str:
+    parts = node.get("prefixItems") or (node.get("items") if isinstance(node.get("items"), list) else None)
+    if isinstance(parts, list) and parts:
+        rest = node.get("items") if node.get("prefixItems") else node.get("additionalItems")
+        more = rest not in (None, False) and node.get("maxItems") != len(parts)
+        return "json" if more or node.get("minItems", len(parts)) != len(parts) else "tuple"
+    return "rows" if isinstance(node.get("items"), Mapping) and node["items"] else "json"
+
+
+def _object(node: Mapping[str, Any]) -> str:
+    if mapping(node.get("properties")):
+        return "group"
+    extra, patterns = node.get("additionalProperties"), mapping(node.get("patternProperties"))
+    if isinstance(extra, Mapping) and extra:
+        return "pairs"
+    if patterns:
+        return "pairs" if len(patterns) == 1 and not extra else "json"
+    return "group" if extra is False or ("properties" in node and not extra) else "json"
+
 
 Schema = Mapping[str, Any]
 
@@ -44,7 +272,7 @@ class Spec:
     @property
     def uploads(self) -> bool:
         """Return whether a file may be given instead of typing."""
-        return self.kind == "file" or (self.kind in {"text", "area"} and kinds.takes_file(self.schema))
+        return self.kind == "file" or (self.kind in {"text", "area"} and takes_file(self.schema))
 
     @property
     def input_type(self) -> str:
@@ -68,7 +296,7 @@ class Spec:
     def grows(self) -> bool:
         """Return whether a group accepts additional fields, as its author says."""
         extra = self.schema.get("additionalProperties")
-        return extra is True or bool(kinds.mapping(extra) or kinds.mapping(self.schema.get("patternProperties")))
+        return extra is True or bool(mapping(extra) or mapping(self.schema.get("patternProperties")))
 
 
 class Schemas:
@@ -105,7 +333,7 @@ class Schemas:
             if "$ref" not in schema:
                 return schema
             schema = {
-                **kinds.mapping(target_of(str(schema["$ref"]), self.root)),
+                **mapping(target_of(str(schema["$ref"]), self.root)),
                 **{k: v for k, v in schema.items() if k != "$ref"},
             }
         return {}
@@ -118,7 +346,7 @@ class Schemas:
     def names_of(self, spec: Spec) -> tuple[str, ...]:
         """Return the names that the entries of a dictionary may have; empty: any."""
         wanted = self.resolve(spec.schema.get("propertyNames", {}))
-        return tuple(str(name) for name in kinds.options_of(wanted))
+        return tuple(str(name) for name in options_of(wanted))
 
     def _merged(self, schema: Schema, depth: int) -> dict[str, Any]:
         """Return the node with its ``allOf`` merged, and its conditional fields: one dictionary per node."""
@@ -132,15 +360,15 @@ class Schemas:
             node = _joined(other, node)
         fields = dict(self._conditional(node))
         if fields and (node.get("type") == "object" or "properties" in node):
-            node["properties"] = {**fields, **kinds.mapping(node.get("properties"))}
+            node["properties"] = {**fields, **mapping(node.get("properties"))}
         self._merges[id(schema)] = schema, node
         return node
 
     def _conditional(self, node: Schema) -> Iterator[tuple[str, Any]]:
         """Yield the fields of ``then``, ``else`` and ``dependentSchemas``; a constant there is a rule, no field."""
-        parts = [node.get("then"), node.get("else"), *kinds.mapping(node.get("dependentSchemas")).values()]
+        parts = [node.get("then"), node.get("else"), *mapping(node.get("dependentSchemas")).values()]
         for part in map(self.resolve, parts):
-            for name, inner in kinds.mapping(part.get("properties")).items():
+            for name, inner in mapping(part.get("properties")).items():
                 if isinstance(inner, Mapping) and inner.keys() & {"type", "enum", "$ref", "anyOf", "oneOf"}:
                     yield name, inner
 
@@ -173,10 +401,10 @@ class Schemas:
             return Spec(kind="const", schema={**rest, "const": None})
         if len(branches) == 1:
             return self._optional({**branches[0], **rest}, branches[0], nullable, depth)
-        if kinds.is_decimal(branches):
+        if is_decimal(branches):
             return Spec(kind="decimal", schema={**branches[0], **branches[1], **rest}, nullable=nullable)
-        options = [(option, _label(branch)) for branch in branches for option in kinds.options_of(branch)]
-        if all(kinds.options_of(branch) for branch in branches):
+        options = [(option, _label(branch)) for branch in branches for option in options_of(branch)]
+        if all(options_of(branch) for branch in branches):
             values, labels = tuple(option for option, _ in options), tuple(label for _, label in options)
             return Spec(kind="choice", schema=rest, nullable=nullable, options=values, labels=labels)
         return Spec(kind="union", schema=rest, nullable=nullable, branches=branches)
@@ -190,7 +418,7 @@ class Schemas:
 
 def _joined(outer: Schema, inner: Schema) -> dict[str, Any]:
     """Return both schemas as one, as far as a form needs: the inner one wins, their fields add up."""
-    properties = {**kinds.mapping(outer.get("properties")), **kinds.mapping(inner.get("properties"))}
+    properties = {**mapping(outer.get("properties")), **mapping(inner.get("properties"))}
     required = [name for part in (outer, inner) for name in _names(part.get("required"))]
     return {**outer, **inner} | ({"properties": properties, "required": required} if properties else {})
 
@@ -198,7 +426,7 @@ def _joined(outer: Schema, inner: Schema) -> dict[str, Any]:
 def _only_rules(branches: list[dict[str, Any]]) -> bool:
     """Return whether alternatives only restrict fields named elsewhere: such as "one of the two is required"."""
     names = {"properties", "required"}
-    fields = [inner for branch in branches for inner in kinds.mapping(branch.get("properties")).values()]
+    fields = [inner for branch in branches for inner in mapping(branch.get("properties")).values()]
     typed = any(isinstance(inner, Mapping) and inner.keys() & {"type", "$ref", "anyOf", "oneOf"} for inner in fields)
     return not typed and not any(branch.keys() & (_STRUCTURE - names) for branch in branches)
 
@@ -210,7 +438,7 @@ def _plain_spec(node: dict[str, Any]) -> Spec:
     if isinstance(node.get("enum"), list):
         options = tuple(option for option in node["enum"] if option is not None)
         return Spec(kind="choice", schema=node, options=options, nullable=None in node["enum"])
-    kind = kinds.of(node)
+    kind = of(node)
     if kind == "tuple" and isinstance(node.get("items"), list):
         node = {**node, "prefixItems": node["items"]}
     return Spec(kind=kind, schema=node)
@@ -232,4 +460,4 @@ def _is_null(schema: Schema) -> bool:
 
 def _label(branch: Schema) -> str:
     title = branch.get("title")
-    return title if isinstance(title, str) and len(kinds.options_of(branch)) == 1 else ""
+    return title if isinstance(title, str) and len(options_of(branch)) == 1 else ""

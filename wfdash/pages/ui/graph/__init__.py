@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from wfdash.pages.ui.graph.drawing import Drawing, DrawnArrow, DrawnStep, GroupDrawing
-from wfdash.pages.ui.graph.folding import ALL, Folded, fold
-from wfdash.pages.ui.graph.graph import RunOverlay, layout
-from wfdash.pages.ui.graph.travel import Transition, travelled
-from wfdash.pages.ui.graph.unfolding import closing, draw_definition, opened_in, opening
+from wfdash.pages.ui.graph.graph import (
+    ALL,
+    Folded,
+    RunOverlay,
+    Transition,
+    closing,
+    draw_definition,
+    fold,
+    layout,
+    opened_in,
+    opening,
+    travelled,
+)
 
 __all__ = [
     "ALL",

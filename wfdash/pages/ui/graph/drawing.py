@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from wfdash.pages.ui.graph.labels import HEIGHT as LABEL_HEIGHT
-from wfdash.pages.ui.graph.labels import Point, width_of
-from wfdash.pages.ui.graph.layering import Rectangle
+from fast_sugiyama import from_edges
 
 CHAR = 8.0
 COUNT_CHAR = 7.5
@@ -200,7 +198,7 @@ class DrawnArrow:
     @property
     def back_y(self) -> float:
         """Return its top edge."""
-        return self.label_y - LABEL_HEIGHT / 2
+        return self.label_y - HEIGHT / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,3 +328,291 @@ def room_for(counts: str) -> float:
 def cut(label: str) -> str:
     """Return a label short enough for an edge."""
     return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
+
+
+# Where the labels of edges go: beside boxes and each other, and as far as possible off the lines of others. Pure.
+
+LABEL_CHAR = 7.0
+ROOM = 10.0
+HEIGHT = 18.0
+CELL = 24.0
+Point = tuple[float, float]
+ALONG = (0.55, 0.7, 0.4, 0.82, 0.25)
+"""Where along a stretch of an edge its label may be, the best first."""
+FINE = tuple(part / 12 for part in range(13))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledLine:
+    """An edge: the points its curve runs through, and the label that it shows, empty for none.
+
+    ``spots``: where the label may be instead of along the curve, the best first.
+    """
+
+    points: tuple[Point, ...]
+    label: str
+    spots: tuple[Point, ...] = ()
+
+    @property
+    def candidates(self) -> Iterable[Point]:
+        """Return where the label may be: on the edge, from its end, where branches have parted; then beside it."""
+        stretches = list(itertools.pairwise(self.points))[::-1]
+        on = [along(a, b, part) for a, b in stretches for part in ALONG]
+        aside = width_of(self.label) / 2
+        return (*self.spots, *on, *((x + aside, y) for x, y in on), *((x - aside, y) for x, y in on))
+
+
+def along(start: Point, end: Point, part: float) -> Point:
+    """Return a point of the curve between two points, which leaves and arrives vertically. ``part``: 0 to 1."""
+    eased = part * part * (3 - 2 * part)
+    half = (start[1] + end[1]) / 2
+    rest = 1 - part
+    y = rest**3 * start[1] + 3 * rest * part * half + part**3 * end[1]
+    return start[0] + (end[0] - start[0]) * eased, y
+
+
+def width_of(label: str) -> float:
+    """Return the width of a label with its background."""
+    return len(label) * LABEL_CHAR + ROOM
+
+
+def place_labels(lines: Sequence[LabelledLine], boxes: Iterable[Rectangle]) -> list[Point]:
+    """Return the middle of each line's label, (0, 0) for those without one."""
+    taken = list(boxes)
+    cells = _cells(lines)
+    found: list[Point] = []
+    for number, line in enumerate(lines):
+        if not line.label:
+            found.append((0.0, 0.0))
+            continue
+        best = min(
+            (_box(line.label, spot) for spot in line.candidates),
+            key=lambda box: (_touches(box, taken), _crossed(box, cells, number)),
+        )
+        taken.append(best)
+        found.append((best.x, best.y))
+    return found
+
+
+def _box(label: str, at: Point) -> Rectangle:
+    return Rectangle(x=at[0], y=at[1], width=width_of(label), height=HEIGHT)
+
+
+def _touches(box: Rectangle, others: Iterable[Rectangle]) -> int:
+    return sum(
+        abs(box.x - other.x) * 2 < box.width + other.width and abs(box.y - other.y) * 2 < box.height + other.height
+        for other in others
+    )
+
+
+def _cells(lines: Sequence[LabelledLine]) -> dict[tuple[int, int], set[int]]:
+    """Return which lines run through which squares."""
+    cells: dict[tuple[int, int], set[int]] = {}
+    for number, line in enumerate(lines):
+        for start, end in itertools.pairwise(line.points):
+            for part in FINE:
+                x, y = along(start, end, part)
+                cells.setdefault((int(x // CELL), int(y // CELL)), set()).add(number)
+    return cells
+
+
+def _crossed(box: Rectangle, cells: dict[tuple[int, int], set[int]], own: int) -> int:
+    """Return how many other lines run near a box."""
+    columns = range(int((box.x - box.width / 2) // CELL), int((box.x + box.width / 2) // CELL) + 1)
+    rows = range(int((box.y - box.height / 2) // CELL), int((box.y + box.height / 2) // CELL) + 1)
+    return len(set().union(*(cells.get((x, y), set()) for x in columns for y in rows)) - {own})
+
+
+# Layered layout of boxes: from top to bottom, few crossings, no overlaps. Pure; milliseconds for 200 nodes.
+
+GAP = 28.0
+RISE = 46.0
+BEND = 12.0
+UNIT = 100.0
+ROW = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rectangle:
+    """A rectangle by its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Boxes by number, the bends of each edge in its own direction, and the size of the whole."""
+
+    boxes: dict[int, Rectangle]
+    bends: dict[tuple[int, int], tuple[tuple[float, float], ...]]
+    width: float
+    height: float
+
+
+@dataclass(kw_only=True)
+class _PlacedNode:
+    """A node or a bend during placement."""
+
+    id: int
+    layer: int
+    x: float
+    width: float
+    height: float
+    y: float = 0.0
+
+
+@dataclass(kw_only=True)
+class _Component:
+    """A connected part of the graph."""
+
+    spots: dict[int, _PlacedNode] = field(default_factory=dict)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def width(self) -> float:
+        return max(spot.x + spot.width / 2 for spot in self.spots.values())
+
+    @property
+    def height(self) -> float:
+        return max(spot.y + spot.height / 2 for spot in self.spots.values())
+
+
+def place_boxes(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Placement:
+    """Return positions for boxes of these sizes (width, height), joined by these edges (no self-loops, no
+    duplicates).
+    """
+    forward = _forward(len(sizes), edges)
+    parts = _connected(sizes, list(dict.fromkeys(forward.values()))) + _unconnected(sizes, edges)
+    for part in parts:
+        _settle(part)
+    left = 0.0
+    boxes: dict[int, Rectangle] = {}
+    bends: dict[tuple[int, int], tuple[tuple[float, float], ...]] = {}
+    for part in parts:
+        for spot in part.spots.values():
+            spot.x += left
+        boxes |= {
+            s.id: Rectangle(x=s.x, y=s.y, width=s.width, height=s.height)
+            for s in part.spots.values()
+            if s.id < len(sizes)
+        }
+        bends |= _trace(part, len(sizes))
+        left = part.width + GAP * 1.5
+    height = max((part.height for part in parts), default=0.0)
+    own = {edge: bends.get(way, ())[:: 1 if edge == way else -1] for edge, way in forward.items()}
+    return Placement(boxes=boxes, bends=own, width=max(left - GAP * 1.5, 0.0), height=height)
+
+
+def _forward(count: int, edges: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return each edge in its direction down the page: those that lead back are reversed.
+
+    The walk starts at boxes without incoming edges, then in the author's order, so that a workflow's start stays on
+    top.
+    """
+    onward: dict[int, list[int]] = {}
+    for source, target in edges:
+        onward.setdefault(source, []).append(target)
+    entered = {target for _, target in edges}
+    back: set[tuple[int, int]] = set()
+    done: set[int] = set()
+    for root in sorted(range(count), key=lambda number: number in entered):
+        if root not in done:
+            _walk(root, onward, done, back)
+    return {(a, b): (b, a) if (a, b) in back else (a, b) for a, b in edges}
+
+
+def _walk(root: int, onward: dict[int, list[int]], done: set[int], back: set[tuple[int, int]]) -> None:
+    """Walk through everything that follows ``root``, depth first and without recursion, collecting edges that close a
+    circle.
+    """
+    path, open_now = [(root, iter(onward.get(root, ())))], {root}
+    while path:
+        at, rest = path[-1]
+        step = next(rest, None)
+        if step is None:
+            path.pop()
+            open_now.discard(at)
+            done.add(at)
+        elif step in open_now:
+            back.add((at, step))
+        elif step not in done:
+            open_now.add(step)
+            path.append((step, iter(onward.get(step, ()))))
+
+
+def _connected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Component]:
+    if not edges:
+        return []
+    parts = []
+    for positions, _, _, traced in from_edges(
+        list(edges), vertex_spacing=UNIT, dummy_vertices=True, check_layout=False
+    ):
+        layers = {y: i for i, y in enumerate(sorted({round(y) for _, (_, y) in positions}, reverse=True))}
+        part = _Component(edges=[(int(a), int(b)) for a, b in traced or ()])
+        for raw, (x, y) in positions:
+            number = int(raw)
+            width, height = sizes[number] if number < len(sizes) else (BEND, 0.0)
+            part.spots[number] = _PlacedNode(id=number, layer=layers[round(y)], x=float(x), width=width, height=height)
+        parts.append(part)
+    return sorted(parts, key=lambda part: min(part.spots))
+
+
+def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Component]:
+    """Return the boxes without an edge as one component: rows of a few."""
+    joined = {number for edge in edges for number in edge}
+    alone = [number for number in range(len(sizes)) if number not in joined]
+    part = _Component()
+    for place, number in enumerate(alone):
+        width, height = sizes[number]
+        x = (place % ROW) * UNIT
+        part.spots[number] = _PlacedNode(id=number, layer=place // ROW, x=x, width=width, height=height)
+    return [part] if alone else []
+
+
+def _settle(part: _Component) -> None:
+    """Give each layer its height and push overlapping boxes apart; the component then starts at 0, 0."""
+    layers: dict[int, list[_PlacedNode]] = {}
+    for spot in part.spots.values():
+        layers.setdefault(spot.layer, []).append(spot)
+    widest = max(spot.width for spot in part.spots.values())
+    top = 0.0
+    for number in sorted(layers):
+        row = sorted(layers[number], key=lambda spot: spot.x)
+        height = max(spot.height for spot in row)
+        for spot in row:
+            spot.x *= (widest + GAP) / UNIT
+            spot.y = top + height / 2
+        _push_apart(row)
+        top += height + RISE
+    left = min(spot.x - spot.width / 2 for spot in part.spots.values())
+    for spot in part.spots.values():
+        spot.x -= left
+
+
+def _push_apart(row: list[_PlacedNode]) -> None:
+    """Move boxes right until none overlap, then the whole row back by half of what it grew."""
+    before = sum(spot.x for spot in row) / len(row)
+    for left, right in itertools.pairwise(row):
+        right.x = max(right.x, left.x + (left.width + right.width) / 2 + GAP / 2)
+    drift = sum(spot.x for spot in row) / len(row) - before
+    for spot in row:
+        spot.x -= drift
+
+
+def _trace(part: _Component, real: int) -> dict[tuple[int, int], tuple[tuple[float, float], ...]]:
+    """Return for each edge the bends between its ends; a bend has one incoming and one outgoing edge."""
+    onward: dict[int, list[int]] = {}
+    for source, target in part.edges:
+        onward.setdefault(source, []).append(target)
+    found = {}
+    for source in [number for number in part.spots if number < real]:
+        for step in onward.get(source, ()):
+            bends, at = [], step
+            while at >= real:
+                bends.append((part.spots[at].x, part.spots[at].y))
+                at = onward[at][0]
+            found[source, at] = tuple(bends)
+    return found

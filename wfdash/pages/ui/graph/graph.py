@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
@@ -17,14 +18,90 @@ from wfdash.pages.ui.graph.drawing import (
     DrawnArrow,
     DrawnStep,
     GroupDrawing,
+    LabelledLine,
+    Point,
+    Rectangle,
     cut,
     loop,
+    place_boxes,
+    place_labels,
     room_for,
     route,
 )
-from wfdash.pages.ui.graph.folding import with_parents
-from wfdash.pages.ui.graph.labels import LabelledLine, Point, place_labels
-from wfdash.pages.ui.graph.layering import Rectangle, place_boxes
+
+# Which edges of a graph a run took. Pure.
+
+MEETS = frozenset({"gather", "join"})
+
+
+class Transition(Protocol):
+    """A transition of an activation of a step."""
+
+    @property
+    def step(self) -> str: ...
+    @property
+    def activation(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+
+
+def travelled(edges: Iterable[EdgeInfo], moves: Sequence[Transition]) -> frozenset[tuple[str, str]]:
+    """Return (source, target) of the edges that were taken; ``moves`` oldest first.
+
+    A step was started by the predecessor that had finished last; where edges join, by all that had finished.
+    """
+    into: dict[str, list[EdgeInfo]] = {}
+    for edge in edges:
+        into.setdefault(edge.target, []).append(edge)
+    done: dict[str, int] = {}
+    begun: set[tuple[str, str]] = set()
+    taken: set[tuple[str, str]] = set()
+    for place, move in enumerate(moves):
+        if move.state == "done":
+            done[move.step] = place
+        elif move.state == "running" and (move.step, move.activation) not in begun:
+            begun.add((move.step, move.activation))
+            taken |= _leading(into.get(move.step, ()), done)
+    return frozenset(taken)
+
+
+def _leading(edges: Iterable[EdgeInfo], done: dict[str, int]) -> set[tuple[str, str]]:
+    ready = [edge for edge in edges if edge.source in done]
+    last = max((done[edge.source] for edge in ready), default=-1)
+    return {(edge.source, edge.target) for edge in ready if edge.kind in MEETS or done[edge.source] == last}
+
+
+# Which parts of a graph are open, as the parameter ``unfold`` of an address names them. Pure.
+
+
+def opened_in(text: str) -> tuple[str, ...]:
+    """Return the names of what is open, comma-separated in an address."""
+    return tuple(name for name in text.split(",") if name)
+
+
+def opening(opened: Iterable[str], name: str) -> str:
+    """Return what is open with this one as well."""
+    return ",".join(dict.fromkeys([*opened, name]))
+
+
+def closing(opened: Collection[str], name: str, folded: Folded) -> str:
+    """Return what is open without this one; ``*`` means all of it."""
+    parents = {step.parent for step in folded.description.steps if step.parent} | folded.groups
+    every = parents if ALL in opened else set(opened)
+    return ",".join(sorted(every - {name}))
+
+
+def draw_definition(description: Description, opened: Collection[str], link: Callable[[str], str]) -> Drawing:
+    """Return the drawing of a workflow without a run. ``link``: the address at which these parts are open."""
+    folded = fold(description, opened)
+    extras = RunOverlay(
+        links=lambda name: link(opening(opened, name)) if name in folded.folded else "",
+        closing=lambda name: link(closing(opened, name, folded)),
+        folded=folded.folded,
+        similar={name: len(steps) for name, steps in folded.similar.items()},
+    )
+    return layout(folded.description, extras=extras)
+
 
 HEIGHT, TALL = 42.0, 56.0
 """Of a box, and of one that has a second line."""
@@ -312,3 +389,136 @@ def _edge(
 def _in_order(nodes: tuple[DrawnStep, ...]) -> tuple[DrawnStep, ...]:
     """Return the nodes in reading order: from the top, then from the left."""
     return tuple(sorted(nodes, key=lambda node: (node.y, node.x)))
+
+
+# Folding of sub-workflows, and of similar steps, into one step each, until a person opens them. Pure.
+
+ALL = "*"
+"""Opens every sub-workflow and every group of similar steps."""
+SIMILAR = "similar:"
+"""How the name of such a group begins; the name of a step contains no colon."""
+LEAST_SIMILAR = 4
+MOST_APART = 3
+"""Steps of a group that are drawn beside it, because they need attention."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded:
+    """A graph with sub-workflows and similar steps folded. ``names``: step -> the drawn step.
+
+    ``folded``: drawn steps that contain others. ``similar``: of those, the groups, with their steps; ``groups``: all
+    that could be folded.
+    """
+
+    description: Description
+    names: dict[str, str]
+    folded: frozenset[str]
+    similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: frozenset[str] = frozenset()
+
+
+def with_parents(description: Description) -> Description:
+    """Return the graph with a step for every sub-workflow that is named as a parent only."""
+    known = {step.name for step in description.steps}
+    added: dict[str, StepInfo] = {}
+    waiting = [step.parent for step in description.steps if step.parent]
+    while waiting:
+        name = waiting.pop()
+        if name not in known and name not in added:
+            above = name.rpartition("/")[0] or None
+            added[name] = StepInfo(name=name, parent=above)
+            waiting += [above] if above else []
+    return description.model_copy(update={"steps": (*description.steps, *added.values())}) if added else description
+
+
+def fold(description: Description, opened: Container[str] = (), apart: Collection[str] = ()) -> Folded:
+    """Return the graph with everything folded that is not among ``opened``; edges within are left out.
+
+    ``apart``: steps that are drawn beside the similar ones: the chosen one, and those that need attention.
+    """
+    description = with_parents(description)
+    parents = {step.name: step.parent for step in description.steps}
+    names = {name: _drawn_as(name, parents, opened) for name in parents}
+    inner = _drawn(description, names)
+    groups = _similar_groups(inner)
+    similar = {
+        name: _without(steps, apart) for name, steps in groups.items() if ALL not in opened and name not in opened
+    }
+    similar = {name: steps for name, steps in similar.items() if len(steps) >= LEAST_SIMILAR}
+    into = {step: name for name, steps in similar.items() for step in steps}
+    names = {name: into.get(shown, shown) for name, shown in names.items()}
+    return Folded(
+        description=_with_groups(inner, similar, into),
+        names=names,
+        folded=frozenset(shown for name, shown in names.items() if name != shown),
+        similar=similar,
+        groups=frozenset(groups),
+    )
+
+
+def _drawn(description: Description, names: Mapping[str, str]) -> Description:
+    """Return the graph of the drawn steps: edges between them, each once."""
+    edges: dict[tuple[str, str], EdgeInfo] = {}
+    for edge in description.edges:
+        source, target = names.get(edge.source, edge.source), names.get(edge.target, edge.target)
+        if source != target or edge.source == edge.target:
+            edges.setdefault((source, target), edge.model_copy(update={"source": source, "target": target}))
+    kept = tuple(step for step in description.steps if names.get(step.name, step.name) == step.name)
+    return description.model_copy(update={"steps": kept, "edges": tuple(edges.values())})
+
+
+def _similar_groups(description: Description) -> dict[str, tuple[str, ...]]:
+    """Return the steps between the very same others, led to and left by edges of the same kind and label."""
+    frames = {step.parent for step in description.steps}
+    ways: dict[str, set[tuple[str, ...]]] = {}
+    for edge in description.edges:
+        ways.setdefault(edge.source, set()).add(("to", edge.target, edge.kind, edge.label))
+        ways.setdefault(edge.target, set()).add(("from", edge.source, edge.kind, edge.label))
+    found: dict[object, list[str]] = {}
+    for step in description.steps:
+        if step.name in ways and step.name not in frames:
+            found.setdefault((step.parent, step.person, frozenset(ways[step.name])), []).append(step.name)
+    return {f"{SIMILAR}{steps[0]}": tuple(steps) for steps in found.values() if len(steps) >= LEAST_SIMILAR}
+
+
+def _without(steps: tuple[str, ...], apart: Collection[str]) -> tuple[str, ...]:
+    """Return the steps of a group without those that are drawn apart; all of them where those are many."""
+    shown = [step for step in steps if step in apart]
+    return tuple(step for step in steps if step not in shown) if len(shown) <= MOST_APART else steps
+
+
+def _with_groups(
+    description: Description, similar: Mapping[str, tuple[str, ...]], into: Mapping[str, str]
+) -> Description:
+    """Return the graph with one step per group, where its first one was."""
+    firsts = {steps[0]: name for name, steps in similar.items()}
+    drawn = _drawn(description, into)
+    titles = {step.name: step.title or step.name.rpartition("/")[2] for step in description.steps}
+    steps = [
+        _group_step(step, firsts[step.name], [titles[name] for name in similar[firsts[step.name]]])
+        if step.name in firsts
+        else step
+        for step in description.steps
+        if step.name in firsts or step.name not in into
+    ]
+    return drawn.model_copy(update={"steps": tuple(steps)})
+
+
+def _group_step(first: StepInfo, name: str, titles: list[str]) -> StepInfo:
+    """Return the step that represents a group: called by what its steps' titles have in common."""
+    letters = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*titles, strict=False))
+    common = "".join(one for one, *_ in letters).rstrip("0123456789 -_.:#(").strip()
+    number = f"{len(titles)} similar"
+    return StepInfo(
+        name=name, title=f"{common}: {number}" if common else number, person=first.person, parent=first.parent
+    )
+
+
+def _drawn_as(name: str, parents: dict[str, str | None], opened: Container[str]) -> str:
+    """Return the outermost closed sub-workflow around a step, or the step itself; circular parents have none."""
+    line = [name]
+    while (above := parents.get(line[-1])) is not None and above in parents:
+        if above in line:
+            return name
+        line.append(above)
+    return next((one for one in reversed(line[1:]) if ALL not in opened and one not in opened), name)

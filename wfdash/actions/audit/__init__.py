@@ -1,1 +1,0 @@
-"""The audit's entries, written in the transaction of the action they record."""

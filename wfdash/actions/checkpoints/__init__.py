@@ -1,1 +1,0 @@
-"""Actions on checkpoints: restore, fork and edit."""

@@ -1,1 +1,0 @@
-"""Actions on schedules, and the runs that a due schedule starts."""

@@ -1,1 +1,0 @@
-"""Counting events into hourly metrics: each event once."""

@@ -1,1 +1,0 @@
-"""The events of watched runs, read and written once for all viewers."""

@@ -1,1 +1,0 @@
-"""Event streams (SSE): the events of a run, or of all runs of a workflow, to programs over plain HTTP."""

@@ -1,1 +1,0 @@
-"""Pages of the audit: entries, exports, the printable record of a run."""

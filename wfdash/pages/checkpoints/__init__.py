@@ -1,1 +1,0 @@
-"""Pages of checkpoints: one, two compared, one edited."""

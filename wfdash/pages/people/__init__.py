@@ -1,1 +1,0 @@
-"""Pages of people: the list, one person, invitations, groups, who may do what."""

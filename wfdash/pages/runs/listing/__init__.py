@@ -1,1 +1,0 @@
-"""The list of runs: its page, its address, bulk actions and export."""

@@ -1,1 +1,0 @@
-"""Pages of schedules: the list, one schedule, and the form."""

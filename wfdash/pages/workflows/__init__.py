@@ -1,1 +1,0 @@
-"""Pages of the catalogue: workflows, and the form that starts a run."""

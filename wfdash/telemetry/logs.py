@@ -1,0 +1,214 @@
+"""Keeps the log readable: repeats are counted, and no record ends a line or moves the cursor.
+
+Imports nothing of the product: logging is set up before everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+# The log as JSON: one object a line, whatever the line says (``WFDASH_LOG=json``).
+
+LONGEST = 6_000
+"""Characters of a message, and of a traceback: many collectors cut lines at 16 KB."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats records as objects: ``time`` (UTC), ``level``, ``logger``, ``message``, then what ``log_context`` knows.
+
+    ``error`` has ``type``, ``message`` and ``trace``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line of ASCII."""
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _cut(mask_secrets(record.getMessage())),
+            **{name: mask_secrets(text) for name, text in current_facts().items()},
+        }
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and record.exc_info:
+            message, trace = mask_secrets(_text(error)), mask_secrets(self.formatException(record.exc_info))
+            line["error"] = {"type": type(error).__name__, "message": _cut(message), "trace": _end(trace)}
+        if record.stack_info:
+            line["stack"] = _end(mask_secrets(record.stack_info))
+        # Masked before: in JSON a mask would take the backslash in front of a quotation mark, too.
+        return json.dumps(line)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _end(text: str) -> str:
+    """Return the end of a traceback: what was raised, and where."""
+    return text if len(text) <= LONGEST else "…" + text[1 - LONGEST :]
+
+
+PERIOD = 60.0
+"""Seconds in which repeats are counted."""
+MOST = 5
+"""Records of one kind that are logged per period."""
+KINDS = 500
+"""Kinds of records that are remembered; the least recent is forgotten first."""
+SHOWN = ("request", "run", "step")
+"""What a line of text is about that its message may not say. The worker is the same for the whole log."""
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal or a log viewer interprets instead of showing them. Tabs are harmless."""
+INDENT = "    "
+
+
+class LimitRepeats(logging.Filter):
+    """Logs a few records of a kind per minute; the next one says how many were left out.
+
+    Of one kind are records of one line of code at one level; errors also by their class, and refused requests by their
+    status and method. Different ids or addresses do not matter. Records below WARNING are never limited.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: OrderedDict[Any, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        if record.levelno < logging.WARNING:
+            return True
+        passes, left_out = self._count_repeat(_kind(record))
+        if passes and left_out:
+            record.msg = f"{record.getMessage()} [{left_out:,} similar messages omitted]"
+            record.args = ()
+        return passes
+
+    def _count_repeat(self, kind: Any) -> tuple[bool, int]:
+        now = self._clock()
+        with self._lock:
+            began, count = self._seen.pop(kind, (now, 0))
+            over = now - began >= PERIOD
+            left_out = max(0, count - MOST) if over else 0
+            began, count = (now, 1) if over else (began, count + 1)
+            self._seen[kind] = (began, count)
+            if len(self._seen) > KINDS:
+                self._seen.popitem(last=False)
+        return count <= MOST, left_out
+
+
+def _kind(record: logging.LogRecord) -> Any:
+    """Return what a record has in common with its repeats."""
+    error = record.exc_info[0] if record.exc_info else None
+    # Django logs everything it refuses at one place; what was requested is in the arguments.
+    request = getattr(record, "request", None)
+    refused = (getattr(record, "status_code", 0), getattr(request, "method", ""))
+    return (record.name, record.levelno, record.pathname, record.lineno, error, refused)
+
+
+class LineFormatter(logging.Formatter):
+    """Formats records so that each starts one line: control characters are escaped, and a traceback is indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the first line, with the run, step and request that it is about."""
+        text, known = super().formatMessage(record), current_facts()
+        about = ", ".join(f"{name} {known[name]}" for name in SHOWN if name in known and known[name] not in text)
+        return visible(f"{text} [{about}]" if about else text)
+
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback, which may quote anything."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        """Return a stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters written as ``\n``, ``\x1b`` and the like."""
+    return CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(INDENT + visible(line) for line in mask_secrets(text).split("\n"))
+
+
+# Masks secrets in the log. Imports nothing: logging is set up before everything else.
+
+SECRET = re.compile(r"(/(?:sign-in|answer)/|\bwfd_[a-z0-9]{8}_)[^/\s?\"']+")
+"""After a link's path, and after the public part of a token."""
+
+
+def mask_secrets(text: str) -> str:
+    """Return a text without the secrets of links and tokens."""
+    return SECRET.sub(r"\1…", text)
+
+
+class MaskLinks(logging.Filter):
+    """Masks the secret of sign-in and answer links, and of tokens: Django logs the URL of every request it refuses."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True for every record, after masking its secrets."""
+        try:
+            text = record.getMessage()
+        except Exception:
+            return True  # Its handler says so: an exception here would end what logs it.
+        if SECRET.search(text):
+            record.msg, record.args = mask_secrets(text), ()
+        return True
+
+
+# What a line of the log is about: the worker, the run, the step or the request in which it was written.
+
+Facts = Mapping[str, str]
+ORDER = ("worker", "request", "path", "workflow", "run", "step")
+"""The facts there are, in the order in which they are shown."""
+
+_bound: ContextVar[Facts] = ContextVar("wfdash_log_facts", default={})  # noqa: B039 (it is never changed)
+_sources: list[Callable[[], Facts]] = []
+
+
+def bind(**facts: str) -> None:
+    """Add facts to what the current task logs from now on, with the tasks and threads that it starts."""
+    _bound.set({**_bound.get(), **facts})
+
+
+@contextmanager
+def about(**facts: str) -> Iterator[None]:
+    """Add facts to what is logged inside of the block."""
+    token = _bound.set({**_bound.get(), **facts})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def add_source(source: Callable[[], Facts]) -> None:
+    """Ask for more facts at each line. ``source`` must be fast and must not fail."""
+    if source not in _sources:
+        _sources.append(source)
+
+
+def current_facts() -> dict[str, str]:
+    """Return what the current line is about, in ``ORDER``; what is not known is left out."""
+    found = dict(_bound.get())
+    for source in _sources:
+        found |= source()
+    return {name: found[name] for name in ORDER if found.get(name)}

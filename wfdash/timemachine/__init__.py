@@ -1,1 +1,0 @@
-"""What restoring, forking and migrating need, for actions and queries alike."""
