@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 from checkpoints.claims import give_back, new_holder, take
-from checkpoints.config import CheckpointConfig
+from checkpoints.config import CheckpointConfig, Needs, PrunePlan, decide
 from checkpoints.errors import Damaged, Incompatible, InvalidConfig, Unsupported
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
@@ -32,7 +32,6 @@ from checkpoints.records import (
     RunInfo,
     Standing,
 )
-from checkpoints.retention import Needs, PrunePlan, decide
 from checkpoints.storage import (
     CheckpointStorage,
     Claims,

@@ -30,11 +30,12 @@ NOUNS = {
     "hooks",
 }
 SHARED = {
-    "wfdash/actions": {"common.py", "idempotency.py", "pacing.py", "rate_limit.py", "retention", "sweep_backoff.py"},
+    "wfdash/actions": {"common.py", "pacing.py", "retention.py"},
     "wfdash/api": {
         "auth.py",
         "document.py",
         "etags.py",
+        "long_poll.py",
         "messages.py",
         "params.py",
         "problems.py",

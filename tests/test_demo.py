@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from checkpoints.models import Grant, Run, Schedule
-from wfdash import demo
 from wfdash.access.viewer import viewer_for
 from wfdash.examples import repository
+from wfdash.management.commands import demo
 
 pytestmark = [pytest.mark.django_db, pytest.mark.frameworks]
 

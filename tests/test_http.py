@@ -10,10 +10,11 @@ import pytest
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import include, path
 
-from wfdash import http, long_poll
+from wfdash import http
+from wfdash.api import long_poll
+from wfdash.api.long_poll import say_later
 from wfdash.http import THREADS, Arriving, PagesHandler, PreparedResponse, TooSlow, read_body
 from wfdash.installation.stopping import Stopping
-from wfdash.long_poll import say_later
 
 
 def echo(request: HttpRequest) -> HttpResponse:

@@ -26,9 +26,9 @@ from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingH
 from django.urls import set_script_prefix
 
 from checkpoints.database.direct import keep_limits, replies_within
+from wfdash.api.long_poll import LongPolls, Poll, poll_of
 from wfdash.errors import KINDS, REFUSALS, Busy
 from wfdash.installation.stopping import stopping
-from wfdash.long_poll import LongPolls, Poll, poll_of
 from wfdash.page_threads import PageThreads
 from wfdash.pages.site import health
 from wfdash.pages.site.error_pages import add_headers, refusal_page

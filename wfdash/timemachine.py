@@ -22,7 +22,7 @@ from checkpoints.records import Checkpoint, CheckpointInfo, Json, Phase, Reason,
 from checkpoints.rules import card_subject
 from wfdash import catalog
 from wfdash.access.viewer import Origin, Viewer, origin_of
-from wfdash.catalog import Entry
+from wfdash.catalog import Entry, TimeLimit
 from wfdash.contract import (
     ActivationInfo,
     Carried,
@@ -49,7 +49,6 @@ from wfdash.questions.tools import masked_transcript, pack_transcript
 from wfdash.schemas import validate
 from wfdash.schemas.secrets import masked, secret_names, unmasked, without
 from wfdash.schemas.validate import Problem, flaws_of
-from wfdash.time_limit import TimeLimit
 from wfdash.values.fingerprints import note_of, renewed
 
 # A run and the graph it belongs to: what has changed since, and what it would become under the current one.

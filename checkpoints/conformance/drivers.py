@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checkpoints.config import Needs
 from checkpoints.conformance.worlds import (
     MANY,
     JournalWorld,
@@ -17,7 +18,6 @@ from checkpoints.conformance.worlds import (
 from checkpoints.errors import ClaimLost, NotFound
 from checkpoints.ids import new_run_id
 from checkpoints.records import Commit, Phase, Standing
-from checkpoints.retention import Needs
 
 
 async def claims_of_workers_known_to_be_gone_can_be_ended(world: JournalWorld) -> None:

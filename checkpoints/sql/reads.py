@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 from checkpoints import rules
+from checkpoints.config import Needs
 from checkpoints.content.canonical_json import loads
 from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, verify_chunks, verify_digest, with_digest
 from checkpoints.content.encryption import Encryptor, encryptor_of
@@ -28,7 +29,6 @@ from checkpoints.records import (
     RunFacts,
     RunInfo,
 )
-from checkpoints.retention import Needs
 from checkpoints.rules import UNREADABLE
 from checkpoints.sql.statements import METADATA, Dialect, Rows, Statement, Statements, select_chunks
 from checkpoints.sql.tables import INFO

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 
 from checkpoints import rules
 from checkpoints.claims import RENEW_SECONDS, TTL, ClaimRenewer
+from checkpoints.config import Needs
 from checkpoints.content.chunks import hashes_in, hashes_in_chunk
 from checkpoints.content.encoder import CachedEncoding, EncoderCache, TooMuchToEncode
 from checkpoints.content.encryption import Encryptor, encryptor_of
@@ -44,7 +45,6 @@ from checkpoints.records import (
     RunFacts,
     RunInfo,
 )
-from checkpoints.retention import Needs
 from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.reads import ReadScripts, Removed, Script, listed_runs, remove_run

@@ -21,9 +21,9 @@ from typing import Any
 
 from checkpoints.file import FileStorage
 from checkpoints.ids import RunId
+from wfdash.contract import Finished, Waiting
 from wfdash.examples import support_shop
 from wfdash.examples.support_agent import support_agent
-from wfdash.outcomes import Finished, Waiting
 from wfdash.workflow import Workflow
 
 TICKET = {"customer": "Mara", "message": "Order 1042 arrived broken."}

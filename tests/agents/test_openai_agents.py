@@ -15,8 +15,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 from checkpoints.memory import MemoryStorage
 from tests.agents.serving import serving
 from wfdash.agents import run_agent
+from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.native import NativeEngine
-from wfdash.outcomes import Failed, Finished, Waiting
 from wfdash.workflow import Context, Workflow
 
 

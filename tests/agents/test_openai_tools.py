@@ -44,8 +44,8 @@ from checkpoints.memory import MemoryStorage
 from tests.agents.serving import APPROVE, serving
 from tests.agents.test_openai_agents import SAID, Script, say, use
 from wfdash.agents import run_agent
+from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.native import NativeEngine
-from wfdash.outcomes import Failed, Finished, Waiting
 from wfdash.schemas.secrets import HIDDEN
 from wfdash.workflow import Context, Workflow
 

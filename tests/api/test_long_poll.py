@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from wfdash import long_poll, pubsub
-from wfdash.long_poll import LongPolls, Poll
+from wfdash import pubsub
+from wfdash.api import long_poll
+from wfdash.api.long_poll import LongPolls, Poll
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints.config import CheckpointConfig
+from checkpoints.config import CheckpointConfig, Needs, PrunePlan, decide
 from checkpoints.errors import InvalidConfig
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.records import CheckpointInfo, Reason
-from checkpoints.retention import Needs, PrunePlan, decide
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

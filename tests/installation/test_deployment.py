@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from wfdash import cli, long_poll
+from wfdash import cli
+from wfdash.api import long_poll
 from wfdash.cli import processes
 from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS

@@ -20,7 +20,7 @@ import daphne.server  # isort: skip  # noqa: F401 (installs the reactor)
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
-from wfdash.body_limit import bound_requests
+from wfdash.server import bound_requests
 
 STATIC = Path(__file__).resolve().parents[2] / "static" / "js"
 PAGE = """<!doctype html><title>live</title><body data-live="/live/runs/{run}/" data-after="{after}">

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.outcomes import RunFailed, StillWaiting
+from wfdash.contract import RunFailed, StillWaiting
 from wfdash.workflow import Approval, Context, Failed, Finished, Waiting, Workflow
 
 orders = Workflow("orders")

@@ -23,14 +23,13 @@ from wfdash.actions.runs import migrate
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
-from wfdash.catalog import Catalog, Entry
+from wfdash.catalog import Catalog, Entry, TimeLimit
 from wfdash.engines.native import NativeEngine
 from wfdash.errors import NotAllowed, NotFound, WrongState
 from wfdash.pages.runs.header import head, plain
 from wfdash.queries.history.step_states import step_counts
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
-from wfdash.time_limit import TimeLimit
 from wfdash.worker import heartbeat, serving, sweeps
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.workflow.world import failed, finished, flow
-from wfdash.outcomes import Waiting
+from wfdash.contract import Waiting
 from wfdash.workflow import Approval, Context, Workflow
 from wfdash.workflow.flaws import await_flaws
 

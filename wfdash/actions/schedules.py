@@ -25,11 +25,11 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
+from wfdash.catalog import TimeLimit
 from wfdash.domain.cron import BadCron, Cron, DueTime, parse, turn
 from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.write import notify_workflow
 from wfdash.schemas.validate import Problem, flaws_of
-from wfdash.time_limit import TimeLimit
 from wfdash.values.errors import message_of
 
 # Starts the runs of due schedules. Each scheduled time starts one run, whichever process sweeps.

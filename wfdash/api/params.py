@@ -13,8 +13,8 @@ from ninja import Status
 from ninja.parser import Parser
 from pydantic import BaseModel, Field
 
+from wfdash.api.long_poll import LONGEST
 from wfdash.errors import Invalid
-from wfdash.long_poll import LONGEST
 from wfdash.records.base import ApiRecord
 from wfdash.schemas.work import MOST_NODES, has_more_values
 

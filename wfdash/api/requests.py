@@ -17,9 +17,9 @@ from wfdash.actions.requests.batch import answer_batch, assign_requests, undo_ba
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
 from wfdash.api.auth import key_of, viewer_of
 from wfdash.api.etags import bound_key, if_match, once, with_etag
+from wfdash.api.long_poll import say_later
 from wfdash.api.params import Limit, Wait
 from wfdash.errors import NotFound
-from wfdash.long_poll import say_later
 from wfdash.queries.requests.collaboration import read_collaboration, read_thread
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.requests.inbox import count_tabs, read_inbox

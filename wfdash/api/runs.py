@@ -15,9 +15,9 @@ from wfdash.actions.runs import bulk, cancellation, lifecycle, migrate, signals
 from wfdash.actions.runs import follow_up as follow_ups
 from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk, tag_runs
 from wfdash.api.auth import key_of, viewer_of
+from wfdash.api.long_poll import say_later
 from wfdash.api.params import STREAM, Cursor, Limit, Seq, Wait
 from wfdash.live.streams import follow_run, wants_stream
-from wfdash.long_poll import say_later
 from wfdash.queries.history.events import check_cursor, events_after
 from wfdash.queries.runs.events import LogFilter, find_logs
 from wfdash.queries.runs.listing import all_ids, read_run, read_runs

@@ -27,8 +27,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from wfdash.contract import RunFailed, StillWaiting
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
-from wfdash.outcomes import RunFailed, StillWaiting
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount
 from wfdash.testing.steps import Unanswered, run_step
 from wfdash.workflow import Workflow

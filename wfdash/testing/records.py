@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import CheckpointInfo, ErrorInfo, Event, Json, Status
-from wfdash.outcomes import RunFailed, StillWaiting, answer_to
+from wfdash.contract import RunFailed, StillWaiting, answer_to
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpoints.recorder import utc_now
 from checkpoints.records import Json, Request
-from wfdash.outcomes import Outcome, Waiting, answer_to
+from wfdash.contract import Outcome, Waiting, answer_to
 from wfdash.questions.choices import name_in
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring import Step

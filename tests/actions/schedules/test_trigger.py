@@ -20,8 +20,8 @@ from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions import schedules
 from wfdash.actions.schedules import create_schedule, fire_schedules, next_firing, pause_schedule, resume_schedule
+from wfdash.catalog import TimeLimit
 from wfdash.domain.cron import ALL, parse
-from wfdash.time_limit import TimeLimit
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]

@@ -16,9 +16,10 @@ from django.utils import timezone
 from checkpoints.models import Grant, Token
 from tests.live.streams.streaming import Streaming
 from tests.live.world import append_events, handshake, make_person, open_socket
-from wfdash import long_poll, pubsub
+from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token, revoke_token
+from wfdash.api import long_poll
 from wfdash.http import PagesHandler
 from wfdash.live import streams as stream_module
 

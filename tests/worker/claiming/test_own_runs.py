@@ -20,8 +20,8 @@ from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.catalog import Catalog
+from wfdash.contract import Finished, Waiting
 from wfdash.errors import WrongState
-from wfdash.outcomes import Finished, Waiting
 from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
 

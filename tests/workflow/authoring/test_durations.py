@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from wfdash.outcomes import Waiting
+from wfdash.contract import Waiting
 from wfdash.questions.policy import span_of
 from wfdash.testing import RunFailed, run_step
 from wfdash.workflow import Context, Policy, Retry, Workflow

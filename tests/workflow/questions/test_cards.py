@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from tests.workflow.world import answered, finished
-from wfdash.outcomes import RunFailed
+from wfdash.contract import RunFailed
 from wfdash.questions.card import Card
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Text

@@ -7,7 +7,7 @@ import pytest
 from checkpoints.manager import CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Phase
-from wfdash.outcomes import Waiting
+from wfdash.contract import Waiting
 from wfdash.workflow import Approval, Context, Workflow
 from wfdash.workflow.errors import InvalidCall
 

@@ -15,8 +15,8 @@ from checkpoints.file import FileStorage
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer
 from tests.workflow.world import ListRecorder, finished, handed_over
+from wfdash.contract import Failed, Finished
 from wfdash.engines.native import NativeEngine
-from wfdash.outcomes import Failed, Finished
 from wfdash.workflow import Context, Workflow, each
 from wfdash.workflow.evidence import Message, ToolUse
 

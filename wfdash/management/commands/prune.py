@@ -8,13 +8,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.config import PrunePlan
 from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import RunId
 from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import ENDED
-from checkpoints.retention import PrunePlan
 
 
 class Command(BaseCommand):

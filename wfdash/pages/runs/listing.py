@@ -69,8 +69,6 @@ from wfdash.queries.search.conditions import RANGE, duration_of, is_time, range_
 from wfdash.queries.search.qualifiers import Term, asked_for, replaced, split, toggled
 from wfdash.rendering import render
 
-# The list of runs as a file: CSV or JSON lines, page by page, whose memory does not grow with the list.
-
 MOST = 100_000
 EXPORTED = (
     "id",
@@ -146,8 +144,6 @@ def _exported_cell(value: Any) -> str:
     text = "" if value is None else _plain(value)
     return harmless(text)
 
-
-# One verb for many runs: a page that says what it would do, one POST that has it done, a page that tells of it.
 
 DONE_MESSAGES = {
     "retry": ("Retry", "retried: only failed and interrupted steps run again", "retried"),
@@ -286,8 +282,6 @@ def _page(
     }
     return render(request, "runs/listing/bulk.html", context | more, status=status)
 
-
-# The list of runs: filter, columns, saved views, live rows that keep their places, export.
 
 DEFAULT_COLUMNS = ("status", "progress", "tags", "started", "took")
 FRAGMENTS = {"list": "runs/listing/list.html", "news": "runs/listing/news.html", "tabs": "runs/listing/tabs.html"}
@@ -470,8 +464,6 @@ def _news_context(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> d
     }
 
 
-# Tabs of the list of runs: each replaces the status in the filter and leaves the rest; counts say what it would find.
-
 TABS = (
     ("", "All"),
     ("open", "Open"),
@@ -527,8 +519,6 @@ def count_text(viewer: Viewer, text: str) -> str:
 def _joined(values: tuple[str, ...]) -> str:
     return ",".join(values)
 
-
-# Cells of the list of runs that show a field of input or output, by its type.
 
 LONGEST = 80
 DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -610,8 +600,6 @@ def shortened(text: str) -> str:
     line = visible(" ".join(text[: LONGEST * 4].split()))
     return line if len(line) <= LONGEST and len(text) <= LONGEST * 4 else line[: LONGEST - 1] + "…"
 
-
-# When runs began, chosen instead of typed: presets and two times in the person's zone, written into the filter.
 
 KEY = "started"
 MINUTE = timedelta(minutes=1)

@@ -144,28 +144,26 @@ def build(
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
-    ``errors``: errors of the action (``{loc, msg}``), shown at their fields instead of those of the reading. ``files``:
-    the address of the evidence's bytes, without it they are part of the page; ``path``: the step's path. ``before``:
-    the card that this one replaced, where something of it changed. ``said``: line comments of answers, by whom.
-    ``first``: the pieces of evidence that are drawn, however much there is.
+    ``errors``: the action's (``{loc, msg}``), shown at their fields instead of the reading's. ``files``: the address of
+    the evidence's bytes, without it they are in the page; ``path``: the step's. ``before``: the card that this one
+    replaced. ``said``: line comments, by whom. ``first``: the pieces of evidence that are drawn, however much there is.
     """
-    choices = actions_of(schema, card)
-    problems = [dict(error) for error in errors] or (reading.errors if reading else [])
+    choices, problems = actions_of(schema, card), list(map(dict, errors)) or (reading.errors if reading else [])
     shared = _shared(schema, card, choices, initial, reading, problems)
-    first = {*first, *pieces_of(spot for spot, _ in reading.lines)} if reading else first
-    parts = (proposal_part(card, schema), *evidence_parts(card, files, first))
-    typed = reading.lines if reading else spots_of(parts, initial)
+    drawn = [*first, *pieces_of(spot for spot, _ in (reading.lines if reading else ()))]
+    parts = (proposal_part(card, schema), *evidence_parts(card, files, drawn))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
-    (proposal, *evidence), lines = placed(parts, typed if takes else (), said, takes=takes)
+    typed = () if not takes else reading.lines if reading else spots_of(parts, initial)
+    (proposal, *evidence), lines = placed(parts, typed, said, takes=takes)
     return CardView(
         subject=_line(card.get("subject")),
         body=str(card.get("body") or ""),
         proposal=proposal,
-        evidence=tuple(part for part in evidence if part is not None),
+        evidence=tuple(filter(None, evidence)),
         context=context_part(card),
         risk=_line(card.get("risk")),
         undo=_line(card.get("undo")),
-        consequence=_line(card.get("consequence")) if isinstance(card.get("consequence"), str) else "",
+        consequence=_line(wanted) if isinstance(wanted := card.get("consequence"), str) else "",
         missing=_missing(card, choices),
         actions=_actions(choices, card, initial, reading, problems),
         shared=shared,
