@@ -205,7 +205,7 @@ def test_a_batch_that_fails_half_way_has_removed_nothing(run, history, old, monk
     def fail(*args, **options):
         raise OSError("the audit's disk is full")
 
-    monkeypatch.setattr(retention.entries, "record", fail)
+    monkeypatch.setattr(audit_entries, "record", fail)
     with pytest.raises(OSError, match="disk is full"):
         RunRemover().remove_next()
     assert Checkpoint.objects.filter(run=run).count() == 3

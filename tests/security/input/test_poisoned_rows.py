@@ -184,7 +184,7 @@ def is_answered(request: HumanRequest) -> bool:
 def _all_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every workflow count as loaded, in the version of its runs."""
     people.make_people()
-    monkeypatch.setattr(migrate.versions, "is_loaded", lambda workflow, version: True)
+    monkeypatch.setattr(migrate.timemachine, "is_loaded", lambda workflow, version: True)
 
 
 @pytest.mark.usefixtures("_all_loaded")

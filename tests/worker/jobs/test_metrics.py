@@ -293,5 +293,5 @@ def test_making_roll_ups_leaves_most_of_the_time_to_others(monkeypatch, more):
         return more
 
     monkeypatch.setattr(sweeps, "database_now", lambda: THEN)
-    monkeypatch.setattr(sweeps.rollups, "make_next", make)
+    monkeypatch.setattr(sweeps.statistics, "make_next", make)
     assert 0.03 <= sweeps.roll_up() <= 0.9 if more else sweeps.roll_up() == math.inf

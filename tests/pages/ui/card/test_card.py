@@ -25,7 +25,7 @@ PAYMENT = {"payee": "Acme", "amount": 12.5, "lines": ["a"]}
 ASK = prepare(Approval(subject="Pay?", proposal=PAYMENT, edit=Payment, require_reason=True), None)
 
 
-def render(card: cards.Card) -> str:
+def render(card: cards.CardView) -> str:
     return Template("{% load wfdash %}{% decision_card card %}").render(Context({"card": card, "csrf_token": "t0ken"}))
 
 
