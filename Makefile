@@ -57,6 +57,7 @@ check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(FRAMEWORKS)/bin/python -m mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
+	$(BIN)/python .ci/size.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
 
 format: $(VENV)/installed-dev
