@@ -102,7 +102,7 @@ def claim(hints: Hints, settings) -> Callable[..., list[str]]:
 
 
 def queued_hints() -> Hints:
-    from wfdash.hints.brokered import QueuedHints
+    from wfdash.hints.queued import QueuedHints
 
     return QueuedHints()
 

@@ -9,7 +9,7 @@ from tests.hints.conftest import NEEDS, Looking
 
 @NEEDS
 def test_a_carrier_that_fails_at_once_on_each_attempt_does_not_hold_up_the_end(monkeypatch) -> None:
-    from wfdash.hints import brokered
+    from wfdash.hints import queued
 
     attempts: list[int] = []
 
@@ -19,7 +19,7 @@ def test_a_carrier_that_fails_at_once_on_each_attempt_does_not_hold_up_the_end(m
 
     async def serve() -> None:
         stopping = asyncio.Event()
-        serving = asyncio.ensure_future(brokered.QueuedHints().serve(Looking(), stopping))
+        serving = asyncio.ensure_future(queued.QueuedHints().serve(Looking(), stopping))
         while len(attempts) < 2:
             await asyncio.sleep(0.001)
         # At the same moment, as when a process ends: the pause between two attempts ends, too.
@@ -29,6 +29,6 @@ def test_a_carrier_that_fails_at_once_on_each_attempt_does_not_hold_up_the_end(m
         await asyncio.wait({serving}, timeout=5)
         assert serving.done()
 
-    monkeypatch.setattr(brokered, "work", fail)
-    monkeypatch.setattr(brokered, "RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(queued, "work", fail)
+    monkeypatch.setattr(queued, "RETRY_SECONDS", 0.005)
     asyncio.run(asyncio.wait_for(serve(), 30))

@@ -30,7 +30,7 @@ def test_not_all_hints_are_heard_while_signals_are_off_or_their_connection_is_lo
 
 @NEEDS
 def test_a_queue_is_used_where_it_is_set(settings) -> None:
-    from wfdash.hints.brokered import QueuedHints
+    from wfdash.hints.queued import QueuedHints
 
     settings.WFDASH_HINTS = hints_of("procrastinate", on_postgres=True)
     assert isinstance(current_hints(), QueuedHints)

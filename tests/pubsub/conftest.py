@@ -8,7 +8,9 @@ import pytest
 
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.sql.postgres.conninfo import parameters_of
-from wfdash.pubsub.buses import Bus, PostgresBus, RedisBus
+from wfdash.pubsub.bus import Bus
+from wfdash.pubsub.postgres import PostgresBus
+from wfdash.pubsub.redis_bus import RedisBus
 from wfdash.pubsub.transport import Envelope, Message, Transport, key_of
 
 

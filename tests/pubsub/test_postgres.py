@@ -7,7 +7,7 @@ import pytest
 
 from tests.pubsub.conftest import eventually
 from wfdash.pubsub import transport
-from wfdash.pubsub.buses import PostgresBus, channel_of
+from wfdash.pubsub.postgres import PostgresBus, channel_of
 from wfdash.pubsub.transport import Message
 
 pytestmark = pytest.mark.postgres

@@ -13,7 +13,7 @@ from tests.pubsub.conftest import eventually
 from wfdash import pubsub
 from wfdash.installation.environment import signals_of
 from wfdash.pubsub import process
-from wfdash.pubsub.buses import PostgresBus
+from wfdash.pubsub.postgres import PostgresBus
 from wfdash.pubsub.process import KeptText, ProcessSignals
 
 WORKER = """

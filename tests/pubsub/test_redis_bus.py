@@ -8,7 +8,7 @@ import pytest
 
 from tests.pubsub.conftest import Process, eventually
 from wfdash.pubsub import process, transport
-from wfdash.pubsub.buses import RedisBus
+from wfdash.pubsub.redis_bus import RedisBus
 from wfdash.pubsub.transport import Message
 
 USER = ("ACL", "SETUSER", "wfdash", "on", ">secret", "resetchannels", "&wfdash:*")

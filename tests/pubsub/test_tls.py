@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 from tests.pubsub.conftest import Process, eventually
 from tests.pubsub.tls import Authority, door
 from wfdash.hints.brokered import open_broker
-from wfdash.pubsub.buses import RedisBus
+from wfdash.pubsub.redis_bus import RedisBus
 from wfdash.pubsub.transport import Message
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tests.pubsub.conftest import Process, eventually
 from wfdash.pubsub import transport
-from wfdash.pubsub.buses import Bus, BusListener, BusSender, Wake
+from wfdash.pubsub.bus import Bus, BusListener, BusSender, Wake
 from wfdash.pubsub.transport import Message
 
 

@@ -190,9 +190,9 @@ def test_a_reviewer_gets_no_values(run):
     for name, sees in (("ana", False), ("vera", True)):
         found = read_run(people.viewer(name), run.pk)
         assert (found.input is not None, found.output is not None) == (sees, sees)
-        assert bool(found.error["message"]) is sees
+        assert bool(found.error.message) is sees
         assert ("output" in events_after(people.viewer(name), run.pk).items[0].data) is sees
-    assert read_run(people.viewer("otto"), run.pk).error["traceback"] == "t"
+    assert read_run(people.viewer("otto"), run.pk).error.traceback == "t"
 
 
 def test_events_come_after_the_cursor_in_order(run):

@@ -21,8 +21,8 @@ from checkpoints.ids import RunId, WorkflowId, new_run_id
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Claim, Commit, ErrorInfo, Phase, RunFacts, Standing
 from tests.people import make_people, make_run, save
-from wfdash.telemetry import tracing
-from wfdash.telemetry.tracing import RunIds, Spans, exporters, trace_id_of
+from wfdash.telemetry import spans, tracing
+from wfdash.telemetry.spans import RunIds, Spans, exporters, trace_id_of
 
 EXPIRES = datetime(2026, 1, 1, tzinfo=UTC)
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -38,7 +38,7 @@ def kept() -> Iterator[tuple[Spans, InMemorySpanExporter]]:
 
 @pytest.fixture
 def no_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_origin_of", lambda run: None)
+    monkeypatch.setattr(spans, "_origin_of", lambda run: None)
 
 
 def claimed(run: RunId, **facts: Any) -> tuple[Claim, RunFacts]:
@@ -191,7 +191,7 @@ async def test_no_one_asked_so_there_is_nothing(settings):
 @pytest.mark.usefixtures("fresh")
 async def test_without_the_extra_the_remedy_is_logged_and_runs_go_on(settings, monkeypatch, caplog):
     settings.WFDASH_OTEL = True
-    monkeypatch.setitem(sys.modules, "wfdash.telemetry.tracing", None)
+    monkeypatch.setitem(sys.modules, "wfdash.telemetry.spans", None)
     assert await tracing.follow(*claimed(new_run_id())) is tracing.UNTRACED
     assert "pip install wfdash[otel]" in caplog.text
 

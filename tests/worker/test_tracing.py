@@ -15,7 +15,7 @@ from tests.worker.test_worker import ask_then_finish
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.telemetry import tracing
-from wfdash.telemetry.tracing import RunIds, Spans, trace_id_of
+from wfdash.telemetry.spans import RunIds, Spans, trace_id_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 

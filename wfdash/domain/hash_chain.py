@@ -21,6 +21,7 @@ ACCOUNTS = (
     *("grant", "change grant", "revoke"),
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
     *("second factor: remove", "end sessions"),
+    *("second factor: add passkey", "second factor: rename passkey", "second factor: remove passkey"),
     *("create token", "revoke token", "create service account"),
     *("connect identity", "disconnect identity"),
 )

@@ -77,7 +77,7 @@ def signal(*runs: str) -> None:
 def current_hints() -> Hints:
     """Return what the settings say."""
     if settings.WFDASH_HINTS == "procrastinate":
-        from wfdash.hints.brokered import QueuedHints
+        from wfdash.hints.queued import QueuedHints
 
         return QueuedHints()
     if settings.WFDASH_HINTS == "celery":

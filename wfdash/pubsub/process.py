@@ -18,7 +18,7 @@ from checkpoints.ids import new_token
 from checkpoints.models.user_model import User
 from wfdash.installation.environment import signals_of
 from wfdash.pubsub import topics
-from wfdash.pubsub.buses import Bus
+from wfdash.pubsub.bus import Bus
 from wfdash.pubsub.topics import text_ended, text_streamed
 from wfdash.pubsub.transport import Envelope, Message, Transport, key_of
 
@@ -70,11 +70,11 @@ def choose_bus() -> Bus | None:
     """Return what the settings say; None for nothing. ``ValueError`` for a setting that cannot be meant."""
     match signals_of(settings.WFDASH_SIGNALS, on_postgres=connection().vendor == "postgresql"):
         case "postgres":
-            from wfdash.pubsub.buses import PostgresBus
+            from wfdash.pubsub.postgres import PostgresBus
 
             return PostgresBus(direct_parameters())
         case url if url != "off":
-            from wfdash.pubsub.buses import RedisBus
+            from wfdash.pubsub.redis_bus import RedisBus
 
             return RedisBus(url)
     return None

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from checkpoints.content.encryption import Encryptor
 from checkpoints.errors import CheckpointsError
-from wfdash.pubsub.buses import Bus, BusListener, BusSender, Wake
+from wfdash.pubsub.bus import Bus, BusListener, BusSender, Wake
 
 log = logging.getLogger(__name__)
 

@@ -66,9 +66,11 @@ def recorded() -> set[str]:
     for path in (ROOT / "wfdash").rglob("*.py"):
         module = ast.parse(path.read_text())
         for call in calls(module, RECORDERS):
-            if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "entries":
+            if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "audit":
                 verbs = named(module, call.args[1])
-                assert verbs or path.name == "comments.py", f"{path.name}: no verb was found in {ast.unparse(call)}"
+                assert verbs or path.name == "collaboration.py", (
+                    f"{path.name}: no verb was found in {ast.unparse(call)}"
+                )
                 found |= verbs
     return found
 

@@ -22,6 +22,7 @@ SMALL = {
         *("auth_user", "auth_group", "auth_permission", "auth_user_groups", "auth_user_user_permissions"),
         *("auth_group_permissions", "checkpoints_grant", "checkpoints_serviceaccount", "checkpoints_token"),
         *("checkpoints_secondfactor", "checkpoints_recoverycode", "checkpoints_absence", "checkpoints_savedview"),
+        "mfa_authenticator",
         *("checkpoints_preference", "checkpoints_pushsubscription", "django_content_type"),
     ),
     "what an author or operator sets up": (

@@ -75,8 +75,8 @@ SHORT = {"tables in Markdown", "patches"}
 
 
 def cost_of(call: Callable[[], Any]) -> float:
-    """Return the processor seconds of this thread for a call; the least of three if the first took long."""
-    for _ in range(3):
+    """Return the processor seconds of this thread for a call; of up to five while they take long."""
+    for _ in range(5):
         began = time.thread_time()
         call()
         took = time.thread_time() - began
