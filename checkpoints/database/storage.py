@@ -23,7 +23,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.content.encryption import Encryptor, encryptor_of
 from checkpoints.database.alias import alias
 from checkpoints.database.compiled import UpdateStatement
-from checkpoints.errors import Conflict, InvalidConfig, StorageFailed, Unsupported, raise_if_driver_failed
+from checkpoints.errors import (
+    Conflict,
+    InvalidConfig,
+    StorageFailed,
+    Unsupported,
+    lost_its_server,
+    raise_if_driver_failed,
+)
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
@@ -194,6 +201,7 @@ class DatabaseStorage(SqlStorage):
         connection: Any = connections[self._using]
         database = connection.Database
         failed = isinstance(error, (database.OperationalError, database.InterfaceError, database.InternalError))
+        failed = failed or lost_its_server(error)
         code = getattr(error, "sqlstate", None)
         return (failed and code not in CORRUPT) or (isinstance(error, database.Error) and code in OF_ANOTHER)
 

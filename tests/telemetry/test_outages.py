@@ -11,9 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, ReadOnlySqlTransaction
 
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import StorageFailed
 from wfdash.telemetry.outages import DatabaseOutage, FailingLoop, FoldOutages, is_outage
 
 
@@ -148,6 +150,7 @@ def test_another_reason_is_one_more_line(
         (OperationalError("connection refused"), True),
         (psycopg.OperationalError("connection refused"), True),
         (AdminShutdown("terminating"), True),
+        (psycopg.DatabaseError("server closed the connection unexpectedly"), True),
         (ReadOnlySqlTransaction("read-only"), True),
         (psycopg.InternalError("corrupt page"), False),
         (sqlite3.OperationalError("disk I/O error"), True),
@@ -165,6 +168,16 @@ def test_what_the_database_adapter_wrapped_is_judged_by_its_cause() -> None:
     wrapped: Any = OperationalError("deadlock")
     wrapped.__cause__ = DeadlockDetected("deadlock")
     assert not is_outage(wrapped)
+
+
+def test_a_connection_that_ends_before_its_result_is_an_outage_to_log_and_storage() -> None:
+    error: Any = psycopg.DatabaseError("server closed the connection unexpectedly")
+    for wrapped in (DatabaseError("closed"), StorageFailed("closed")):
+        wrapped.__cause__ = error
+        assert is_outage(wrapped)
+        assert DatabaseStorage().is_outage(wrapped)
+    assert not is_outage(sqlite3.DatabaseError("malformed"))
+    assert not DatabaseStorage().is_outage(sqlite3.DatabaseError("malformed"))
 
 
 def test_what_fails_again_and_again_is_logged_once_and_again_after_it_has_worked(caplog) -> None:

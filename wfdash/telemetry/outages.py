@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 
+from checkpoints.errors import lost_its_server
+
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
@@ -190,6 +192,8 @@ def is_outage(error: BaseException) -> bool:
     """
     if type(error).__name__ == "StorageFailed" and error.__cause__ is not None:
         error = error.__cause__
+    if lost_its_server(error) or lost_its_server(error.__cause__):
+        return True
     own = type(error).__module__.partition(".")[0] in {"django", "psycopg", "psycopg_pool", "sqlite3"}
     kinds = {one.__name__ for one in type(error).__mro__}
     if not own or kinds.isdisjoint({"OperationalError", "InterfaceError", "InternalError"}):
