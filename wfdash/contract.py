@@ -43,6 +43,8 @@ def problem_of_limit(limit: Any) -> str:
     return f"limit {limit!r}: give how many of its runs may execute at once, 1 or more"
 
 
+# What an engine is, and what it may offer.
+
 AGAIN = ("runs", "waits", "sleeps", "retries", "queues")
 """What an activation does when the run continues: at once; after an answer; at a time (``until``); in its turn."""
 

@@ -105,6 +105,8 @@ class EncoderCache:
             self._size -= head.size
 
 
+# The encoder: down to a checkpoint's state each entry of a dict by itself, and the items of long lists.
+
 Json = Any
 
 DEPTH = 2

@@ -156,6 +156,8 @@ def rotate_chunk(using: str, pk: int, family: str, name: str, data: Iterable[int
     return True
 
 
+# The check of the keys, at the start of each process and command.
+
 REFUSAL = (
     "This database was used with another secret key. Sessions, links and the audit are signed with it, so all servers "
     "and workers need the same: set WFDASH_SECRET_KEY (or WFDASH_SECRET_KEY_FILE) to that of the others, which is "

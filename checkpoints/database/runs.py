@@ -133,6 +133,8 @@ def _read_chunks(row: Row) -> dict[str, bytes]:
     return chunks
 
 
+# Statements that count an event of a run and may make it ready.
+
 COUNT_EVENT = "UPDATE checkpoints_run SET seq = seq + 1, updated = %s WHERE id = %s RETURNING seq"
 
 

@@ -195,6 +195,8 @@ def pattern_indexes(connection: BaseDatabaseWrapper, table: str) -> dict[str, st
         return dict(cursor.fetchall())
 
 
+# What the schema lacks, who migrates it, and who waits.
+
 OWN_APPS = frozenset(
     {
         "account",

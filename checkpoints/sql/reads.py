@@ -110,6 +110,8 @@ def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed |
     return Removed(relative=RunId(relatives[0][0]) if relatives else None)
 
 
+# Reads of one run: its facts, checkpoints, events and answers.
+
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
 

@@ -38,6 +38,8 @@ class UserTable:
         return f"(SELECT {self.key} FROM {self.table} WHERE {self.name}=?)"  # noqa: S608, the names are the model's
 
 
+# The rows of each table and their columns.
+
 INFO = tuple(CheckpointInfo.model_fields)
 """A checkpoint's metadata, by the record's names."""
 CHECKPOINT = (*("run_id" if name == "run" else name for name in INFO), "body")

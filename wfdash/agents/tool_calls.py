@@ -167,6 +167,8 @@ class Approvals:
         return self.ctx.ask(card, policy=self.policy if policy is None else policy.over(self.policy))
 
 
+# A tool's call as a recorded call.
+
 RESERVED = frozenset(inspect.signature(Context.call).parameters) - {"args", "kwargs"}
 """Names that ``ctx.call`` has for itself."""
 

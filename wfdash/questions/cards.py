@@ -34,25 +34,10 @@ from wfdash.questions.choices import Choice, ask_choice
 from wfdash.questions.policy import Policy, default_answer
 from wfdash.questions.tools import ToolCall, ask_tool
 from wfdash.schemas.validate import problems_of
-from wfdash.schemas.work import (
-    UnsupportedPattern,
-    refuse_unsupported,
-)
+from wfdash.schemas.work import UnsupportedPattern, refuse_unsupported
 from wfdash.values.codec import copy_plain
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall, WorkflowError
-
-# The headline of a question that a framework asks: the field of its value that says it, or what it is about. Pure.
-
-"""The fields of a value, best first, whose text may be the question."""
-"""Fields that say what kind of a question it is, not which."""
-"""Characters of a value that a headline shows."""
-
-
-# The shared parts of all cards: actions, the answer's schema, how the answer is read.
-
-"""Pieces of evidence of a card."""
-"""Characters of a card as JSON, its images and files included."""
 
 
 class Approval(Card):

@@ -171,6 +171,8 @@ def _description_of(found: str) -> str:
     return {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)
 
 
+# The formats: which texts match each of them. Pure.
+
 MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?"
 CLOCK = r"\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?"
 SPAN = r"[+-]?P(?!$)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?"

@@ -52,6 +52,8 @@ def _given(node: Schema) -> list[Any]:
     return list(given) if isinstance(given, list) else []
 
 
+# What is hidden, and where a schema says so. Pure.
+
 HIDDEN = "•••"
 """Shown instead of a secret. Posted back, it leaves the secret unchanged."""
 

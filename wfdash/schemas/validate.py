@@ -81,6 +81,8 @@ def flaw_of(schema: Mapping[str, Any]) -> str:
 
 __all__ = ["MAX_DEPTH", "Problem", "answer_problems", "depth_of", "flaws_of", "problems_of"]
 
+# The check of a value. Pure.
+
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 MOST_FOUND = 1_000

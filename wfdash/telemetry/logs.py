@@ -65,6 +65,8 @@ def _end(text: str) -> str:
     return text if len(text) <= LONGEST else "…" + text[1 - LONGEST :]
 
 
+# The log as lines: repeats are counted, and no record ends a line or moves the cursor.
+
 PERIOD = 60.0
 """Seconds in which repeats are counted."""
 MOST = 5

@@ -59,6 +59,8 @@ def be_impatient(connection: Any, patience: Patience) -> Any:
     return connection
 
 
+# Parameters of connections: Django's and psycopg's.
+
 DJANGO = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 """libpq's names of parameters for which Django has its own setting."""
 DJANGO_ONLY = frozenset({"client_encoding", "cursor_factory", "isolation_level", "server_side_binding"})

@@ -156,6 +156,8 @@ def finish_idle(idle: deque[tuple[BlockingConnection, float]]) -> None:
             idle.pop()[0].close()
 
 
+# PostgreSQL for callers on an event loop: a pool for each of their loops.
+
 MAX_CONNECTIONS = 12
 """Connections per event loop at most; more are not faster."""
 ATTEMPTS = 3

@@ -144,6 +144,8 @@ write_lock = FairLock()
 """The lock of this process's writes to its SQLite database."""
 
 
+# SQLite for callers on an event loop: a thread that writes and a thread that reads.
+
 MAX_GROUP = 64
 """Scripts that may share a transaction."""
 
