@@ -39,13 +39,14 @@ from wfdash.contract import (
     Shows,
     TakesEdits,
     TellsInFlight,
+    pack_transcript,
 )
 from wfdash.domain.graph_diff import GraphDiff, compare
 from wfdash.domain.json_patch import Operation, make
 from wfdash.engines.consultation import AuthorCodeFailed
 from wfdash.errors import Invalid, WrongState
 from wfdash.questions.policy import Policy
-from wfdash.questions.tools import masked_transcript, pack_transcript
+from wfdash.questions.tools import masked_transcript
 from wfdash.schemas import validate
 from wfdash.schemas.secrets import masked, secret_names, unmasked, without
 from wfdash.schemas.validate import Problem, flaws_of

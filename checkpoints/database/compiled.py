@@ -65,23 +65,6 @@ class FirstValues:
         return f"SELECT {', '.join([now, *columns])}", given, convert
 
 
-__all__ = [
-    "Placeholder",
-    "RowStatement",
-    "Statement",
-    "Update",
-    "UpdateStatement",
-    "compiled",
-    "compiled_condition",
-    "compiled_filter",
-    "compiled_rows",
-    "compiled_update",
-    "insert",
-    "insert_if_free",
-    "statement_of",
-]
-
-
 # Queries of plain values compiled once, and counts of what they find.
 
 KEPT = 512

@@ -19,9 +19,8 @@ from checkpoints.records import Answer  # noqa: E402
 from tests.agents.serving import APPROVE, serving  # noqa: E402
 from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
-from wfdash.contract import Failed, Finished, Waiting  # noqa: E402
+from wfdash.contract import Failed, Finished, Waiting, pack_transcript  # noqa: E402
 from wfdash.engines.native import NativeEngine  # noqa: E402
-from wfdash.questions.tools import pack_transcript  # noqa: E402
 from wfdash.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
 

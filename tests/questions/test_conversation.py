@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from checkpoints.records import Json
+from wfdash.contract import Message, ToolUse
 from wfdash.questions.card import MAX_CARD
-from wfdash.questions.tools import LEFT_OUT, LONGEST, Message, ToolUse, conversation, masked_card
+from wfdash.questions.tools import LEFT_OUT, LONGEST, conversation, masked_card
 from wfdash.schemas.secrets import HIDDEN
 
 

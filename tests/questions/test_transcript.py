@@ -7,15 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from wfdash.contract import Message, ToolUse, pack_transcript, unpack_transcript
 from wfdash.questions.evidence import Transcript
-from wfdash.questions.tools import (
-    Message,
-    ToolUse,
-    masked_card,
-    masked_transcript,
-    pack_transcript,
-    unpack_transcript,
-)
+from wfdash.questions.tools import masked_card, masked_transcript
 from wfdash.schemas.secrets import HIDDEN
 
 CALL = ToolUse(id="c1", name="look_up", arguments={"order": 1042})

@@ -44,7 +44,8 @@ from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
 from wfdash.agents.tool_calls import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
-from wfdash.questions.tools import Message, ToolDecision, ToolUse, masked_transcript
+from wfdash.contract import Message, ToolUse
+from wfdash.questions.tools import ToolDecision, masked_transcript
 from wfdash.schemas.secrets import secret_names
 from wfdash.workflow import Context
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from checkpoints.records import Json
+from wfdash.contract import Message
 from wfdash.questions.cards import Approval
 from wfdash.questions.evidence import JsonValue
 from wfdash.questions.policy import Policy
-from wfdash.questions.tools import Message, ToolCall, ToolDecision, Verb, conversation
+from wfdash.questions.tools import ToolCall, ToolDecision, Verb, conversation
 from wfdash.schemas.secrets import masked, secret_names
 from wfdash.values.display import truncate
 from wfdash.workflow import Context

@@ -64,7 +64,7 @@ def card_text(request: RequestDetail) -> str:
 
 def _evidence(piece: Mapping[str, Any]) -> str:
     """Return a piece of evidence as text; a conversation as a line per message and call, where it is one."""
-    from wfdash.questions.tools import unpack_transcript
+    from wfdash.contract import unpack_transcript
 
     if piece.get("kind") != "transcript":
         return _short(piece.get("value"))

@@ -22,9 +22,9 @@ from wfdash.contract import (
     RunInput,
     Shown,
     Start,
+    unpack_transcript,
 )
 from wfdash.domain.graph_diff import compare
-from wfdash.questions.tools import unpack_transcript
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.describe import addressees, describe
 from wfdash.workflow.flaws import await_flaws, flaws_of, truth_flaws

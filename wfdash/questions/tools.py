@@ -15,11 +15,7 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from checkpoints.records import Json
-from wfdash.contract import Message as Message
-from wfdash.contract import Role as Role
-from wfdash.contract import ToolUse as ToolUse
-from wfdash.contract import pack_transcript as pack_transcript
-from wfdash.contract import unpack_transcript as unpack_transcript
+from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.json_patch import field_for
 from wfdash.questions.card import (
     AnswerType,
@@ -91,17 +87,6 @@ def _as_text(value: Json) -> str:
 
 
 # The transcript of a conversation with a model: who said what, and which tools were called. Pure.
-
-__all__ = [
-    "Message",
-    "Role",
-    "ToolUse",
-    "masked_card",
-    "masked_transcript",
-    "pack_transcript",
-    "parsed",
-    "unpack_transcript",
-]
 
 DEEPEST = 60
 """Levels of a text in JSON that is read as a value, as many as pages show of any other."""

@@ -79,8 +79,6 @@ def flaw_of(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-__all__ = ["MAX_DEPTH", "Problem", "answer_problems", "depth_of", "flaws_of", "problems_of"]
-
 # The check of a value. Pure.
 
 MAX_DEPTH = 32

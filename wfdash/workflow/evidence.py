@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wfdash.contract import Message, ToolUse
 from wfdash.questions.evidence import (
     Code,
     Diff,
@@ -16,7 +17,6 @@ from wfdash.questions.evidence import (
     Text,
     Transcript,
 )
-from wfdash.questions.tools import Message, ToolUse
 
 __all__ = [
     "Code",

@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.events import EventKind
-from wfdash.contract import Description
+from wfdash.contract import Description, unpack_transcript
 from wfdash.errors import NotFound
 from wfdash.pages.runs.header import address, head
 from wfdash.pages.runs.timeline import Intervals, length, total_busy, union
@@ -29,7 +29,6 @@ from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.replay import ReplayView, read_replay
 from wfdash.queries.runs.values import RunValues, read_run_values
 from wfdash.queries.workflows import description_of
-from wfdash.questions.tools import unpack_transcript
 from wfdash.records.checkpoints import StateCounts
 from wfdash.rendering import render
 

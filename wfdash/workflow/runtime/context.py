@@ -12,12 +12,13 @@ from typing import Any, TypeAlias, TypeVar, overload
 from checkpoints.events import EventKind
 from checkpoints.records import Answer, Json, Request
 from checkpoints.rules import check_label
+from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.search_attributes import cleaned
 from wfdash.questions.card import Asking, Card, Given
 from wfdash.questions.cards import Approval, Decision, make_request, prepare
 from wfdash.questions.choices import fails_after, key_prefix, waiting_for
 from wfdash.questions.policy import Duration, Policy, policy_of, refuse_unknown, span_of
-from wfdash.questions.tools import Message, ToolCall, ToolDecision, pack_transcript, unpack_transcript
+from wfdash.questions.tools import ToolCall, ToolDecision
 from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
 from wfdash.values.display import to_display
 from wfdash.values.errors import message_of

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint, Json
-from wfdash.contract import Shown
-from wfdash.questions.tools import Message, pack_transcript, unpack_transcript
+from wfdash.contract import Message, Shown, pack_transcript, unpack_transcript
 
 FORMAT = 1
 

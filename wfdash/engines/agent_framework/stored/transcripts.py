@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkpoints.records import Json
-from wfdash.questions.tools import Message, ToolUse
+from wfdash.contract import Message, ToolUse
 from wfdash.values.display import to_display
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})

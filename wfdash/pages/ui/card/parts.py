@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
+from wfdash.contract import unpack_transcript
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.domain.labels import label_of_field, label_of_key, visible
 from wfdash.domain.votes import EDITED
@@ -23,7 +24,6 @@ from wfdash.pages.ui.json_value import at, describe, heavy, is_cut, is_opaque, p
 from wfdash.pages.ui.markup import MAX_COLOURED, host_of, is_safe_link, markdown_effort
 from wfdash.pages.ui.text_blocks import TextBlock, block
 from wfdash.pages.ui.transcript import Talk, draw_talk
-from wfdash.questions.tools import unpack_transcript
 
 MAX_FIELDS = 40
 MAX_ADDRESS = 120
