@@ -24,8 +24,8 @@ from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbin
 from checkpoints.content.encoder import encode
 from checkpoints.database.alias import connection
 from checkpoints.ids import CheckpointId, RunId, new_checkpoint_id
-from checkpoints.models import Checkpoint, Chunk, Claim, Run
 from checkpoints.models import Checkpoint as Row
+from checkpoints.models import Chunk, Claim, Run
 from checkpoints.models.fields import DatabaseNow, current_encryptor
 from checkpoints.models.removal import REMOVED
 from checkpoints.records import Checkpoint as CheckpointRecord
@@ -204,7 +204,7 @@ def remove_run(using: str, run: str, *, force: bool = False, in_parts: bool = Fa
 
 def needed_of(run: str) -> list[CheckpointId]:
     """Return the ids of the checkpoints a run would continue from: its head, and its newest valid one."""
-    rows = Checkpoint.objects.filter(run_id=run).order_by("-n").values_list("id", flat=True)
+    rows = Row.objects.filter(run_id=run).order_by("-n").values_list("id", flat=True)
     found = [rows.first(), rows.filter(intact=True).first()]
     return [CheckpointId(id_) for id_ in dict.fromkeys(found) if id_ is not None]
 

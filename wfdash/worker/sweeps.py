@@ -218,7 +218,7 @@ DEADLINE_SECONDS = 1.0
 
 
 WITH_DEADLINES = ("answers", "alarms", "unannounced", "ending", "receivable", "unlisted", "failures", "bulks")
-"""What it deals with, as ``due_work`` names that."""
+"""What it deals with, as ``DueWork`` names the kinds."""
 REQUEST_TIDY_SECONDS = 60.0
 DEADLINE_BATCH = 100
 """What one sweep does of each kind; with more to do the next one follows at once."""
