@@ -308,9 +308,7 @@ class EncodingPass:
             return entry
         text = text or dumps(item)
         length = len(name) + 1 + len(text)
-        self._left -= length
-        if self._left < 0:
-            raise TooMuchToEncode
+        self._spend(length)
         if len(text) <= LEAF:
             return EncodedEntry(value, "", name + b":" + text, False, length, mark)
         print_ = digest(text)
@@ -351,9 +349,7 @@ class EncodingPass:
         for place, at in enumerate(range(0, len(item), LEAF)):
             part = item[at : at + LEAF]
             same = place < len(known) and part == old[at : at + LEAF]
-            self._left -= 0 if same else LEAF
-            if self._left < 0:
-                raise TooMuchToEncode
+            self._spend(0 if same else LEAF)
             leaves.append(known[place] if same else text_leaf(part, own))
             self._reuses_chunks = self._reuses_chunks or same
         node = named(name, stored(joined("S", [(leaf.node, leaf.mark) for leaf in leaves], own), own))
@@ -394,13 +390,17 @@ class EncodingPass:
         if found is not None:
             self._reuses_chunks = True
             return found
-        self._left -= len(text)
-        if self._left < 0:
-            raise TooMuchToEncode
+        self._spend(len(text))
         own = dict[str, bytes]()
         part = list_part(item, text, own)
         self._add_new(own, frozenset[str]().union(*(old.inner for old in known)), chunks)
         return EncodedItem(item if fixed else NOT_KEPT, text, part, frozenset(own))
+
+    def _spend(self, size: int) -> None:
+        """Count bytes that have to be encoded. ``TooMuchToEncode``."""
+        self._left -= size
+        if self._left < 0:
+            raise TooMuchToEncode
 
     def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
         new = {key: data for key, data in own.items() if key not in before}

@@ -193,15 +193,11 @@ class SqlStorage(ABC):
         check_commit(commit)
         sync = must_sync(commit)
         try:
-            head = self._encoder_cache.get(commit.run)
-            try:
-                given = prepared(commit, claim, head, HERE)
-            except TooMuchToEncode:
-                given = await prepared_aside(commit, claim, head)
+            given = await prepare(commit, claim, self._encoder_cache.get(commit.run))
             try:
                 seq = await self._commit(given, sync)
             except BaseGone:
-                given = await prepared_aside(commit, claim, None)
+                given = await prepare(commit, claim, None)
                 seq = await self._commit(given, sync)
         except BaseException as error:
             self._encoder_cache.forget(commit.run)
@@ -292,10 +288,7 @@ class SqlStorage(ABC):
     async def begin(self, commit: Commit, *, worker: str, ttl: float) -> Claim:
         """See ``Claims.begin``."""
         check_commit(commit)
-        try:
-            given = prepared(commit, None, None, HERE)
-        except TooMuchToEncode:
-            given = await prepared_aside(commit, None, None)
+        given = await prepare(commit, None, None)
         claim = await self._write(lambda s: s.begin(given, worker, ttl), sync=must_sync(commit))
         self._encoder_cache.update(commit, given.encoded)
         return claim
@@ -399,10 +392,12 @@ class SqlStorage(ABC):
             raise
 
 
-async def prepared_aside(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
-    """Encode a large commit beside the event loop. ``InvalidValue`` if that takes longer than ``ENCODE_SECONDS``: no
-    thread can be ended, so that one continues, and nothing of the commit is written.
+async def prepare(commit: Commit, claim: Claim | None, head: CachedEncoding | None) -> PreparedCommit:
+    """Encode a commit, a large one beside the event loop. ``InvalidValue`` if that takes longer than
+    ``ENCODE_SECONDS``: no thread can be ended, so that one continues, and nothing of the commit is written.
     """
+    with contextlib.suppress(TooMuchToEncode):
+        return prepared(commit, claim, head, HERE)
     try:
         async with asyncio.timeout(ENCODE_SECONDS):
             return await asyncio.to_thread(prepared, commit, claim, head)
