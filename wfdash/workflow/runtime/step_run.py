@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from checkpoints.records import ErrorInfo, Json
@@ -72,12 +73,10 @@ class StepRun:
         context = Context(self.ops, self._state, attempt=record.get("attempt", 1))
         value = await self._call([*map({"message": message, "ctx": context}.__getitem__, node.order)])
         await self.ops.check_end()
-        for one in (value, *self._state.held):
-            if type(one) not in FLAT and is_large(one):
-                (routes, output), writes = await self._converted_aside(value)
-                break
+        if any(type(one) not in FLAT and is_large(one) for one in (value, *self._state.held)):
+            routes, output, writes = await self._converted_aside(value)
         else:
-            (routes, output), writes = route(self._graph, node, value), self._state.collect()
+            routes, output, writes = self._converted(value)
         return StepEnded(
             at=self._host.now(),
             activation=self.activation,
@@ -101,42 +100,41 @@ class StepRun:
         await self._host.confirm()
         if limit is None:
             return await function(*args) if self.node.is_async else await self._in_thread(args)
-        try:
-            async with asyncio.timeout(limit) as self.ops.timeout:
-                return await function(*args) if self.node.is_async else await self._in_thread(args)
-        except TimeoutError as error:
-            if self.ops.timeout is None or not self.ops.timeout.expired():
-                raise
-            raise StepTimeout(f"step {self.node.name!r} took longer than {limit:g} s") from error
-        finally:
-            self.ops.timeout = None
+        async with self._limited(limit, f"step {self.node.name!r} took longer than {limit:g} s"):
+            return await function(*args) if self.node.is_async else await self._in_thread(args)
 
-    async def _converted_aside(self, value: Any) -> tuple[tuple[list[Route], Packed | None], dict[str, Any]]:
+    def _converted(self, value: Any) -> tuple[list[Route], Packed | None, dict[str, Any]]:
         """Return a step's output and writes as JSON."""
+        return *route(self._graph, self.node, value), self._state.collect()
+
+    async def _converted_aside(self, value: Any) -> tuple[list[Route], Packed | None, dict[str, Any]]:
         if left := self.ops.cut():
             await cancel_and_wait(left, self._host.run_id)
-
-        def convert() -> tuple[tuple[list[Route], Packed | None], dict[str, Any]]:
-            return route(self._graph, self.node, value), self._state.collect()
-
         try:
-            return await self._aside(convert, "store")
+            return await self._aside(lambda: self._converted(value), "store")
         except RuntimeError:
             # Other code may have changed a value at the same time, which it cannot while only this runs.
-            return convert()
+            return self._converted(value)
 
     async def _aside(self, convert: Callable[[], T], verb: str) -> T:
         """Convert large values in a thread. ``StepTimeout`` if that takes too long: the thread continues, and the run
         is not driven again in this process before it has ended.
         """
+        words = f"step {self.node.name!r} has a value that took longer than {CONVERT_SECONDS:g} s to {verb}"
+        words += ": keep large values elsewhere, and their address in the run"
+        async with self._limited(CONVERT_SECONDS, words):
+            return await in_thread(convert, self.node.name)
+
+    @asynccontextmanager
+    async def _limited(self, seconds: float, words: str) -> AsyncIterator[None]:
+        """End the body after so many seconds of work. ``StepTimeout`` with these words then."""
         try:
-            async with asyncio.timeout(CONVERT_SECONDS) as self.ops.timeout:
-                return await in_thread(convert, self.node.name)
+            async with asyncio.timeout(seconds) as self.ops.timeout:
+                yield
         except TimeoutError as error:
             if self.ops.timeout is None or not self.ops.timeout.expired():
                 raise
-            words = f"step {self.node.name!r} has a value that took longer than {CONVERT_SECONDS:g} s to {verb}"
-            raise StepTimeout(f"{words}: keep large values elsewhere, and their address in the run") from error
+            raise StepTimeout(words) from error
         finally:
             self.ops.timeout = None
 
