@@ -93,9 +93,12 @@ class InvalidValue(CheckpointsError, ValueError):
     """An id, a name or a value is too long, cannot be stored, or does not fit: see the message for the field."""
 
 
-def lost_its_server(error: BaseException | None) -> bool:
-    """Return whether this is psycopg's error of a connection that ended while it waited for a result.
+def lost_its_server(error: BaseException) -> bool:
+    """Return whether this is psycopg's error of a connection that ended while it waited for a result, or wraps it.
 
     What libpq says itself has no code of the server's, and psycopg makes a plain ``DatabaseError`` of it.
     """
-    return type(error).__name__ == "DatabaseError" and getattr(error, "sqlstate", "") is None
+    return any(
+        type(one).__name__ == "DatabaseError" and getattr(one, "sqlstate", "") is None
+        for one in (error, error.__cause__)
+    )

@@ -16,6 +16,7 @@ from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, Re
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import StorageFailed
+from wfdash.actions import pacing
 from wfdash.telemetry.outages import DatabaseOutage, FailingLoop, FoldOutages, is_outage
 
 
@@ -170,12 +171,13 @@ def test_what_the_database_adapter_wrapped_is_judged_by_its_cause() -> None:
     assert not is_outage(wrapped)
 
 
-def test_a_connection_that_ends_before_its_result_is_an_outage_to_log_and_storage() -> None:
+def test_a_connection_that_ends_before_its_result_is_an_outage_to_log_storage_and_sweeps() -> None:
     error: Any = psycopg.DatabaseError("server closed the connection unexpectedly")
     for wrapped in (DatabaseError("closed"), StorageFailed("closed")):
         wrapped.__cause__ = error
         assert is_outage(wrapped)
         assert DatabaseStorage().is_outage(wrapped)
+        assert pacing.is_outage(wrapped)
     assert not is_outage(sqlite3.DatabaseError("malformed"))
     assert not DatabaseStorage().is_outage(sqlite3.DatabaseError("malformed"))
 

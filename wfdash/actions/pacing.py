@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from checkpoints.database.compiled import insert_if_free
 from checkpoints.database.storage import write
+from checkpoints.errors import lost_its_server
 from checkpoints.models import IdempotencyKey, SignInTries
 from checkpoints.models.fields import MomentField
 from checkpoints.records import Json
@@ -38,8 +39,9 @@ MOST_ROWS = 500
 
 def is_outage(error: Exception) -> bool:
     """Return whether the database is unavailable, full or read-only: that says nothing about any row."""
+    failed = isinstance(error, OperationalError | InterfaceError | InternalError) or lost_its_server(error)
     # SQLite's errors about a row that another program wrote are not outages.
-    return isinstance(error, OperationalError | InterfaceError | InternalError) and "malformed JSON" not in str(error)
+    return failed and "malformed JSON" not in str(error)
 
 
 class SweepBackoff:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 
-from checkpoints.errors import lost_its_server
+from checkpoints.errors import StorageFailed, lost_its_server
 
 log = logging.getLogger(__name__)
 
@@ -190,9 +190,9 @@ def is_outage(error: BaseException) -> bool:
     """Return whether an error, a storage's, Django's or a driver's, means that the database is away, full or
     read-only.
     """
-    if type(error).__name__ == "StorageFailed" and error.__cause__ is not None:
+    if isinstance(error, StorageFailed) and error.__cause__ is not None:
         error = error.__cause__
-    if lost_its_server(error) or lost_its_server(error.__cause__):
+    if lost_its_server(error):
         return True
     own = type(error).__module__.partition(".")[0] in {"django", "psycopg", "psycopg_pool", "sqlite3"}
     kinds = {one.__name__ for one in type(error).__mro__}
