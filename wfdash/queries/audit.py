@@ -34,7 +34,6 @@ from wfdash.queries.search.conditions import (
     is_time,
     lies_in,
     split_condition,
-    times_of,
 )
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
@@ -291,10 +290,6 @@ def _actor(context: FilterContext, term: Term, value: str) -> Q:
     return Q(actor=context.viewer.name if value.lower() == "me" else value)
 
 
-def _at(context: FilterContext, term: Term, value: str) -> Q:
-    return lies_in("at", times_of(value, term.sign, context.now))
-
-
 def _is_moment(value: str, sign: str) -> bool:
     return moment_in(value) is not None
 
@@ -327,7 +322,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         accepts=is_time,
         signs=SIGNS,
         values=("<1h", "<1d", "<7d", ">7d", "today"),
-        condition=_at,
+        condition=lies_in("at"),
     ),
     Qualifier(
         key="after",

@@ -211,7 +211,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, Viewer], ...] = (
         accepts=lambda value, sign: duration_of(value) is not None or day_of(value) is not None,
         signs=INEQUALITIES,
         values=("<1h", "<1d", "<7d", ">7d"),
-        condition=lambda context, term, value: comes("next_at", context, term, value),
+        condition=comes("next_at"),
     ),
     Qualifier(
         key="owner",

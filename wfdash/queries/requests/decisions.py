@@ -27,7 +27,6 @@ from wfdash.queries.search.conditions import (
     is_time,
     lies_in,
     split_condition,
-    times_of,
 )
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
@@ -151,10 +150,6 @@ def decision_suggestions(viewer: Viewer) -> dict[str, Any]:
     return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
 
 
-def _answered(context: FilterContext, term: Term, value: str) -> Q:
-    return lies_in("answered", times_of(value, term.sign, context.now))
-
-
 def _asked(context: FilterContext, term: Term, value: str) -> Q:
     if value == "people":
         groups = Group.objects.values_list("name", flat=True)
@@ -186,7 +181,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         accepts=is_time,
         signs=SIGNS,
         values=("<1d", "<7d", "today"),
-        condition=_answered,
+        condition=lies_in("answered"),
     ),
     Qualifier(
         key="asked",

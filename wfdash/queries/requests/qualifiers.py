@@ -51,7 +51,7 @@ def _due(context: FilterContext, term: Term, value: str) -> Q:
         return some & Q(due__lt=now)
     if word == "today":
         return some & Q(due__lt=now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1))
-    return comes("due", context, term, value)
+    return comes("due")(context, term, value)
 
 
 def _age(context: FilterContext, term: Term, value: str) -> Q:
@@ -96,7 +96,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         key="run",
         example="run:019a…",
         meaning="of the run with this id",
-        condition=lambda context, term, value: Q(run_id=value),
+        condition=equals("run_id"),
     ),
     Qualifier(
         key="step",

@@ -87,17 +87,25 @@ def equals_or_begins(column: str) -> ToQ:
     )
 
 
-def lies_in(column: str, span: Span) -> Q:
-    """Return the condition that a moment lies in a span: from its start until before its end."""
-    since, until = span
-    least = Q(**{f"{column}__gte": since}) if since else Q()
-    return least & (Q(**{f"{column}__lt": until}) if until else Q())
+def lies_in(column: str) -> ToQ:
+    """Return how a past moment is compared: whether it lies in what ``times_of`` reads, its end excluded."""
+
+    def condition(context: FilterContext, term: Term, value: str) -> Q:
+        since, until = times_of(value, term.sign, context.now)
+        least = Q(**{f"{column}__gte": since}) if since else Q()
+        return least & (Q(**{f"{column}__lt": until}) if until else Q())
+
+    return condition
 
 
-def comes(column: str, context: FilterContext, term: Term, value: str) -> Q:
-    """Return the condition that a moment comes by a bound (``<4h``, ``2030-01-31``), or after it (``>2d``)."""
-    bound = moment_of(value, context.now)
-    return Q(**{f"{column}__isnull": False, f"{column}__{'gt' if term.sign == '>' else 'lte'}": bound})
+def comes(column: str) -> ToQ:
+    """Return how a coming moment is compared: by a bound (``<4h``, ``2030-01-31``), or after it (``>2d``)."""
+
+    def condition(context: FilterContext, term: Term, value: str) -> Q:
+        bound = moment_of(value, context.now)
+        return Q(**{f"{column}__isnull": False, f"{column}__{'gt' if term.sign == '>' else 'lte'}": bound})
+
+    return condition
 
 
 # Qualifiers that several lists have alike, each of whose rows names its workflow.
