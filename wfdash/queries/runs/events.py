@@ -1,4 +1,4 @@
-"""A run's events filtered by kind, step, level and text, in pages without gaps or duplicates."""
+"""A run's events and log, filtered by step, level and text, in pages without gaps or duplicates."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from wfdash.records.runs import EventRecord, LogLineRecord
 COURSE = kinds_with(Trait.COURSE)
 """Kinds of events that are listed at the top of a run's page."""
 BY_PEOPLE = kinds_with(Trait.PERSON)
+Match = Callable[[models.Event, bool], bool]
+"""Says whether a row is wanted; its second argument, whether the values of the row may be read."""
 
 
 class Intervention(EventRecord):
@@ -110,42 +112,26 @@ def find_logs(
     Two queries, more where few of many match.
     """
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
-    rows, match = _rows(run_id, wanted), _log_matcher(wanted)
-    if after is not None:
-        found, more, last = scan(rows.filter(seq__gt=after).order_by("seq"), match, inspect, limit)
-        newer = found[-1].seq if more else last
-        return LogPage(records=_records(found), older=after + 1 if after > 0 else 0, newer=newer, partly=bool(last))
-    rows = rows.filter(seq__lt=before) if before else rows
-    found, more, last = scan(rows.order_by("-seq"), match, inspect, limit)
-    older = found[-1].seq if more else last
-    return LogPage(records=_records(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
+    found = _page(_rows(run_id, wanted), _log_matcher(wanted), inspect, before=before, after=after, limit=limit)
+    records = tuple(map(_record, found.events))
+    return LogPage(records=records, older=found.older, newer=found.newer, partly=found.partly)
 
 
 def all_logs(viewer: Viewer, run_id: str, wanted: LogFilter) -> Iterator[LogLineRecord]:
     """Yield every record that matches, oldest first; looks at ``MOST_EXPORTED`` at most, read in batches."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
-    rows, match, after = _rows(run_id, wanted), _log_matcher(wanted), 0
-    for _ in range(MOST_EXPORTED // SCAN_BATCH):
-        piece = list(rows.filter(seq__gt=after).order_by("seq")[:SCAN_BATCH])
-        yield from _records([event_of(row, inspect=inspect) for row in piece if match(row, inspect)])
-        if len(piece) < SCAN_BATCH:
-            return
-        after = piece[-1].seq
+    yield from map(_record, _matching(_rows(run_id, wanted), _log_matcher(wanted), inspect))
 
 
 def _rows(run_id: str, wanted: LogFilter) -> QuerySet[models.Event]:
     """Return the rows, filtered as far as the database can."""
-    rows = models.Event.objects.filter(run_id=run_id, kind=EventKind.LOG)
-    if wanted.step:
-        rows = rows.filter(Q(step=wanted.step) | Q(step__startswith=f"{wanted.step}/"))
-    if wanted.activation:
-        rows = rows.filter(data__activation=wanted.activation)
-    return rows
+    rows = _of_step(models.Event.objects.filter(run_id=run_id, kind=EventKind.LOG), wanted.step)
+    return rows.filter(data__activation=wanted.activation) if wanted.activation else rows
 
 
-def _log_matcher(wanted: LogFilter) -> Callable[[models.Event, bool], bool]:
+def _log_matcher(wanted: LogFilter) -> Match:
     """Return the check of each row: its content may be encrypted, so no database can filter by it."""
-    loud = LEVELS[LEVELS.index(wanted.level) :] if wanted.level in LEVELS else ()
+    loud = _from_level(wanted.level)
     text = wanted.text.lower()
 
     def match(row: models.Event, inspect: bool) -> bool:
@@ -157,10 +143,6 @@ def _log_matcher(wanted: LogFilter) -> Callable[[models.Event, bool], bool]:
         return text in f"{record.logger}\n{record.text or ''}".lower()
 
     return match
-
-
-def _records(found: list[Event]) -> tuple[LogLineRecord, ...]:
-    return tuple(_record(event) for event in found)
 
 
 def _record(event: Event) -> LogLineRecord:
@@ -231,40 +213,37 @@ def find_events(
     wanted = wanted or EventFilter()
     rows = _filtered(models.Event.objects.filter(run_id=run_id), wanted)
     rows = rows.filter(seq__lte=top) if top else rows
-    if after is not None:
-        found, more, last = scan(rows.filter(seq__gt=after).order_by("seq"), _matcher(wanted), inspect, limit)
-        newer = found[-1].seq if more else last
-        return EventPage(events=tuple(found), older=after + 1 if after > 0 else 0, newer=newer, partly=bool(last))
-    rows = rows.filter(seq__lt=before) if before else rows
-    found, more, last = scan(rows.order_by("-seq"), _matcher(wanted), inspect, limit)
-    older = found[-1].seq if more else last
-    return EventPage(events=tuple(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
+    return _page(rows, _matcher(wanted), inspect, before=before, after=after, limit=limit)
 
 
 def all_events(viewer: Viewer, run_id: str, wanted: EventFilter, *, after: int = 0) -> Iterator[Event]:
     """Yield every event that matches, oldest first, at most ``MOST_EXPORTED``; read in batches."""
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
-    rows, match = _filtered(models.Event.objects.filter(run_id=run_id), wanted), _matcher(wanted)
-    for _ in range(MOST_EXPORTED // SCAN_BATCH):
-        piece = list(rows.filter(seq__gt=after).order_by("seq")[:SCAN_BATCH])
-        yield from (event_of(row, inspect=inspect) for row in piece if match(row, inspect))
-        if len(piece) < SCAN_BATCH:
-            return
-        after = piece[-1].seq
+    rows = _filtered(models.Event.objects.filter(run_id=run_id), wanted)
+    yield from _matching(rows, _matcher(wanted), inspect, after=after)
 
 
 def _filtered(rows: QuerySet[models.Event], wanted: EventFilter) -> QuerySet[models.Event]:
     """Return the rows, filtered as far as the database can."""
     if wanted.kind:
         rows = rows.filter(Q(kind=wanted.kind) | Q(kind__startswith=f"{wanted.kind}."))
-    if wanted.step:
-        rows = rows.filter(Q(step=wanted.step) | Q(step__startswith=f"{wanted.step}/"))
+    rows = _of_step(rows, wanted.step)
     return rows.filter(kind=EventKind.LOG) if wanted.level else rows
 
 
-def _matcher(wanted: EventFilter) -> Callable[[models.Event, bool], bool]:
+def _of_step(rows: QuerySet[models.Event], step: str) -> QuerySet[models.Event]:
+    """Return the rows of a step and of the steps within it; all where no step is wanted."""
+    return rows.filter(Q(step=step) | Q(step__startswith=f"{step}/")) if step else rows
+
+
+def _from_level(level: str) -> tuple[str, ...]:
+    """Return this level and those above it; none for a word that is no level."""
+    return LEVELS[LEVELS.index(level) :] if level in LEVELS else ()
+
+
+def _matcher(wanted: EventFilter) -> Match:
     """Return the check of each event: content may be encrypted, so no database can filter by it."""
-    loud = LEVELS[LEVELS.index(wanted.level) :] if wanted.level in LEVELS else ()
+    loud = _from_level(wanted.level)
     text = wanted.text.lower()
 
     def match(row: models.Event, inspect: bool) -> bool:
@@ -278,9 +257,31 @@ def _matcher(wanted: EventFilter) -> Callable[[models.Event, bool], bool]:
     return match
 
 
-def scan(
-    rows: QuerySet[models.Event], match: Callable[[models.Event, bool], bool], inspect: bool, limit: int
-) -> tuple[list[Event], bool, int]:
+def _page(
+    rows: QuerySet[models.Event], match: Match, inspect: bool, *, before: int, after: int | None, limit: int
+) -> EventPage:
+    """Return the newest events that match, those with ``seq < before``, or the first with ``seq > after``."""
+    if after is not None:
+        found, more, last = _scan(rows.filter(seq__gt=after).order_by("seq"), match, inspect, limit)
+        newer = found[-1].seq if more else last
+        return EventPage(events=tuple(found), older=after + 1 if after > 0 else 0, newer=newer, partly=bool(last))
+    rows = rows.filter(seq__lt=before) if before else rows
+    found, more, last = _scan(rows.order_by("-seq"), match, inspect, limit)
+    older = found[-1].seq if more else last
+    return EventPage(events=tuple(found[::-1]), older=older, newer=max(before - 1, 0), partly=bool(last))
+
+
+def _matching(rows: QuerySet[models.Event], match: Match, inspect: bool, *, after: int = 0) -> Iterator[Event]:
+    """Yield every event that matches, oldest first; looks at ``MOST_EXPORTED`` at most, read in batches."""
+    for _ in range(MOST_EXPORTED // SCAN_BATCH):
+        piece = list(rows.filter(seq__gt=after).order_by("seq")[:SCAN_BATCH])
+        yield from (event_of(row, inspect=inspect) for row in piece if match(row, inspect))
+        if len(piece) < SCAN_BATCH:
+            return
+        after = piece[-1].seq
+
+
+def _scan(rows: QuerySet[models.Event], match: Match, inspect: bool, limit: int) -> tuple[list[Event], bool, int]:
     """Return the first that match, whether there are more, and the seq of the last scanned if rows were left."""
     found: list[Event] = []
     looked, size, last = 0, limit + 1, 0
