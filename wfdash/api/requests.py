@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
@@ -44,6 +44,7 @@ from wfdash.records.requests import (
     RequestPage,
     SaveDraft,
     SetDeadline,
+    Tab,
     UndoMany,
     UndoneCount,
     WriteComment,
@@ -92,8 +93,6 @@ def undo_many(request: HttpRequest, given: UndoMany) -> Any:
 
 
 # The API of requests: list and read them.
-
-Tab = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]
 
 
 @router.get("/requests", response=RequestPage)

@@ -32,6 +32,7 @@ from wfdash.records.runs import (
     BulkProgress,
     BulkRehearsal,
     GraphChange,
+    LogLevel,
     LogRecordPage,
     RunDetail,
     RunEvents,
@@ -242,7 +243,7 @@ def list_logs(
     q: str = "",
     step: str = "",
     activation: str = "",
-    level: Literal["", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "",
+    level: Literal["", LogLevel] = "",
     after: Cursor = "",
     limit: Limit = 300,
 ) -> Any:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wfdash.records.requests import RequestDetail
 
 TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+"""``Tab`` of the records, which no command imports before it runs."""
 MOST_MESSAGES = 20
 """Messages of a conversation that are printed, from its end."""
 MOST_OF_A_LINE = 400

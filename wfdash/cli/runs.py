@@ -48,6 +48,7 @@ DETAILS = (
 FAILURES = frozenset({"failed", "cancelled"})
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 PARTS = ("state", "input", "output", "inputs", "transcript")
+"""``LogLevel`` and ``RunPart`` of the records, which no command imports before it runs."""
 LOOK_SECONDS = 0.5
 AGREED = {"y", "yes"}
 LAST_EVENTS = 12

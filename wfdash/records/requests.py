@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, Field
 
 from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
 
 # The inbox as a whole: counts, decisions made, many requests at once.
+
+
+Tab: TypeAlias = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]
+"""A tab of the inbox."""
 
 
 class InboxCounts(ApiRecord):

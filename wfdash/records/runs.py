@@ -98,6 +98,8 @@ class LogRecordPage(Page[LogLineRecord]):
     """Log records, oldest first; ``next`` is the cursor for what is logged later, also at the end."""
 
 
+LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+"""How serious a line of the log is, the least first."""
 RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]
 """A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
 

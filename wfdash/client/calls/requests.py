@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from wfdash.client.errors import NotFound
 from wfdash.client.script import Script
@@ -23,10 +23,9 @@ from wfdash.records.requests import (
     RequestOutcome,
     RequestPage,
     RequestSummary,
+    Tab,
     UndoneCount,
 )
-
-Tab = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]
 
 
 def requests(filter: str = "", *, tab: Tab = "all", limit: int = 50, after: str = "") -> Script[RequestPage]:  # noqa: A002

@@ -25,6 +25,7 @@ from wfdash.records.runs import (
     Callback,
     EventRecord,
     GraphChange,
+    LogLevel,
     LogLineRecord,
     LogRecordPage,
     RunDetail,
@@ -225,8 +226,6 @@ def _bulk(
 
 # Calls about the parts of a run: its steps, log, values and tags; and about a run whose workflow has changed.
 
-Level = Literal["", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-
 
 def steps(run_id: str, *, step: str = "", state: str = "", limit: int = 100, after: str = "") -> Script[StepPage]:
     """Return a page of the executions of a run's steps, or of one step, in the order in which they started."""
@@ -246,7 +245,7 @@ def logs(
     text: str = "",
     step: str = "",
     activation: str = "",
-    level: Level = "",
+    level: Literal["", LogLevel] = "",
     limit: int = 300,
     after: str = "",
 ) -> Script[LogRecordPage]:
@@ -266,7 +265,7 @@ def logs(
 
 
 def all_logs(
-    run_id: str, *, text: str = "", step: str = "", level: Level = "", most: int | None = None
+    run_id: str, *, text: str = "", step: str = "", level: Literal["", LogLevel] = "", most: int | None = None
 ) -> Script[None]:
     """Emit what a run has logged, page by page."""
     query = {"q": text, "step": step, "level": level}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, get_args
 
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
@@ -32,7 +32,7 @@ from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
-from wfdash.records.requests import RequestSummary
+from wfdash.records.requests import RequestSummary, Tab
 
 # How many requests saved views hold: counted up to a limit, all in one query.
 
@@ -293,7 +293,7 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
 
 # The tabs of the inbox: what each holds, and how many.
 
-TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+TABS: tuple[str, ...] = get_args(Tab)
 MAX_WAITING = 1000
 """Requests that wait for a person are counted up to this number for the navigation."""
 MAX_OPEN = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from django.db.models import Q, QuerySet
 
@@ -17,7 +17,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.queries.history.events import event_of, plain, workflow_of
 from wfdash.queries.unreadable import data_of, text
 from wfdash.records.base import UNREADABLE
-from wfdash.records.runs import EventRecord, LogLineRecord
+from wfdash.records.runs import EventRecord, LogLevel, LogLineRecord
 
 # What people did in a run, and how they changed its course: from its own events.
 
@@ -157,7 +157,7 @@ def _record(event: Event) -> LogLineRecord:
     )
 
 
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+LEVELS: tuple[str, ...] = get_args(LogLevel)
 SCAN_BATCH = 1000
 MAX_SCANNED = 5_000
 """Events scanned for one page; a filter that finds less offers a link to continue."""

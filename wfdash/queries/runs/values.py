@@ -146,10 +146,6 @@ def _schema(entry: catalog.Entry, part: str) -> dict[str, Json]:
     return entry.description.output_schema if part == OUTPUT else entry.description.input_schema
 
 
-VALUES = ("state", "input", "output", "inputs", "transcript")
-"""``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunValues:
     """One part of a run's values. ``info``: the checkpoint it is from; ``problem`` says why there are none."""
