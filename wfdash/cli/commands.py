@@ -254,6 +254,11 @@ def fields(names: str, *, shown: Shown | None = None) -> Show:
     return lambda output, found, given: output.fields(found, names, shown=shown)
 
 
+def in_words(show: Show) -> Show:
+    """Return what prints something in words of its own; JSON: what the call returned."""
+    return lambda output, found, given: output.data(found) if output.as_json else show(output, found, given)
+
+
 def says(text: str | Callable[[Any, argparse.Namespace], str], **facts: Any) -> Show:
     """Return what prints a sentence. JSON: what the call returned; the subject and ``facts`` if that is nothing."""
 

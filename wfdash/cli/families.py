@@ -20,6 +20,7 @@ from wfdash.cli.commands import (
     family,
     fields,
     flag,
+    in_words,
     json_value,
     limit,
     listed,
@@ -52,8 +53,6 @@ def _show_checkpoint(client: Client, given: argparse.Namespace, output: Output) 
 
 
 def _compare(output: Output, found: Any, given: argparse.Namespace) -> None:
-    if output.as_json:
-        return output.data(found)
     for step in found.moved:
         output.line(f"{step.step}: {_states(step.before)} -> {_states(step.after)}")
     for asked in found.asked:
@@ -63,7 +62,6 @@ def _compare(output: Output, found: Any, given: argparse.Namespace) -> None:
         output.line(f"{change['op']} {change['path']}{value}")
     if not (found.moved or found.asked or found.patch):
         output.line(found.problem or "The same")
-    return None
 
 
 def _states(counts: StateCounts) -> str:
@@ -130,7 +128,7 @@ CHECKPOINTS = family(
     command(
         "compare",
         "show the differences from one checkpoint to another",
-        call("compare", _compare),
+        call("compare", in_words(_compare)),
         RUN,
         argument("a", "its number in the run, or any checkpoint's ID", metavar="A"),
         argument("b", metavar="B"),
@@ -404,19 +402,15 @@ AUDIT = family(
 
 
 def _statistics(output: Output, found: Any, given: argparse.Namespace) -> None:
-    if output.as_json:
-        return output.data(found)
     output.line(f"now: {_counts(found.states) or 'no runs'}; {found.waiting} requests wait for people")
     flow = {name: sum(slots) for name, slots in found.flow.items()}
     output.line(f"last {given.days} days: {_counts(flow) or 'nothing happened'}")
     times = "count failed retried half_within 95_percent_within"
     _section(output, "runs", found.runs, f"workflow {times}", shown=_with_times)
-    return _section(output, "slowest steps", found.steps, f"workflow step {times}", shown=_with_times)
+    _section(output, "slowest steps", found.steps, f"workflow step {times}", shown=_with_times)
 
 
 def _operations(output: Output, found: Any, given: argparse.Namespace) -> None:
-    if output.as_json:
-        return output.data(found)
     counts = {
         "failed": found.failed,
         "held": found.held_count,
@@ -431,7 +425,7 @@ def _operations(output: Output, found: Any, given: argparse.Namespace) -> None:
     _section(output, "held runs", found.held, "id workflow title")
     _section(output, "overdue requests", found.overdue, "id workflow due by subject")
     _section(output, "requests no one can answer", found.unanswerable, "id workflow by subject")
-    return _section(output, "workers", found.workers, "name runs quiet_since")
+    _section(output, "workers", found.workers, "name runs quiet_since")
 
 
 def _section(output: Output, head: str, items: Any, columns: str, **shown: Any) -> None:
@@ -457,14 +451,14 @@ def _seconds(spread: DurationSummary, name: str) -> str:
 STATISTICS = command(
     "statistics",
     "show how many runs there are and how long they take",
-    call("statistics", _statistics),
+    call("statistics", in_words(_statistics)),
     argument("--days", "the last 1 to 30 days (default: 7)", type=up_to(MOST_DAYS), default=7),
     argument("--workflow", "of this workflow", default=""),
 )
 OPERATIONS = command(
     "operations",
     "show what needs attention in workflows you operate",
-    call("operations", _operations),
+    call("operations", in_words(_operations)),
     argument("--days", "failures of the last 1 to 30 days (default: 1)", type=up_to(MOST_DAYS), default=1),
 )
 COMMANDS = (CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, STATISTICS, OPERATIONS)

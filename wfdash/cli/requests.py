@@ -18,6 +18,7 @@ from wfdash.cli.commands import (
     family,
     field,
     flag,
+    in_words,
     json_or_text,
     json_value,
     limit,
@@ -44,14 +45,10 @@ SHOWN = ("risk", "proposal", "current", "consequence", "undo", "context")
 REQUEST = argument("request_id", metavar="REQUEST")
 
 
-def _show(client: Client, given: argparse.Namespace, output: Output) -> None:
-    request = client.request(given.request_id)
-    if output.as_json:
-        return output.data(request)
+def _show(output: Output, request: RequestDetail, given: argparse.Namespace) -> None:
     output.line(card_text(request) + "\n")
     output.fields(request, "id run workflow step state by assignee due need unanswerable")
     output.line(f"\nanswer with: {', '.join(actions_of(request)) or 'a value for its schema (--json shows it)'}")
-    return None
 
 
 def card_text(request: RequestDetail) -> str:
@@ -199,7 +196,7 @@ REQUESTS = family(
         argument("--tab", "of the inbox (default: all)", choices=TABS, default="all"),
         limit(50),
     ),
-    command("show", "show a request, what may be answered and who may", _show, REQUEST),
+    command("show", "show a request, what may be answered and who may", call("request", in_words(_show)), REQUEST),
     command(
         "answer",
         "answer a request; asks for what is not given",
