@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from wfdash.cli.commands import administration, argument, family, flag
+from wfdash.cli.commands import administration, argument, family, flag, several
 from wfdash.cli.output import Output
 
 USUAL_RIGHTS = "see,inspect,answer,start,code,operate"
@@ -76,7 +76,7 @@ TOKEN = family(
             f"comma-separated, of those its owner has; also admin (default: {USUAL_RIGHTS})",
             default=USUAL_RIGHTS,
         ),
-        argument("--workflow", "only for this one; may be given again", action="append", default=[], metavar="NAME"),
+        several("--workflow", "only for this one; may be given again", metavar="NAME"),
         argument("--days", "how long it works, or 'never' to expire (default: 90)", default="90"),
         epilog="The token alone goes to the standard output: WFDASH_TOKEN=$(wfdash token create ana ci)",
     ),
@@ -159,8 +159,8 @@ PERSON = family(
         _add_person,
         argument("name"),
         argument("--email", default=""),
-        argument("--group", "may be given again", action="append", default=[], metavar="NAME"),
-        argument("--role", f"{ROLE}; may be given again", action="append", default=[], metavar="ROLE"),
+        several("--group", "may be given again", metavar="NAME"),
+        several("--role", f"{ROLE}; may be given again", metavar="ROLE"),
         flag("--service", "a service account: a program, which never signs in"),
         argument("--about", "what a service account is for", default=""),
     ),

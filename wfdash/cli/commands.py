@@ -123,6 +123,11 @@ def flag(name: str, help: str) -> Add:  # noqa: A002
     return argument(name, help, action="store_true")
 
 
+def several(name: str, help: str | None = None, **settings: Any) -> Add:  # noqa: A002
+    """Return an option that may be given again: a list, empty without it."""
+    return argument(name, help, action="append", default=[], **settings)
+
+
 def one_of(*arguments: Add) -> Add:
     """Return options of which at most one is given."""
 

@@ -27,6 +27,7 @@ from wfdash.cli.commands import (
     rows,
     says,
     seconds,
+    several,
     words,
 )
 from wfdash.cli.output import Output, clean, plain
@@ -204,7 +205,7 @@ REQUESTS = family(
         REQUEST,
         argument("value", "an action such as approve, text, or JSON", nargs="?"),
         argument("--value", "the whole answer: JSON, @FILE, @-", dest="whole", type=json_value),
-        argument("--set", "a field of the answer", type=field, action="append", default=[], metavar="NAME=VALUE"),
+        several("--set", "a field of the answer", type=field, metavar="NAME=VALUE"),
         argument("--reason", "why", default=""),
         flag("--override", "as an operator, instead of those who are asked"),
         flag("--as-text", "a text that reads like yes or no is meant as text"),
@@ -236,14 +237,14 @@ REQUESTS = family(
         _ask,
         argument("subject", "in one line, what is to be decided"),
         one_of(
-            argument("--choice", "an option; give several", action="append", metavar="NAME"),
+            several("--choice", "an option; give several", metavar="NAME"),
             flag("--text", "the answer is text, instead of approve or reject"),
             argument("--schema", "JSON Schema of the answer: JSON, @FILE, @-", type=json_value),
         ),
         argument("--body", "Markdown", default=""),
         argument("--proposal", "the value to decide on: JSON, @FILE, @-", type=json_value),
         argument("--risk", choices=["low", "medium", "high"]),
-        argument("--by", "user or group that may answer", action="append", default=[], metavar="NAME"),
+        several("--by", "user or group that may answer", metavar="NAME"),
         argument("--due", "deadline: 4h, 2d", metavar="TIME"),
         argument("--ref", "your name for the question: the same ref waits for the same question again"),
         CALLBACK,

@@ -31,6 +31,7 @@ from wfdash.cli.commands import (
     listed,
     rows,
     says,
+    several,
     words,
 )
 from wfdash.cli.output import STYLES, Output, clean, moment
@@ -71,10 +72,6 @@ AFTER = argument("--after", "begin behind event N", type=int, default=0, metavar
 MOST = argument("--limit", "maximum number (default: all)", dest="most", type=int, metavar="LIMIT")
 KEY = argument("--key", "start it once: the same key returns the run that it has started")
 WAIT = flag("--wait", "wait until it has ended, and print its output")
-
-
-def _tags(name: str, help: str | None = None) -> Any:  # noqa: A002
-    return argument(name, help, action="append", default=[], metavar="TAG")
 
 
 def _start(client: Client, given: argparse.Namespace, output: Output) -> int:
@@ -315,7 +312,7 @@ RUNS = family(
         _start,
         argument("workflow"),
         INPUT,
-        argument("--set", "one field of the input", type=field, action="append", default=[], metavar="NAME=VALUE"),
+        several("--set", "one field of the input", type=field, metavar="NAME=VALUE"),
         KEY,
         CALLBACK,
         WAIT,
@@ -426,8 +423,8 @@ RUNS = family(
         "add tags to a run and remove others; without any, print them",
         _tag,
         RUN,
-        _tags("--add"),
-        _tags("--remove"),
+        several("--add", metavar="TAG"),
+        several("--remove", metavar="TAG"),
     ),
     command(
         "migrate",
@@ -444,8 +441,8 @@ RUNS = family(
         argument("verb", choices=["retry", "cancel", "pause", "resume", "tag"]),
         argument("runs", nargs="*", metavar="RUN"),
         argument("--filter", "all runs that this filter finds, instead of RUN", metavar="TEXT"),
-        _tags("--add", "with tag: a tag to add"),
-        _tags("--remove", "with tag: a tag to remove"),
+        several("--add", "with tag: a tag to add", metavar="TAG"),
+        several("--remove", "with tag: a tag to remove", metavar="TAG"),
         flag("--dry-run", "only say what would happen"),
         flag("--yes", "do not ask"),
     ),
