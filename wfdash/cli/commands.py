@@ -310,7 +310,7 @@ def status_of(error: Exception) -> int:
 
 
 def _administer(act: Act, options: argparse.Namespace) -> int:
-    setup(options)
+    setup()
     from checkpoints.database.installation_key import refuse_other_keys
     from checkpoints.errors import CheckpointsError, InvalidConfig
     from wfdash.actions.people.authority import command_line

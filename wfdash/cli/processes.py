@@ -73,7 +73,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     os.environ.setdefault("WFDASH_URL", address)
     # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
     with loading():
-        settings = setup(options, role)
+        settings = setup(role)
     print_problems(settings)
     if options.demo:
         add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
@@ -190,7 +190,7 @@ def in_thread(make: Callable[[], str]) -> str:
 
 def _work(options: argparse.Namespace) -> int:
     _note_options(options)
-    settings = setup(options, "worker")
+    settings = setup("worker")
     if status := _usable(settings, lambda: _prepare(migrates=False, then=lambda: None)):
         return status
     from wfdash.worker.process import serve_worker
@@ -208,7 +208,7 @@ def _work(options: argparse.Namespace) -> int:
 
 
 def _migrate(options: argparse.Namespace) -> int:
-    settings = setup(options, "migrate")
+    settings = setup("migrate")
     return _usable(settings, lambda: _migrate_and_say(new_key=options.new_secret_key))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import resource
@@ -13,12 +12,10 @@ PRIVATE_UMASK = 0o077
 """Files are readable only by their owner, such as the database, exports, and what workflows write."""
 
 
-def setup(options: argparse.Namespace, role: str = "command") -> Any:
+def setup(role: str = "command") -> Any:
     """Set Django up and return the settings. ``role``: what this process does, for the names of its connections."""
     os.umask(PRIVATE_UMASK)
     raise_open_files()
-    if getattr(options, "data", None) is not None:
-        os.environ["WFDASH_DATA"] = str(options.data)
     import django
 
     django.setup()

@@ -34,7 +34,7 @@ ELSEWHERE = {
 
 
 def _signin(options: argparse.Namespace) -> int:
-    return _manage(options, "signin", f"--base={options.base}", "--", options.user)
+    return _manage("signin", f"--base={options.base}", "--", options.user)
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -46,15 +46,14 @@ def _verify(options: argparse.Namespace) -> int:
         return print_error(missing + more)
     flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
     if not missing:
-        return _manage(options, "verify", *flags, *options.packs)
-    options.data = None
+        return _manage("verify", *flags, *options.packs)
     with location.no_data():
-        return _manage(options, "verify", *flags, *options.packs)
+        return _manage("verify", *flags, *options.packs)
 
 
-def _manage(options: argparse.Namespace, name: str, *arguments: str) -> int:
+def _manage(name: str, *arguments: str) -> int:
     """Run one of Django's commands, and return its exit status."""
-    setup(options)
+    setup()
     from django.core.management import CommandError, call_command
 
     try:
@@ -115,7 +114,7 @@ def _check(options: argparse.Namespace) -> int:
     if not options.sources and not named:
         return print_error("Say what to check: wfdash check workflows.py", 2)
     with location.no_data():
-        setup(options)
+        setup()
         logging.disable(logging.CRITICAL)
         try:
             report = _report(options.sources)

@@ -14,7 +14,7 @@ from wfdash.cli.setup import setup
 
 def _examine(options: argparse.Namespace) -> int:
     """Print the report; return 1 if there is a problem."""
-    setup(options)
+    setup()
     logging.disable(logging.CRITICAL)
     try:
         findings = examine()
