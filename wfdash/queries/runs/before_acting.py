@@ -35,13 +35,19 @@ class OpenWork:
     driven: bool
 
 
-def read_open_work(viewer: Viewer, run_id: str) -> OpenWork:
-    """Return what is open in a run, for operators. ``NotFound``, ``NotAllowed``."""
+def operated_run(viewer: Viewer, run_id: str) -> Run:
+    """Return a run, for operators (one query). ``NotFound``, ``NotAllowed``."""
     run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
     if run is None:
         raise NotFound("Run not found, or you do not have access")
     if not viewer.may("operate", run.workflow):
         raise NotAllowed()
+    return run
+
+
+def read_open_work(viewer: Viewer, run_id: str) -> OpenWork:
+    """Return what is open in a run, for operators. ``NotFound``, ``NotAllowed``."""
+    run = operated_run(viewer, run_id)
     found = timemachine.of_run(run)
     asks = tuple(row for row in requests_of(viewer, run_id) if not row.answered and not row.closed_as)
     return OpenWork(steps=found.steps, calls=found.calls, asks=asks, driven=timemachine.is_driven(run))
@@ -92,11 +98,7 @@ class RunContents:
 
 def contents_of(viewer: Viewer, run_id: str) -> RunContents:
     """Return what is stored of a run, for operators. ``NotFound``, ``NotAllowed``."""
-    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
-    if run is None:
-        raise NotFound("Run not found, or you do not have access")
-    if not viewer.may("operate", run.workflow):
-        raise NotAllowed()
+    run = operated_run(viewer, run_id)
     own = Checkpoint.objects.filter(run=run)
     return RunContents(
         checkpoints=own.count(),

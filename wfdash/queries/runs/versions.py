@@ -16,9 +16,9 @@ from wfdash.access.viewer import Viewer
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.domain.labels import visible
-from wfdash.errors import NotAllowed, NotFound
 from wfdash.queries.checkpoints.checkpoint import outlook_of
 from wfdash.queries.history.step_states import step_transitions
+from wfdash.queries.runs.before_acting import operated_run
 from wfdash.queries.runs.listing import RunView
 from wfdash.timemachine import NotShown, shown_of
 
@@ -90,11 +90,7 @@ def graph_difference(run: RunView) -> GraphDifference | None:
 
 def migration_plan(viewer: Viewer, run_id: str, *, override: bool) -> MigrationPreview:
     """Return what migrating a run would do, for operators: a dry run. ``NotFound``, ``NotAllowed``."""
-    run = Run.objects.filter(viewer.scope("see"), pk=run_id).first()
-    if run is None:
-        raise NotFound("Run not found, or you do not have access")
-    if not viewer.may("operate", run.workflow):
-        raise NotAllowed()
+    run = operated_run(viewer, run_id)
     if run.phase in FINISHED or not timemachine.is_behind(run):
         return MigrationPreview(override=override, refusal=NOTHING)
     try:
