@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import Group
+from django.core import paginator
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -97,19 +98,15 @@ def managed_workflows(viewer: Viewer) -> tuple[tuple[str, str], ...]:
 def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> WorkflowAccess:
     """Return who may do what in a workflow (twelve queries). ``NotFound`` for one that the viewer does not manage."""
     title = _title(viewer, workflow)
-    users = _people(workflow)
-    count = users.count()
-    pages = max(1, -(-count // ACCESS_PAGE))
-    number = min(max(1, number), pages)
-    some = list(users.order_by(USERNAME)[(number - 1) * ACCESS_PAGE : number * ACCESS_PAGE])
+    page = _page(_people(workflow), number, ACCESS_PAGE)
     return WorkflowAccess(
         workflow=workflow,
         title=title,
         loaded=catalog.find(workflow) is not None,
-        rows=_access_rows(some, workflow),
-        number=number,
-        pages=pages,
-        found=count,
+        rows=_access_rows(list(page), workflow),
+        number=page.number,
+        pages=page.paginator.num_pages,
+        found=page.paginator.count,
         questions=_questions(workflow),
         grants=_grants(workflow),
     )
@@ -370,12 +367,14 @@ def people(viewer: Viewer, text: str = "", *, show: str = "", number: int = 1) -
 
     ``NotAllowed`` for someone who administers nothing.
     """
-    found = _matching(viewer, text, show)
-    count = found.count()
-    pages = max(1, -(-count // PEOPLE_PAGE))
-    number = min(max(1, number), pages)
-    users = list(found.order_by(USERNAME)[(number - 1) * PEOPLE_PAGE : number * PEOPLE_PAGE])
-    return PeoplePage(rows=rows_of(viewer, users), number=number, pages=pages, found=count)
+    page = _page(_matching(viewer, text, show), number, PEOPLE_PAGE)
+    rows = rows_of(viewer, list(page))
+    return PeoplePage(rows=rows, number=page.number, pages=page.paginator.num_pages, found=page.paginator.count)
+
+
+def _page(found: QuerySet[User], number: int, size: int) -> paginator.Page[User]:
+    """Return a page of people by name; the nearest page there is for any other number (two queries)."""
+    return paginator.Paginator(found.order_by(USERNAME), size).get_page(max(1, number))
 
 
 def people_after(
