@@ -11,9 +11,8 @@ from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.domain.labels import visible
+from wfdash.queries.requests.inbox import RUN_NAMES, with_names
 from wfdash.queries.requests.qualifiers import KIND, in_names
-from wfdash.queries.run_names import title_in
 from wfdash.queries.search.conditions import (
     WORKFLOW,
     FilterContext,
@@ -30,7 +29,6 @@ from wfdash.queries.search.conditions import (
 )
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
-from wfdash.queries.unreadable import subject_in
 from wfdash.records.base import ScannedPage
 from wfdash.records.requests import DecisionRecord
 
@@ -40,7 +38,6 @@ REACH = 20_000
 FAR_REACH = 200_000
 """Decisions looked through when a person asks to look further."""
 FIELDS = ("id", "run_id", "workflow", "step", "kind", "created", "place", "verdict", "subject", "outcome", "reversed")
-NAMES = ("title", "own_title", "summary")
 
 
 def read_decisions(
@@ -61,7 +58,7 @@ def read_decisions(
         place=F("answered"), outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
     )
     card = ("card",) if current_encryptor().active else ()
-    fields = (*FIELDS, *(f"run__{name}" for name in NAMES), *card)
+    fields = (*FIELDS, *(f"run__{name}" for name in RUN_NAMES), *card)
     found = list(named.order_by("-answered", "-id").values(*fields))
     more = LATEST.cursor(found[limit - 1]) if len(found) > limit else ""
     items = tuple(_row(viewer, values) for values in found[:limit])
@@ -96,15 +93,9 @@ def _found(viewer: Viewer, wanted: SplitCondition) -> Q:
 
 
 def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
-    row = dict(values)
-    if "card" in row:
-        row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
-    row["run"], row["answered"] = row.pop("run_id"), row.pop("place")
-    run = {name: row.pop(f"run__{name}") for name in NAMES} | {"id": row["run"], "workflow": row["workflow"]}
-    row["run_title"] = title_in(run, viewer.may("inspect", row["workflow"]))
-    return DecisionRecord.trusted(
-        **row | {"subject": visible(str(row["subject"] or row["step"])), "verdict": row["verdict"] or ""}
-    )
+    row = with_names(viewer, values)
+    row["answered"], row["verdict"] = row.pop("place"), row["verdict"] or ""
+    return DecisionRecord.trusted(**row)
 
 
 # What the list of decisions can be filtered by, and how a decision turned out. Charts count by the same conditions.

@@ -226,12 +226,12 @@ def _sorted_keys(rows: QuerySet[HumanRequest], tab: str, order: KeysetOrder) -> 
     return ordered
 
 
+RUN_NAMES = ("title", "own_title", "summary")
+"""Columns of a run that its title is made of."""
 FIELDS = (
     "id",
     "run_id",
-    "run__title",
-    "run__own_title",
-    "run__summary",
+    *(f"run__{name}" for name in RUN_NAMES),
     "workflow",
     "step",
     "kind",
@@ -277,14 +277,19 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
     )
 
 
-def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
+def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
+    """Return columns of a request with its subject and the title of its run, as this person may read them."""
     row = dict(values)
     if "card" in row:
         row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
-    row["run"] = row.pop("run_id")
-    run = {name: row.pop(f"run__{name}") for name in ("title", "own_title", "summary")} | {"id": row["run"]}
-    row["run_title"] = title_in(run | {"workflow": row["workflow"]}, viewer.may("inspect", row["workflow"]))
     row["subject"] = visible(str(row["subject"] or row["step"]))
+    row["run"] = row.pop("run_id")
+    run = {name: row.pop(f"run__{name}") for name in RUN_NAMES} | {"id": row["run"], "workflow": row["workflow"]}
+    return row | {"run_title": title_in(run, viewer.may("inspect", row["workflow"]))}
+
+
+def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
+    row = with_names(viewer, values)
     row["answered_by"] = row.pop(f"answer__by__{USERNAME}") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
