@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import ceil
 from typing import Any
@@ -34,18 +34,19 @@ def panel(
     found: RequestView,
     place: Mapping[str, str],
     reading: card.PostedAnswer | None = None,
-    errors: Iterable[Mapping[str, Any]] = (),
+    errors: Sequence[dict[str, Any]] = (),
     *,
     override: bool = False,
     piece: str = "",
 ) -> dict[str, Any]:
     """Return the context of ``requests/request/panel.html``, with a form if this person may answer.
 
-    ``reading``: what was typed; else their draft, their undone answer, or a suggestion fills the form. ``override``: an
-    operator wants to decide instead of those it is addressed to. ``piece``: the number of the evidence that is drawn
-    first, where a card has too much of it.
+    ``reading``: what was typed; else their draft, their undone answer, or a suggestion fills the form. ``errors``: the
+    action's, instead of the reading's. ``override``: an operator wants to decide instead of those it is addressed to.
+    ``piece``: the number of the evidence that is drawn first, where a card has too much of it.
     """
-    errors = [dict(error) for error in errors]
+    if reading and errors:
+        reading = reading._replace(errors=list(errors))
     context = live_context(found, place, override=override)
     here, overrides, decides = context["here"], context["overrides"], context["decides"]
     query = urlencode({**place, **({"override": "1"} if overrides else {}), **({"piece": piece} if piece else {})})
@@ -56,8 +57,7 @@ def panel(
         url=address("request", found.id, query) if decides else "",
         initial=begin,
         reading=reading or _from_draft(found, here.draft),
-        errors=errors,
-        files=f"{reverse('wfdash:request', args=[found.id])}evidence/",
+        page=reverse("wfdash:request", args=[found.id]),
         path=_path(found),
         before=found.before,
         said=_said(found, here),

@@ -102,9 +102,8 @@ def _answer_by_link(request: HttpRequest, token: str) -> HttpResponse:
             key=key_of(request),
         )
     except Invalid as error:
-        return render(
-            request, LINK_PAGE, _context(request, link, token, reading=reading, errors=error.errors), status=422
-        )
+        refused = reading._replace(errors=error.errors)
+        return render(request, LINK_PAGE, _context(request, link, token, reading=refused), status=422)
     except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:
         context = _context(request, read_link(token), token)
         context |= {"refused": True, "conflict": str(error), "typed": typed_texts(found, reading.value)}

@@ -116,8 +116,8 @@ def test_a_question_is_one_form() -> None:
 
 
 def test_the_desks_refusal_is_shown() -> None:
-    reading = read("_action=approve")
-    card = cards.build(ASK.card, ASK.schema, url="/x/", reading=reading, errors=[{"loc": [], "msg": "Not today"}])
+    refused = read("_action=approve")._replace(errors=[{"loc": [], "msg": "Not today"}])
+    card = cards.build(ASK.card, ASK.schema, url="/x/", reading=refused)
     assert "Not today" in render(card)
 
 

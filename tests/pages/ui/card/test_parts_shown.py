@@ -115,7 +115,7 @@ def test_no_part_lets_markup_through(payload: str) -> None:
 def test_an_image_without_an_address_is_part_of_the_page() -> None:
     card = prepare(Approval(subject="x", evidence=[Image(data=PNG, alt="A dot")]), None).card
     assert 'src="data:image/png;base64,' in shown(card)
-    assert '<a href="/f/0/"' in shown(card, files="/f/")
+    assert '<a href="/f/evidence/0/"' in shown(card, page="/f/")
 
 
 def test_an_image_is_one_by_its_content_alone() -> None:
@@ -127,10 +127,10 @@ def test_an_image_is_one_by_its_content_alone() -> None:
 
 def test_a_text_file_has_a_preview_and_others_do_not() -> None:
     pieces = [File(name="a.txt", data=b"first <b>line</b>"), File(name="a.pdf", data=b"%PDF-1.7 text")]
-    html = shown(prepare(Approval(subject="x", evidence=pieces), None).card, files="/f/")
+    html = shown(prepare(Approval(subject="x", evidence=pieces), None).card, page="/f/")
     assert "first &lt;b&gt;line" in html
     assert html.count("Preview") == 1
-    assert 'href="/f/1/" download="a.pdf"' in html
+    assert 'href="/f/evidence/1/" download="a.pdf"' in html
 
 
 def test_a_link_says_where_it_leads_and_not_what_it_claims() -> None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 from django.http import QueryDict
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.domain import json_patch
 from wfdash.domain.json_patch import FIELD
 from wfdash.domain.labels import humanize, visible
 from wfdash.domain.votes import EDITED
@@ -135,8 +134,7 @@ def build(
     url: str = "",
     initial: Any = None,
     reading: PostedAnswer | None = None,
-    errors: Iterable[Mapping[str, Any]] = (),
-    files: str = "",
+    page: str = "",
     path: tuple[PathStep, ...] = (),
     before: Mapping[str, Any] | None = None,
     said: Iterable[tuple[str, Mapping[str, Any]]] = (),
@@ -144,17 +142,18 @@ def build(
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
-    ``errors``: the action's (``{loc, msg}``), shown at their fields instead of the reading's. ``files``: the address of
-    the evidence's bytes, without it they are in the page; ``path``: the step's. ``before``: the card that this one
-    replaced. ``said``: line comments, by whom. ``first``: the pieces of evidence that are drawn, however much there is.
+    ``page``: the request's address, evidence is below it. ``path``: the step's. ``before``: the card that this one
+    replaced. ``said``: line comments, by whom. ``first``: pieces of evidence that are drawn, however much there is.
     """
-    choices, problems = actions_of(schema, card), list(map(dict, errors)) or (reading.errors if reading else [])
-    shared = _shared(schema, card, choices, initial, reading, problems)
-    drawn = [*first, *pieces_of(spot for spot, _ in (reading.lines if reading else ()))]
-    parts = (proposal_part(card, schema), *evidence_parts(card, files, drawn))
+    choices = actions_of(schema, card)
+    shared = _shared(schema, card, choices, initial, reading)
+    typed = reading.lines if reading else ()
+    drawn = {*first, *pieces_of(spot for spot, _ in typed)}
+    parts = (proposal_part(card, schema), *evidence_parts(card, page, drawn))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
-    typed = () if not takes else reading.lines if reading else spots_of(parts, initial)
-    (proposal, *evidence), lines = placed(parts, typed, said, takes=takes)
+    if takes and reading is None:
+        typed = spots_of(parts, initial)
+    (proposal, *evidence), lines = placed(parts, typed if takes else (), said, takes=takes)
     return CardView(
         subject=_line(card.get("subject")),
         body=str(card.get("body") or ""),
@@ -165,10 +164,10 @@ def build(
         undo=_line(card.get("undo")),
         consequence=_line(wanted) if isinstance(wanted := card.get("consequence"), str) else "",
         missing=_missing(card, choices),
-        actions=_actions(choices, card, initial, reading, problems),
+        actions=_actions(choices, card, initial, reading),
         shared=shared,
         url=url,
-        problem=_problem(choices, reading, problems),
+        problem=_problem(choices, reading),
         tool=_tool(card),
         options=_options(card, shared),
         path=path,
@@ -221,14 +220,15 @@ def _shared(
     choices: tuple[ActionButton, ...],
     initial: Any,
     reading: PostedAnswer | None,
-    problems: list[dict[str, Any]],
 ) -> FormView:
     begin = card.get("current") if initial is None and not choices else initial
     common = shared_schema(schema, choices)
     if choices and isinstance(begin, Mapping):
         # Fields of a single action are not fields of all of them.
         begin = {name: value for name, value in begin.items() if name in mapping(common.get("properties"))}
-    form: FormView = reading.shared if reading else FormView.from_schema(common, initial=begin)
+    if reading is None:
+        return FormView.from_schema(common, initial=begin)
+    form, problems = reading.shared, reading.errors
     if not choices:
         return form.with_errors(problems)
     known = mapping(form.schema.get("properties"))
@@ -258,7 +258,6 @@ def _action(
     card: Mapping[str, Any],
     initial: Any,
     reading: PostedAnswer | None,
-    problems: list[dict[str, Any]],
 ) -> Action:
     suggested = isinstance(initial, Mapping) and initial.get("action") == choice.name
     if reading and choice.name in reading.forms:
@@ -268,7 +267,8 @@ def _action(
         form = FormView.from_schema(choice.schema, prefix=choice.prefix, initial=_start(choice, card, initial))
         chosen = suggested
     own = choice.schema["properties"]
-    mine = [error for error in problems if error["loc"] and error["loc"][0] in own] if chosen else []
+    problems = reading.errors if reading and chosen else []
+    mine = [error for error in problems if error["loc"] and error["loc"][0] in own]
     return Action(choice=choice, form=form.with_errors(mine), open=chosen and choice.has_fields, key=key)
 
 
@@ -280,15 +280,13 @@ def _start(choice: ActionButton, card: Mapping[str, Any], initial: Any) -> dict[
     return {name: value for name, value in {**begin, **given}.items() if name in own}
 
 
-def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None, problems: list[dict[str, Any]]) -> str:
+def _problem(choices: tuple[ActionButton, ...], reading: PostedAnswer | None) -> str:
     """Return what is wrong with the answer as a whole, which belongs to no field."""
-    if not choices:
+    if reading is None or not choices:
         return ""
-    placed = set(mapping(reading.shared.schema.get("properties"))) if reading else set()
-    placed |= {
-        name for choice in choices if reading and choice.name == reading.action for name in choice.schema["properties"]
-    }
-    return ". ".join(str(error["msg"]) for error in problems if not error["loc"] or error["loc"][0] not in placed)
+    placed = set(mapping(reading.shared.schema.get("properties")))
+    placed |= {name for choice in choices if choice.name == reading.action for name in choice.schema["properties"]}
+    return ". ".join(str(error["msg"]) for error in reading.errors if not error["loc"] or error["loc"][0] not in placed)
 
 
 def _missing(card: Mapping[str, Any], choices: tuple[ActionButton, ...]) -> str:
@@ -393,7 +391,7 @@ def shared_schema(schema: Mapping[str, Any], choices: Sequence[ActionButton]) ->
     """Return the schema of the fields that belong to none of these actions; the whole one without actions."""
     if not choices:
         return dict(schema)
-    owned = {"action", json_patch.FIELD, *(name for choice in choices for name in choice.schema["properties"])}
+    owned = {"action", FIELD, *(name for choice in choices for name in choice.schema["properties"])}
     fields = [name for name in mapping(schema.get("properties")) if name not in owned]
     return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
 

@@ -197,8 +197,9 @@ def _is_flat(value: Mapping[str, Any]) -> bool:
     )
 
 
-def evidence_parts(card: Mapping[str, Any], files: str = "", first: Collection[int] = ()) -> tuple[CardPart, ...]:
-    """Return the evidence, each piece by its kind. ``files``: the address under which its bytes are, by number.
+def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[int] = ()) -> tuple[CardPart, ...]:
+    """Return the evidence, each piece by its kind. ``page``: the request's address, below which are its bytes;
+    without it they are in the card.
 
     The work of a card is bounded: the pieces ``first`` are drawn in any case, then each other piece for which enough of
     ``MOST_EFFORT`` is left, one at least. The rest is shown as text, and says where each piece is drawn.
@@ -215,7 +216,9 @@ def evidence_parts(card: Mapping[str, Any], files: str = "", first: Collection[i
             drawn.add(number)
             spent += effort
     return tuple(
-        (_evidence if number in drawn else _plain)(piece, number, f"{files}{number}/" if files else "")
+        _evidence(piece, number, f"{page}evidence/{number}/" if page else "")
+        if number in drawn
+        else _plain(piece, number, page)
         for number, piece in enumerate(listed)
     )
 
@@ -246,7 +249,7 @@ def effort_of(piece: Any) -> int:
     return 100 + effort
 
 
-def _plain(piece: Any, number: int, href: str) -> CardPart:
+def _plain(piece: Any, number: int, page: str) -> CardPart:
     title, value = (piece.get("title"), piece.get("value")) if isinstance(piece, Mapping) else ("Evidence", piece)
     text = value if isinstance(value, str) else pretty(value)
     return CardPart(
@@ -254,7 +257,7 @@ def _plain(piece: Any, number: int, href: str) -> CardPart:
         title=cell(str(title or "")),
         block=block(text, MOST_PLAIN),
         anchor=f"evidence-{number}",
-        formatted=f"{href.removesuffix(f'evidence/{number}/')}?piece={number}#evidence-{number}" if href else "",
+        formatted=f"{page}?piece={number}#evidence-{number}" if page else "",
     )
 
 
