@@ -17,7 +17,6 @@ from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import FOR_PEOPLE, Answer, AuditEntry, Claim, Effect, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models import Checkpoint as CheckpointRow
-from checkpoints.models import Checkpoint as Row
 from checkpoints.records import Checkpoint, CheckpointInfo, Json, Phase, Reason, Request
 from checkpoints.rules import card_subject
 from wfdash import catalog
@@ -111,7 +110,7 @@ def carry_head(run: Run, *, override: bool) -> tuple[Checkpoint | None, Carried]
     entry = catalog.find(run.workflow)
     if entry is None:
         raise Incompatible(f"Workflow {run.workflow!r} is not loaded. The run resumes once it is")
-    head = Row.objects.filter(run=run).order_by("-n").first()
+    head = CheckpointRow.objects.filter(run=run).order_by("-n").first()
     if head is None:
         return None, _start_over(run, entry)
     if not isinstance(entry.engine, Migrates):
@@ -197,7 +196,7 @@ ALTERED = ("restored", "edited", "overridden")
 """How people change a run's course, in the order in which they are listed."""
 
 
-def mark(run: Run, chosen: Row, verb: str) -> str:
+def mark(run: Run, chosen: CheckpointRow, verb: str) -> str:
     """Return the fingerprint of a preview: when it changes, the preview is out of date.
 
     For a restore, every event of the run counts; for a fork only what would happen a second time.
@@ -253,7 +252,7 @@ def secrets_in(request: HumanRequest) -> frozenset[str]:
     return secret_names(request.answer_schema) | catalog.secrets_of(request.workflow)
 
 
-def last_pause(run: Run) -> Row | None:
+def last_pause(run: Run) -> CheckpointRow | None:
     """Return the checkpoint at which a failed run asked what it was answered last, if the step that asked has failed.
 
     To retry would give the step the same answer; restored there, the run asks again.
@@ -262,7 +261,7 @@ def last_pause(run: Run) -> Row | None:
     last = Answer.objects.filter(request__run=run).select_related("request").order_by("-at").first()
     if run.phase != Phase.FAILED or last is None or last.request.step != step:
         return None
-    paused = Row.objects.filter(run=run, waiting__gt=0).order_by("-n")[:MOST_PAUSES]
+    paused = CheckpointRow.objects.filter(run=run, waiting__gt=0).order_by("-n")[:MOST_PAUSES]
     return next((row for row in paused if last.request.key in {one.key for one in read_row(row).requests}), None)
 
 

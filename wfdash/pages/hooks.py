@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings as conf
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
@@ -21,15 +21,13 @@ from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.hooks import incoming as actions
 from wfdash.actions.hooks import webhooks
-from wfdash.actions.hooks.incoming import LARGEST_DELIVERY, IncomingPlan
-from wfdash.actions.hooks.incoming import receive as receive_delivery
+from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs.lifecycle import checked_input
 from wfdash.domain.hooks import SCHEMES, mapped, suggested, template_problems
 from wfdash.errors import REFUSALS, Invalid, NotFound, WrongState
 from wfdash.notifications.preferences import WEBHOOK_KINDS, type_of
 from wfdash.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.problems import problem_response
-from wfdash.queries import hooks as incoming_queries
 from wfdash.queries import hooks as queries
 from wfdash.queries.account import service_accounts
 from wfdash.rendering import absolute, render
@@ -63,8 +61,8 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
         "all": viewer.may("admin", EVERY),
         "programs": [(name, PROGRAM + name) for name in service_accounts(viewer)],
         "inspects": viewer.may_anywhere("inspect"),
-        "local": conf.WFDASH_HOOKS_LOCAL,
-        "inside": conf.WFDASH_HOOKS_HOSTS,
+        "local": settings.WFDASH_HOOKS_LOCAL,
+        "inside": settings.WFDASH_HOOKS_HOSTS,
     }
     return render(request, "hooks/webhooks.html", context, status=422 if problems else 200)
 
@@ -160,10 +158,10 @@ def _days(request: HttpRequest) -> float:
 @require_POST
 def receive_hook(request: HttpRequest, hook_id: str) -> HttpResponse:
     """Act on a delivery: 202 with the run, 200 if it came before; a problem otherwise."""
-    body = request.read(LARGEST_DELIVERY + 1)
-    if len(body) > LARGEST_DELIVERY:
-        return problem_response(request, REFUSALS[413], f"A delivery has at most {LARGEST_DELIVERY:,} bytes")
-    done = receive_delivery(hook_id, dict(request.headers.items()), body)
+    body = request.read(actions.LARGEST_DELIVERY + 1)
+    if len(body) > actions.LARGEST_DELIVERY:
+        return problem_response(request, REFUSALS[413], f"A delivery has at most {actions.LARGEST_DELIVERY:,} bytes")
+    done = actions.receive(hook_id, dict(request.headers.items()), body)
     given = {"id": done.id, "outcome": done.outcome, "run": done.run}
     return JsonResponse(given, status=200 if done.outcome == "duplicate" else 202)
 
@@ -177,7 +175,7 @@ FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 def incoming_list(request: HttpRequest) -> HttpResponse:
     """List the incoming webhooks that a person manages."""
     viewer = viewer_of(request)
-    context = {"rows": incoming_queries.incoming_hooks(viewer), "here": "incoming"}
+    context = {"rows": queries.incoming_hooks(viewer), "here": "incoming"}
     return render(request, "hooks/incoming_list.html", context | {"workflows": _startable(viewer)})
 
 
@@ -210,9 +208,7 @@ def edit_incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     hook = actions.find_incoming(viewer, hook_id)
     entry = catalog.get(hook.workflow)
     kept = {name: getattr(hook, name) for name in FIELDS} | {"mapping": _pretty(hook.mapping)}
-    typed = (
-        _typed(request) if request.method == "POST" else kept | {"sample": incoming_queries.newest_body(viewer, hook)}
-    )
+    typed = _typed(request) if request.method == "POST" else kept | {"sample": queries.newest_body(viewer, hook)}
     context: dict[str, Any] = {"hook": hook, "workflow": hook.workflow, "typed": typed}
     if request.method != "POST" or request.POST.get("act") == "preview":
         return _form(request, viewer, entry, context)
@@ -249,7 +245,7 @@ def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
 def _incoming(request: HttpRequest, viewer: Viewer, hook: IncomingHook) -> HttpResponse:
     outcome = request.GET.get("outcome", "")
     address, scheme = reverse("wfdash:incoming", args=[hook.pk]), SCHEMES[hook.scheme]
-    named = [("", "All"), *((name, name.capitalize()) for name in incoming_queries.OUTCOMES)]
+    named = [("", "All"), *((name, name.capitalize()) for name in queries.OUTCOMES)]
     context = {
         "hook": hook,
         "secret": shown_once(request).get("secret", ""),
@@ -258,7 +254,7 @@ def _incoming(request: HttpRequest, viewer: Viewer, hook: IncomingHook) -> HttpR
         "scheme": scheme,
         "header": hook.header or scheme.header,
         "mapping": _pretty(hook.mapping),
-        "received": incoming_queries.received(viewer, hook, outcome=outcome, before=request.GET.get("before", "")),
+        "received": queries.received(viewer, hook, outcome=outcome, before=request.GET.get("before", "")),
         "outcome": outcome,
         "outcomes": [
             (label, f"{address}?outcome={name}" if name else address, name == outcome) for name, label in named

@@ -15,7 +15,6 @@ from django.urls import reverse
 from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
-from wfdash.catalog import titles
 from wfdash.domain import json_patch
 from wfdash.domain.labels import label_of_key
 from wfdash.errors import Invalid
@@ -125,7 +124,7 @@ def result(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "requests/batch/result.html",
-        {"outcome": outcome, "title": titles().get(outcome["workflow"], "")},
+        {"outcome": outcome, "title": catalog.titles().get(outcome["workflow"], "")},
     )
 
 
@@ -211,7 +210,7 @@ def _context(
     columns = [path for path in found.columns if path != LEAD]
     return {
         "batch": found,
-        "title": titles().get(found.like.workflow, found.like.workflow),
+        "title": catalog.titles().get(found.like.workflow, found.like.workflow),
         "rows": _batch_rows(found, columns, ticked),
         "heads": [(heading(path, columns)) for path in columns],
         "body": found.same.get(BODY, ""),

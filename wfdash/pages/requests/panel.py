@@ -15,7 +15,6 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from wfdash import catalog
-from wfdash.catalog import titles
 from wfdash.domain.json_patch import FIELD, comments_in, place_of
 from wfdash.domain.labels import label_of_field
 from wfdash.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
@@ -66,7 +65,7 @@ def panel(
     return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
-        "title": titles().get(found.workflow, found.workflow),
+        "title": catalog.titles().get(found.workflow, found.workflow),
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
         "behalf": answerable_for(found) if overrides else (),
         "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),
