@@ -57,7 +57,6 @@ LOOK_BACK = timedelta(days=30)
 KEPT_METRICS = timedelta(days=400)
 FORGOTTEN = 5_000
 """Rows deleted in one transaction."""
-METRICS_MARK = STATISTICS
 
 METRICS_TABLE = Tally._meta.db_table
 COLUMNS = "measure, hour, workflow, step, label, bucket, count, total"
@@ -102,7 +101,7 @@ def keep(sums: Mapping[MetricKey, MetricSums], mark: int, last: int, using: str 
     moved.
     """
     with write(using):
-        moved = TallyMark.objects.using(using).filter(pk=METRICS_MARK, event=mark).update(event=last, at=timezone.now())
+        moved = TallyMark.objects.using(using).filter(pk=STATISTICS, event=mark).update(event=last, at=timezone.now())
         if moved == 1:
             _add_rows(sums, using)
             rows = ((*key[:4], key.bucket, row.count, row.total) for key, row in sums.items() if key.hour != ALL_TIME)
@@ -129,7 +128,7 @@ def _merge_day(day: datetime, measure: str, using: str | None) -> int:
     """Merge a day's hours of one measure, in one transaction. Returns how many rows that saved."""
     with write(using):
         # A counter may still add to this hour; the row lock serialises the two.
-        TallyMark.objects.using(using).select_for_update().get(pk=METRICS_MARK)
+        TallyMark.objects.using(using).select_for_update().get(pk=STATISTICS)
         interrupt(day, using)
         hours = Tally.objects.using(using).filter(measure=measure, hour__gt=day, hour__lt=day + timedelta(days=1))
         groups = hours.values_list("workflow", "step", "label", "bucket").order_by()
@@ -146,11 +145,11 @@ def _day(at: datetime) -> datetime:
 
 
 def _mark(using: str | None) -> int:
-    found: int | None = TallyMark.objects.using(using).filter(pk=METRICS_MARK).values_list("event", flat=True).first()
+    found: int | None = TallyMark.objects.using(using).filter(pk=STATISTICS).values_list("event", flat=True).first()
     if found is not None:
         return found
     with write(using):
-        mark: int = TallyMark.objects.using(using).get_or_create(pk=METRICS_MARK)[0].event
+        mark: int = TallyMark.objects.using(using).get_or_create(pk=STATISTICS)[0].event
         return mark
 
 
@@ -169,7 +168,6 @@ def _add_rows(sums: Mapping[MetricKey, MetricSums], using: str | None) -> None:
 
 # Roll-ups: what the tallies of 1, 6, 24 hours and more add up to, per workflow, so that a month is a few rows.
 
-ROLLUPS_MARK = ROLLUPS
 KEPT_ROLLUPS = timedelta(days=40)
 """More than the longest range of the statistics."""
 SHORT_KEPT = timedelta(days=5)
@@ -193,7 +191,7 @@ def follow(rows: Iterable[Row], mark: int, last: int, now: datetime, using: str 
 
     In the transaction that has moved the mark of the tallies.
     """
-    marks = TallyMark.objects.using(using).filter(pk=ROLLUPS_MARK, event=mark)
+    marks = TallyMark.objects.using(using).filter(pk=ROLLUPS, event=mark)
     since = marks.values_list("at", flat=True).first()
     if marks.update(event=last) and since is not None:
         _add((row for row in rows if row[1] >= since), now, using)
@@ -205,19 +203,19 @@ def interrupt(day: datetime, using: str | None = None) -> None:
     In the transaction that merges them.
     """
     within = Q(at__gt=day, at__lt=day + timedelta(days=1))
-    TallyMark.objects.using(using).filter(within, pk=ROLLUPS_MARK).update(at=None)
+    TallyMark.objects.using(using).filter(within, pk=ROLLUPS).update(at=None)
 
 
 def make_next(now: datetime, using: str | None = None) -> bool:
     """Add the latest hour of tallies that is not in the roll-ups yet. Returns whether there may be more to do."""
-    marks = dict(TallyMark.objects.using(using).filter(pk__in=(STATISTICS, ROLLUPS_MARK)).values_list("pk", "event"))
-    made = TallyMark.objects.using(using).filter(pk=ROLLUPS_MARK, at__lte=now - KEPT_ROLLUPS).exists()
-    if STATISTICS not in marks or (made and marks[STATISTICS] == marks[ROLLUPS_MARK]):
+    marks = dict(TallyMark.objects.using(using).filter(pk__in=(STATISTICS, ROLLUPS)).values_list("pk", "event"))
+    made = TallyMark.objects.using(using).filter(pk=ROLLUPS, at__lte=now - KEPT_ROLLUPS).exists()
+    if STATISTICS not in marks or (made and marks[STATISTICS] == marks[ROLLUPS]):
         return False
     with write(using):
         # Counters wait for this row before they add to tallies and roll-ups.
         counted = TallyMark.objects.using(using).select_for_update().get(pk=STATISTICS).event
-        state, _ = TallyMark.objects.using(using).get_or_create(pk=ROLLUPS_MARK)
+        state, _ = TallyMark.objects.using(using).get_or_create(pk=ROLLUPS)
         if state.event != counted:
             state.event, state.at = counted, None
         state.at = _clear(using) if state.at is None else _make_hour(state.at, now, using)

@@ -15,7 +15,7 @@ from typing import Any
 from checkpoints.database import clock
 from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
-from checkpoints.database.high_water_mark import HighWaterMark
+from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS, HighWaterMark
 from checkpoints.models import Event, TallyMark
 from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
@@ -177,8 +177,8 @@ _look = FirstValues(
     bulks=bulk.UNFINISHED.values_list("pk"),
     held=migrate.HELD.values_list("pk"),
     hooks=webhooks.ACTIVE.values_list("pk"),
-    fed=TallyMark.objects.filter(pk=webhooks.MARK).values_list("event"),
-    counted=TallyMark.objects.filter(pk=statistics.METRICS_MARK).values_list("event"),
+    fed=TallyMark.objects.filter(pk=WEBHOOKS).values_list("event"),
+    counted=TallyMark.objects.filter(pk=STATISTICS).values_list("event"),
     event=Event.objects.order_by("-pk").values_list("pk"),
 )
 

@@ -263,7 +263,6 @@ def about(viewer: Viewer, webhook: Webhook) -> dict[str, str]:
 
 log = logging.getLogger(__name__)
 
-MARK = WEBHOOKS
 BATCH = 500
 ACTIVE = Webhook.objects.filter(active=True)
 FED_BY: Mapping[str, str] = {
@@ -282,7 +281,7 @@ def open_feed() -> None:
     active.
     """
     if not ACTIVE.exists():
-        TallyMark.objects.update_or_create(pk=MARK, defaults={"event": settled_id(), "at": timezone.now()})
+        TallyMark.objects.update_or_create(pk=WEBHOOKS, defaults={"event": settled_id(), "at": timezone.now()})
 
 
 def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
@@ -297,7 +296,7 @@ def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
     notices = list(_notices(events))
     ended = [event.run_id for event in events if event.kind in ENDS]
     with write():
-        if TallyMark.objects.filter(pk=MARK, event=mark).update(event=last, at=timezone.now()) != 1:
+        if TallyMark.objects.filter(pk=WEBHOOKS, event=mark).update(event=last, at=timezone.now()) != 1:
             return 0  # Another worker was faster.
         if ended:
             Webhook.objects.filter(run__in=ended).update(active=False)
@@ -307,11 +306,11 @@ def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
 
 
 def _mark() -> int:
-    found: int | None = TallyMark.objects.filter(pk=MARK).values_list("event", flat=True).first()
+    found: int | None = TallyMark.objects.filter(pk=WEBHOOKS).values_list("event", flat=True).first()
     if found is not None:
         return found
     with write():
-        row, _ = TallyMark.objects.get_or_create(pk=MARK, defaults={"event": settled_id()})
+        row, _ = TallyMark.objects.get_or_create(pk=WEBHOOKS, defaults={"event": settled_id()})
         return int(row.event)
 
 

@@ -57,7 +57,6 @@ from wfdash.rendering import render
 
 RESULT = "selected_result"
 ACTS = ("together", "take", "assign")
-MOST = MOST_ASSIGNED
 
 
 @page("GET", "POST")
@@ -75,7 +74,7 @@ def selected(request: HttpRequest) -> HttpResponse:
             if outcome
             else redirect("wfdash:inbox")
         )
-    ids = list(dict.fromkeys(request.POST.getlist("request")))[:MOST]
+    ids = list(dict.fromkeys(request.POST.getlist("request")))[:MOST_ASSIGNED]
     act = request.POST.get("act", "")
     if not ids or act not in ACTS:
         messages.error(request, "Select at least one request.")
