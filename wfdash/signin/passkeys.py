@@ -40,7 +40,7 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
         """Return the dashboard: the host by which the browser reaches it, where alone the passkey works."""
-        return {"id": context.request.get_host().partition(":")[0], "name": "wfdash"}
+        return {"id": _host(), "name": "wfdash"}
 
     def get_public_key_credential_user_entity(self, user: User) -> dict[str, Any]:
         """Return the person."""
@@ -80,23 +80,28 @@ def used(answer: str, user: User | None = None) -> User | None:
         credential = _read(answer)
         given = auth.parse_authentication_response(credential)
         owner: User = user or auth.extract_user_from_response(credential)
-        alone = given.response.authenticator_data.is_user_verified() and owner.is_active and not is_service(owner)
-        if _is_here(given) and (user is not None or alone):
-            row = auth.complete_authentication(owner, credential)
-            with write():
-                row = Authenticator.objects.select_for_update().get(pk=row.pk)
-                # Of two answers at once to one challenge, which both sessions still had, one counts.
-                if row.data.get("answered") != (answered := given.response.client_data.hash.hex()):
-                    row.data["answered"], row.last_used_at = answered, timezone.now()
-                    row.save(update_fields=["data", "last_used_at"])
-                    return owner
+        verified = given.response.authenticator_data.is_user_verified()
+        if not _is_here(given) or (user is None and not (verified and owner.is_active and not is_service(owner))):
+            return None
+        row = auth.complete_authentication(owner, credential)
+        with write():
+            row = Authenticator.objects.select_for_update().get(pk=row.pk)
+            # Of two answers at once to one challenge, which both sessions still had, one counts.
+            if row.data.get("answered") != (answered := given.response.client_data.hash.hex()):
+                row.data["answered"], row.last_used_at = answered, timezone.now()
+                row.save(update_fields=["data", "last_used_at"])
+                return owner
     return None
 
 
 def _is_here(given: Any) -> bool:
     """Return whether the browser was at this very host: by the standard a host above it would do, too."""
     host: str | None = urlsplit(given.response.client_data.origin).hostname
-    return host == str(context.request.get_host()).partition(":")[0]
+    return host == _host()
+
+
+def _host() -> str:
+    return str(context.request.get_host()).partition(":")[0]
 
 
 @contextmanager
