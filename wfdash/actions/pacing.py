@@ -1,4 +1,4 @@
-"""How long work that is done in portions rests between two of them."""
+"""How often something is done: rows that failed, commands that are repeated, people, work in portions."""
 
 from __future__ import annotations
 

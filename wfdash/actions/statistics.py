@@ -1,4 +1,4 @@
-"""Counting events into hourly metrics: each event once."""
+"""What statistics are read from: hourly metrics of events, their roll-ups, decisions by the day."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def _joined(stored: str, parts: Iterable[RolledUp]) -> str:
     return packed(rolled)
 
 
-# Metrics of events. Read-only; a constant number of queries, however many events.
+# What events count for in metrics. Read-only; a constant number of queries, however many events.
 
 LONGEST = 200
 """Characters per column."""

@@ -1,4 +1,4 @@
-"""A notification in the form the channels carry, and its texts."""
+"""Letters: notifications in the form the channels carry, posts to addresses outside, and the mail with a link."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _render(request: HttpRequest, viewer: Viewer, sheet: ScheduleForm, status: i
     return render(request, "schedules/form.html", context, status=status)
 
 
-# Schedules: the list, one schedule, and its actions. The form is in ``form``.
+# Schedules: the list, one schedule, and its actions.
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
 SHOWN = 50

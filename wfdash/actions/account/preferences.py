@@ -1,4 +1,4 @@
-"""Notification preferences and read notifications. Everyone changes only their own."""
+"""What a person sets for themselves: saved views, absence, notifications, looks. Everyone changes only their own."""
 
 from __future__ import annotations
 

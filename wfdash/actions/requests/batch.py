@@ -1,4 +1,4 @@
-"""One decision for several similar requests, each in its own transaction and with its own audit entry."""
+"""Several requests at once: assigned, or decided alike, each in its own transaction and with its own audit entry."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from wfdash.domain import json_patch
 from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, TooOften, WrongState
 from wfdash.questions.policy import alone_because
 from wfdash.schemas.work import bounded_work
-
-# Several requests assigned to one person, each in its own transaction and with its own audit entry.
 
 MOST_ASSIGNED = 200
 

@@ -1,4 +1,4 @@
-"""Liveness and readiness probes. No sign-in, no secrets."""
+"""Liveness and readiness probes without sign-in, and metrics for who may scrape them. No secrets."""
 
 from __future__ import annotations
 
