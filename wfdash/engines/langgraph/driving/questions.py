@@ -141,13 +141,13 @@ class Questions:
             return self._asked[one.key]
         step = self._step_of(one.ns, one.task)
         evidence = conversation(longest_transcript(self._thread), most=MOST_MESSAGES)
-        title = label_of_step(step or "The graph")
+        title, secrets = label_of_step(step or "The graph"), self._secrets()
         found = asked_by(
             one.value,
             one.schema or self._served.answer_schema(step or ""),
             evidence,
-            lambda value, kind: headline_about(kind or title, value, self._secrets()),
-            self._secrets(),
+            lambda value, kind: headline_about(kind or title, value, secrets),
+            secrets,
         )
         if step is not None:
             self._asked[one.key] = found
