@@ -119,10 +119,9 @@ class StateView(MutableMapping[str, Any]):
         return ("set", data)
 
 
-# -- overlapping steps: what a step sees, what its writes do, when two of them conflict. ``v`` counts the
-# commits that wrote.
-# ``past`` stores, per key, the values that a step in progress may still read: ``[v, old]`` (``[v]`` if there was none).
-# ``wrote`` stores who wrote last, for steps that overlap.
+# -- overlapping steps: what a step sees, what its writes do, when two of them conflict. ``v`` counts the commits that
+# wrote. ``past`` stores, per key, the values that a step in progress may still read: ``[v, old]`` (``[v]`` if there was
+# none). ``wrote`` stores who wrote last, for steps that overlap.
 
 Writes = Mapping[str, tuple[Any, ...]]
 
