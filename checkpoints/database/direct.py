@@ -165,7 +165,7 @@ def keep_limits() -> None:
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
     if is_psycopg3:
-        from checkpoints.sql.postgres.conninfo import be_impatient
+        from checkpoints.sql.postgres.impatient import be_impatient
 
         open_usual = usual.get_new_connection
 

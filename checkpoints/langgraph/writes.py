@@ -28,29 +28,6 @@ from checkpoints.sql.reads import Script
 from checkpoints.sql.statements import Statement, insert_chunks
 from checkpoints.sql.writes import BaseGone
 
-# Serialized values as chunks: long bytes are cut where their structure suggests it, and found again by hash.
-
-"""A value as a row has it."""
-"""A value as a serializer writes it."""
-"""What a serializer writes."""
-
-"""Bytes up to which a value is in its row."""
-"""Bytes of a piece: at least (but for a header and the last) and at most."""
-"""Hashes in a row at most."""
-"""Levels of hashes over the pieces of a value: of 6 hashes at least each, as ``_groups`` makes them."""
-"""Bytes of a hash."""
-"""Parts in which pieces are looked at that are not all the same."""
-"""Which bytes may begin a piece: in MessagePack, all that begin a text, a list or a dict; in ASCII text there are none.
-
-Cut there, and not at fixed places, most pieces of a value that grew or shrank are those of the value before.
-"""
-
-"""Bytes that say in MessagePack how many entries a dict or list has, by the first of them.
-
-They are a piece of their own: so a list has the same pieces behind its header as what a task wrote to it.
-"""
-
-
 # Writes of tasks that wait a moment, so that the checkpoint that follows them is stored in the same transaction.
 
 MOMENT = 0.003

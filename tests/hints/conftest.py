@@ -20,9 +20,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Run
 from checkpoints.sql.postgres.conninfo import parameters_of
 from wfdash import catalog
-from wfdash.hints import Hints, brokered
+from wfdash.hints import Hints, SignalledHints, brokered
 from wfdash.hints.brokered import BrokeredHints, publisher
-from wfdash.hints.signalled import SignalledHints
 
 NEEDS = pytest.mark.skipif(importlib.util.find_spec("procrastinate") is None, reason="needs the extra cluster")
 QUEUED = pytest.param("postgres", marks=[pytest.mark.postgres, NEEDS])

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.hints.conftest import NEEDS
-from wfdash.hints import current_hints
+from wfdash.hints import SignalledHints, current_hints
 from wfdash.hints.brokered import BrokeredHints
-from wfdash.hints.signalled import SignalledHints
 from wfdash.installation.environment import hints_of
 from wfdash.pubsub.process import signals
 

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from checkpoints.database.alias import on_commit
 from wfdash import pubsub
+from wfdash.pubsub.process import signals
 from wfdash.pubsub.topics import Topic
 
 P = ParamSpec("P")
@@ -74,6 +75,28 @@ def signal(*runs: str) -> None:
     on_commit(publish)
 
 
+class SignalledHints:
+    """Hints by ``pubsub.runs_due``, the default: every worker hears each, and the first claim wins."""
+
+    def send(self, *runs: str) -> None:
+        """Signal the runs once the caller's transaction is committed."""
+        signal(*runs)
+
+    @property
+    def are_all_heard(self) -> bool:
+        """Whether signals of other processes arrive."""
+        return signals.arrive
+
+    async def serve(self, worker: HintedWorker, stopping: asyncio.Event) -> None:
+        """Let the worker look at each run that is signalled."""
+        leave = subscribe(worker.look_at, pubsub.runs_due)
+        try:
+            # A worker that ends has no room; what it executes is still woken.
+            await asyncio.Event().wait()
+        finally:
+            leave()
+
+
 def current_hints() -> Hints:
     """Return what the settings say."""
     if settings.WFDASH_HINTS == "procrastinate":
@@ -84,6 +107,4 @@ def current_hints() -> Hints:
         from wfdash.hints.brokered import BrokeredHints
 
         return BrokeredHints()
-    from wfdash.hints.signalled import SignalledHints
-
     return SignalledHints()

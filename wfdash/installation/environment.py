@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from checkpoints.sql.postgres.conninfo import settings_of
 from wfdash.installation.location import create_private
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -243,8 +244,6 @@ def read_database(folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError(
             f"WFDASH_DATABASE: {given} is not supported. Give postgresql://..., or leave it empty for SQLite"
         )
-    from checkpoints.sql.postgres.conninfo import settings_of  # PostgreSQL's driver is an extra.
-
     return settings_of(url, pooled=bool(env.get("WFDASH_DATABASE_DIRECT")))
 
 

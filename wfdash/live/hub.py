@@ -358,11 +358,6 @@ def count_sockets() -> int:
     return _process.admissions.total
 
 
-# The database threads of live updates, and their few reads.
-
-"""For the database's replies to one read."""
-
-
 # How many sockets and event streams each person has open in this process; for any thread.
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, ConfigDict
 
 from wfdash.records.base import ApiRecord, Body, Page
 
@@ -44,6 +44,8 @@ class NotificationRecord(ApiRecord):
 
 class NotificationPage(Page[NotificationRecord]):
     """A page of notifications, newest first; ``next`` is the cursor of the next page, empty at the end."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     unread: int
     """How many are unread in all, counted up to 100."""

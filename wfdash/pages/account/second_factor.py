@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-import qrcode
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, login, logout
@@ -17,8 +16,6 @@ from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
-from qrcode.constants import ERROR_CORRECT_M
-from qrcode.image.svg import SvgPathFillImage
 
 from checkpoints.models.user_model import User
 from wfdash.access.viewer import Viewer
@@ -234,6 +231,10 @@ def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
             "left": signin_second_factor.codes_left(user),
             "required": signin_second_factor.is_required(),
         }
+    import qrcode  # here: it loads an imaging library that only this page needs
+    from qrcode.constants import ERROR_CORRECT_M
+    from qrcode.image.svg import SvgPathFillImage
+
     code = qrcode.QRCode(error_correction=ERROR_CORRECT_M, border=3, image_factory=SvgPathFillImage)
     code.add_data(signin_second_factor.provisioning_uri(user, secret))
     picture = f"data:image/svg+xml;base64,{b64encode(code.make_image().to_string()).decode()}"

@@ -388,6 +388,3 @@ def _next_page(request: HttpRequest, viewer: Viewer, found: RequestView, place: 
         following = ""
     further = {"request": following} if following and place["tab"] != "answered" else {}
     return redirect(f"{reverse('wfdash:inbox')}?{urlencode({**place, **further})}")
-
-
-# The panel of one request, on its own page and in the inbox: the card, who else is there, the comments.

@@ -195,19 +195,3 @@ def history(request: HttpRequest, run_id: str) -> HttpResponse:
         context,
         {"head": "runs/header/header.html", "rail": "runs/overview/rail.html"},
     )
-
-
-# A run's status at the top of its page: sentences with times that the browser keeps current. Pure.
-
-"""Step -> since when it runs."""
-
-
-# The header of all pages of a run: its status as text, the tabs, and addresses that keep the current view.
-
-"""Parameters of an address that are not kept when another one changes."""
-
-
-# Hints for a failed run: by the class of its error, or general ones. Pure.
-
-"""Page and section of the documentation about an error."""
-"""Where files are read again when they change."""

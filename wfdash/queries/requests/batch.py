@@ -184,7 +184,7 @@ def _renamed(card: dict[Path, Json], names: Mapping[str, str]) -> dict[Path, Jso
 def compare(cards: list[dict[Path, Json]]) -> tuple[tuple[Path, ...], dict[Path, Json]]:
     """Return the paths whose values differ, in the order of the cards, and the values all cards share."""
     paths = list(dict.fromkeys(path for card in cards for path in card))
-    texts = {path: {_sorted_json(card.get(path)) for card in cards} for path in paths}
+    texts = {path: {json.dumps(card.get(path), sort_keys=True) for card in cards} for path in paths}
     columns = tuple(path for path in paths if len(texts[path]) > 1)
     return columns, {path: cards[0][path] for path in paths if len(texts[path]) == 1}
 
@@ -198,10 +198,6 @@ def _spread(found: dict[Path, Json], path: Path, value: Json, deepest: int) -> N
         if len(found) > MOST_COLUMNS:
             return
         _spread(found, (*path, str(name)), item, deepest)
-
-
-def _sorted_json(value: Json) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _similar(row: HumanRequest, flat: Mapping[Path, Json], columns: tuple[Path, ...]) -> SimilarRequest:

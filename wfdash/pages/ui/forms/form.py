@@ -25,8 +25,6 @@ from wfdash.schemas.work import bounded_work
 
 # The kind of control that a schema node without alternatives needs. Pure.
 
-"""Characters a text may have before it gets more than one line."""
-
 
 Problem = Mapping[str, Any]
 
@@ -313,9 +311,3 @@ def _split(name: str, parent: str) -> tuple[int | None, str]:
     digits = tail[: next((i for i, char in enumerate(tail) if char in MARKS), len(tail))]
     index = index_of(digits)
     return index, "" if index is None else tail[len(digits) :]
-
-
-# What a form template renders: fields, options, branches, and how controls are named. Pure.
-
-
-"""Kinds for which ``aria-required`` is not defined."""
