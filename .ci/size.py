@@ -3,8 +3,9 @@
 ``tokens``: executable tokens of the two packages, without comments, docstrings, imports and migrations.
 ``modules``: Python files; ``single``: those that exactly one other module imports.
 ``once``: private top-level functions that are used once, in their own module.
-``test_lines``: lines of tests. ``rooms``: folders directly below the two packages, and the loose files of wfdash;
-``arrows``: pairs of rooms of which one imports the other; ``floors``: rooms on the longest way along arrows.
+``test_lines``: lines of tests. ``rooms``: folders directly below the two packages, and the loose files of wfdash, but
+for what Django finds by its name and no room imports; ``arrows``: pairs of rooms of which one imports the other;
+``floors``: rooms on the longest way along arrows.
 
 ``python .ci/size.py --lower`` writes figures that have fallen.
 """
@@ -22,6 +23,8 @@ from pathlib import Path
 
 PACKAGES = ("checkpoints", "wfdash")
 LIMITS = Path(".ci/size.toml")
+FRAME = {"__main__", "admin", "apps", "asgi", "management", "migrations", "settings", "urls"}
+"""What Django, a server or Python finds by its name."""
 UNCOUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -78,7 +81,7 @@ def _room(module: str) -> str:
     package, _, rest = module.partition(".")
     room = rest.partition(".")[0]
     loose = package == "checkpoints" and Path(package, f"{room}.py").exists()
-    return f"{package}.{room}" if room and room != "__main__" and not loose else ""
+    return f"{package}.{room}" if room and room not in FRAME and not loose else ""
 
 
 def _imports(tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:

@@ -15,8 +15,7 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the checks of databases and parameters, and make ORM writes take the write lock on SQLite."""
-        from checkpoints import checks
-        from checkpoints.database import direct
+        from checkpoints.database import checks, direct
 
         pre_migrate.connect(checks.refuse_gaps, sender=self)
         direct.install_text_guard()

@@ -25,7 +25,7 @@ from django.core.management.commands import flush
 from django.db import DEFAULT_DB_ALIAS, connections
 from pytest_django.plugin import blocking_manager_key
 
-from checkpoints.records.base import Record
+from checkpoints.records import Record
 from tests.keys import AUDIT_KEY
 from tests.nursery import Nursery
 from tests.workers.forking import SHARED

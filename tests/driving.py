@@ -11,7 +11,7 @@ from checkpoints.ids import RunId
 from checkpoints.models import Claim, HumanRequest, Run
 from checkpoints.records import Commit
 from tests.workflow.world import PowerCut
-from wfdash.catalog import Catalog, Entry
+from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.worker.drive import ClaimedRecorder, advance
 from wfdash.workflow import Workflow

@@ -41,12 +41,12 @@ autobahn.websocket.protocol service_identity whitenoise.middleware
 argon2 cronsim cryptography.hazmat.primitives.ciphers.aead fast_sugiyama heroicons jsonschema markdown_it nh3 psycopg
 prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing qrcode.image.svg uuid_utils
 checkpoints.manager checkpoints.sql.sqlite
-wfdash.client wfdash.domain.cron wfdash.records wfdash.schemas wfdash.workflow
+wfdash.client wfdash.domain.cron wfdash.records wfdash.values.schemas wfdash.workflow
 """
 """What reads no settings, starts no thread and opens nothing."""
 FRAMEWORKS = "openai mcp langsmith"
 """What takes the frameworks longest to import, where it is installed; what begins anything is left to who needs it."""
-OURS = "wfdash.actions wfdash.catalog wfdash.http wfdash.live.sockets wfdash.urls wfdash.worker.worker"
+OURS = "wfdash.actions wfdash.engines.catalog wfdash.web.http wfdash.web.live.sockets wfdash.urls wfdash.worker.worker"
 """What needs models, reads settings only when it is called, and opens nothing. No ``admin``: it reads them at once."""
 SHARED = "NURSERY"
 """The variable that tells processes which others started where the nursery takes orders."""

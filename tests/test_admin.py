@@ -9,7 +9,7 @@ from django.test import Client
 
 from checkpoints.models import Checkpoint, Grant
 from tests import people
-from wfdash import catalog
+from wfdash.engines import catalog
 
 
 @pytest.fixture

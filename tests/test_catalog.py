@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wfdash import catalog
-from wfdash.errors import NotFound
+from wfdash.domain.errors import NotFound
+from wfdash.engines import catalog
 
 GOOD = """
 from wfdash.workflow import Workflow
@@ -50,7 +50,7 @@ def test_a_served_file_is_found_with_its_graph(serve) -> None:
 
 def test_a_file_that_fails_to_import_is_reported_and_takes_nothing_else_down(serve, caplog, monkeypatch) -> None:
     # A command that ran in this process before says less.
-    monkeypatch.setattr(logging.getLogger("wfdash.catalog"), "filters", [])
+    monkeypatch.setattr(logging.getLogger("wfdash.engines.catalog"), "filters", [])
     serve(broken="import nothing_of_that_name", mine=GOOD.format(name="mine", title="Mine"))
     assert [entry.name for entry in catalog.entries()] == ["mine"]
     (failure,) = catalog.failures()

@@ -10,11 +10,11 @@ import pytest
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import include, path
 
-from wfdash import http
-from wfdash.api import long_poll
-from wfdash.api.long_poll import say_later
-from wfdash.http import THREADS, Arriving, PagesHandler, PreparedResponse, TooSlow, read_body
 from wfdash.installation.stopping import Stopping
+from wfdash.web import http
+from wfdash.web.api import long_poll
+from wfdash.web.api.long_poll import say_later
+from wfdash.web.http import THREADS, Arriving, PagesHandler, PreparedResponse, TooSlow, read_body
 
 
 def echo(request: HttpRequest) -> HttpResponse:
@@ -75,7 +75,7 @@ urlpatterns = [
     path("readyz", echo),
     path("people/", include("wfdash.urls")),
 ]
-handler500 = "wfdash.pages.site.error_pages.server_error"
+handler500 = "wfdash.web.pages.site.error_pages.server_error"
 
 pytestmark = [pytest.mark.urls(__name__), pytest.mark.django_db(transaction=True)]
 

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from checkpoints.database import direct
-from wfdash import page_threads
-from wfdash.errors import Busy
-from wfdash.page_threads import PageThreads
-from wfdash.pages.site import health
+from wfdash.domain.errors import Busy
+from wfdash.web import page_threads
+from wfdash.web.page_threads import PageThreads
+from wfdash.web.pages.site import health
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def test_a_thread_that_hangs_is_named_with_its_place_and_counted_until_it_
     hurry: None, standing: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     threads = PageThreads(2)
-    with caplog.at_level(logging.WARNING, "wfdash.page_threads"):
+    with caplog.at_level(logging.WARNING, "wfdash.web.page_threads"):
         (task,) = await hang(threads, standing)
         assert await threads.begin("/other/", lambda: 5) == 5
     standing.set()

@@ -239,7 +239,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
         "checkpoints/ids/new.py": '"""Ids."""\nimport os\n\n\ndef _make():  # once\n    return 1\n\n\nnew = _make()\n',
         "wfdash/runs.py": "from checkpoints.ids import new\n",
-        "wfdash/pages/run.py": "from checkpoints.ids import new\nfrom wfdash import runs\n",
+        "wfdash/web/pages/run.py": "from checkpoints.ids import new\nfrom wfdash import runs\n",
         "wfdash/__main__.py": "",
         "tests/test_runs.py": "\n\n",
         ".ci/size.toml": "".join(f"{name} = {figure}\n" for name, figure in FIGURES.items()),

@@ -9,7 +9,7 @@ import pytest
 def test_a_data_directory_that_cannot_be_written_is_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wfdash import server
+    from wfdash.cli import server
 
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
     lock = tmp_path / "worker.lock"

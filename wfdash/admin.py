@@ -18,9 +18,9 @@ from django.http import HttpRequest
 from checkpoints.admin import GrantAdmin as AllGrants
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
-from wfdash import catalog
 from wfdash.access.directory import problem_of_group, problem_of_person
 from wfdash.access.viewer import EVERY
+from wfdash.engines import catalog
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -95,7 +95,7 @@ def _hide(*labels: str) -> None:
 
 
 _show(Grant, ServedGrantAdmin)
-if settings.ROOT_URLCONF == "wfdash.pages.site.project_urls":
+if settings.ROOT_URLCONF == "wfdash.web.pages.site.project_urls":
     # Identities and passkeys are changed on wfdash's own pages, where that is audited; a project's own are its own.
     _hide(*({"account", "mfa", "socialaccount"} & set(apps.app_configs)))
 if settings.WFDASH_SIGN_IN:  # a project's own people and groups are its own to show

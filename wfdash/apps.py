@@ -20,14 +20,14 @@ class WfdashConfig(AppConfig):
 
     def ready(self) -> None:
         """Set what the project's settings leave out, register checks, set up log and keys, connect signal handlers."""
-        from wfdash.pages.site import embedding
+        from wfdash.web.pages.site import embedding
 
         embedding.refuse_incomplete()
         add_defaults(settings, apps=[app.name for app in apps.get_app_configs()])
         embedding.register_checks()
         from wfdash.actions import audit
         from wfdash.engines.agent_framework.stored.encoding import signing
-        from wfdash.live import hub
+        from wfdash.web.live import hub
 
         guard_last_resort(settings.WFDASH_LOG)
         install_hook(settings.WFDASH_ON_ERROR)

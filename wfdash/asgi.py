@@ -25,12 +25,12 @@ if not apps.ready:
 
 # Nothing may import models before the apps are loaded.
 from checkpoints.database.installation_key import refuse_other_keys
-from wfdash.http import PagesHandler
-from wfdash.live.hub import count_sockets, use_renderer
-from wfdash.live.sockets import refuse, websocket_urlpatterns
-from wfdash.pages.site.health import use_sockets
-from wfdash.pages.ui.fragments import event_row
 from wfdash.pubsub.process import signals
+from wfdash.web.http import PagesHandler
+from wfdash.web.live.hub import count_sockets, use_renderer
+from wfdash.web.live.sockets import refuse, websocket_urlpatterns
+from wfdash.web.pages.site.health import use_sockets
+from wfdash.web.pages.ui.fragments import event_row
 from wfdash.worker.embedded import follow_daphne, start_worker, stop_worker, try_start_worker
 
 Message = MutableMapping[str, Any]

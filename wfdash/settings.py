@@ -117,7 +117,7 @@ SECRET_KEY_FALLBACKS = env_list("WFDASH_SECRET_KEY_FALLBACKS")
 DEBUG = env_flag("WFDASH_DEBUG", False)
 ALLOWED_HOSTS = env_list("WFDASH_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")
-ROOT_URLCONF = "wfdash.pages.site.project_urls"
+ROOT_URLCONF = "wfdash.web.pages.site.project_urls"
 ASGI_APPLICATION = "wfdash.asgi.application"
 
 WFDASH_APPS = env_list("WFDASH_APPS")
@@ -185,34 +185,32 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "wfdash.pages.site.error_pages.SecurityHeaders",
+    "wfdash.web.pages.site.error_pages.SecurityHeaders",
     "django.middleware.gzip.GZipMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "wfdash.signin.sessions.SignedInUser",
+    "wfdash.access.signin.sessions.SignedInUser",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "wfdash.pages.account.second_factor.RequireSecondFactor",
+    "wfdash.web.pages.account.second_factor.RequireSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "wfdash.pages.site.decorators.LocalTime",
-    "wfdash.pages.site.error_pages.ErrorPages",
+    "wfdash.web.pages.site.decorators.LocalTime",
+    "wfdash.web.pages.site.error_pages.ErrorPages",
 ]
 
+# For the admin. Pages and mails are drawn by an engine of their own: notifications.rendering.
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [folder_of("templates")],
         "APP_DIRS": True,
         "OPTIONS": {
-            "builtins": ["wfdash.templatetags.assets"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "wfdash.pages.site.context_processors.site_context",
             ],
         },
     }
@@ -233,7 +231,7 @@ WFDASH_SIGNALS = signals_of(os.environ.get("WFDASH_SIGNALS", ""), on_postgres=bo
 DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
 globals().update(mail(WFDASH_MAIL))
 
-AUTHENTICATION_BACKENDS = ["wfdash.signin.backend.PasswordBackend"]
+AUTHENTICATION_BACKENDS = ["wfdash.access.signin.backend.PasswordBackend"]
 # Argon2 for new passwords; other hashes are replaced when their owner signs in.
 PASSWORD_HASHERS = [
     f"django.contrib.auth.hashers.{name}PasswordHasher"
@@ -246,7 +244,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 # Of allauth passkeys and the provider's conversation are used, and none of its pages or counters.
-MFA_ADAPTER = "wfdash.signin.passkeys.Adapter"
+MFA_ADAPTER = "wfdash.access.signin.passkeys.Adapter"
 WFDASH_SIGN_IN = True
 WFDASH_PASSWORDS = env_flag("WFDASH_PASSWORDS", True)
 WFDASH_LINKS = env_flag("WFDASH_LINKS", True)
@@ -268,11 +266,11 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_IMMUTABLE_FILE_TEST = ""
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
-SESSION_ENGINE = "wfdash.signin.sessions"
+SESSION_ENGINE = "wfdash.access.signin.sessions"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "wfdash.pages.site.error_pages.csrf_failure"
+CSRF_FAILURE_VIEW = "wfdash.web.pages.site.error_pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 WFDASH_HTTPS = env_flag("WFDASH_HTTPS", False)

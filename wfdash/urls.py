@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path, register_converter
 from django.views.generic import RedirectView
 
-from wfdash.api.document import all_kinds
-from wfdash.api.router import api, api_document
-from wfdash.pages import audit, checkpoints, hooks, people, schedules, workflows
-from wfdash.pages import people as people_listing
-from wfdash.pages.account import (
+from wfdash.web.api.document import all_kinds
+from wfdash.web.api.router import api, api_document
+from wfdash.web.pages import audit, checkpoints, hooks, people, schedules, workflows
+from wfdash.web.pages import people as people_listing
+from wfdash.web.pages.account import (
     api_reference,
     first_steps,
     notifications,
@@ -23,11 +23,11 @@ from wfdash.pages.account import (
     signin,
     tokens,
 )
-from wfdash.pages.requests import batch, collaboration, inbox, request
-from wfdash.pages.runs import actions, events, listing, run, state
-from wfdash.pages.site import context_processors, decorators, files, health, list_page, search
-from wfdash.pages.site.embedding import independent
-from wfdash.pages.statistics import operations, statistics
+from wfdash.web.pages.requests import batch, collaboration, inbox, request
+from wfdash.web.pages.runs import actions, events, listing, run, state
+from wfdash.web.pages.site import context_processors, decorators, files, health, list_page, search
+from wfdash.web.pages.site.embedding import independent
+from wfdash.web.pages.statistics import operations, statistics
 
 register_converter(decorators.IdConverter, "wfdash_id")
 register_converter(decorators.NameConverter, "wfdash_name")

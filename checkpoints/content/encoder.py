@@ -39,8 +39,7 @@ from checkpoints.content.chunks import (
     with_digest,
 )
 from checkpoints.ids import CheckpointId, RunId
-from checkpoints.records import Commit
-from checkpoints.records.base import value_object
+from checkpoints.records import Commit, value_object
 
 # Cache of the latest big checkpoint of each run as it was encoded, so that unchanged chunks are not written again.
 

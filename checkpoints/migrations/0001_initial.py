@@ -1,6 +1,6 @@
 """Every table at once. What there was before, in 22 migrations, is replaced: a database that has them all has this.
 
-A database that has only some of them is refused: see ``checkpoints.checks``.
+A database that has only some of them is refused: see ``checkpoints.database.checks``.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ from checkpoints.records import (
     Reason,
     Request,
     Standing,
+    value_object,
 )
-from checkpoints.records.base import value_object
 from checkpoints.rules import times_of
 from checkpoints.sql.claims import ClaimScripts
 from checkpoints.sql.reads import Script as Script

@@ -20,7 +20,7 @@ from wfdash.actions.requests import collaboration as comments
 from wfdash.actions.requests.announce import announce_opened
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
-from wfdash.errors import Invalid, WrongState
+from wfdash.domain.errors import Invalid, WrongState
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.request import read_request as find
 
@@ -100,7 +100,7 @@ def test_a_group_with_it_alone_can_still_answer(robot):
 def test_no_session_is_its_own_however_it_was_started(robot, client):
     session = client.session
     session[SESSION_KEY], session[HASH_SESSION_KEY] = str(robot.pk), robot.get_session_auth_hash()
-    session[BACKEND_SESSION_KEY] = "wfdash.signin.backend.PasswordBackend"
+    session[BACKEND_SESSION_KEY] = "wfdash.access.signin.backend.PasswordBackend"
     session.save()
     assert client.get("/").headers["Location"].startswith("/sign-in/")
     assert client.get("/api/v1/me").status_code == 401

@@ -13,7 +13,7 @@ from wfdash.access.viewer import EVERY, RIGHTS, TokenScope, Viewer
 from wfdash.actions.pacing import _digest, forget_keys, idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.errors import KeyReused, NotFound, WrongState, status_for
+from wfdash.domain.errors import KeyReused, NotFound, WrongState, status_for
 
 pytestmark = pytest.mark.django_db
 

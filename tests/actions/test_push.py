@@ -19,7 +19,7 @@ from tests.notifications.push_service import Arrived, FakeBrowser, PushService, 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import push
 from wfdash.actions.requests.answer import answer_request
-from wfdash.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotFound
 from wfdash.notifications import push as push_keys
 from wfdash.notifications.write import notify
 from wfdash.worker.outbox import RETRY_SECONDS, deliver, due_bundles

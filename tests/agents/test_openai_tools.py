@@ -46,7 +46,7 @@ from tests.agents.test_openai_agents import SAID, Script, say, use
 from wfdash.agents import run_agent
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.native import NativeEngine
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.schemas.secrets import HIDDEN
 from wfdash.workflow import Context, Workflow
 
 MCP = {"command": sys.executable, "args": ["-m", "tests.agents.mcp_shop"], "cwd": str(Path(__file__).parents[2])}

@@ -21,7 +21,7 @@ from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
 from wfdash.contract import Failed, Finished, Waiting, pack_transcript  # noqa: E402
 from wfdash.engines.native import NativeEngine  # noqa: E402
-from wfdash.schemas.secrets import HIDDEN  # noqa: E402
+from wfdash.values.schemas.secrets import HIDDEN  # noqa: E402
 from wfdash.workflow import Context, Workflow  # noqa: E402
 
 

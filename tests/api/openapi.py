@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from wfdash.api.router import api
+from wfdash.web.api.router import api
 
 
 @cache

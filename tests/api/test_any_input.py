@@ -19,7 +19,7 @@ from tests.security.hostile import World
 from tests.security.input.test_hostile import world
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token
-from wfdash.api.router import api
+from wfdash.web.api.router import api
 
 if TYPE_CHECKING:
     # Where it is used: it takes half a second to import, in every worker.

@@ -14,12 +14,12 @@ from django.utils import timezone
 from checkpoints.models import Grant, ServiceAccount, Token
 from checkpoints.models.user_model import User
 from tests import people
+from wfdash.access.signin import tokens
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.tokens import create_token
 from wfdash.actions.people.authority import command_line
-from wfdash.errors import BadToken
-from wfdash.live.authorization import read_inspect, read_viewer
-from wfdash.signin import tokens
+from wfdash.domain.errors import BadToken
+from wfdash.web.live.authorization import read_inspect, read_viewer
 
 VERBS = ("see", "inspect", "answer", "start", "code", "operate", "admin")
 ROLES: dict[str, tuple[str, ...]] = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from wfdash import pubsub
-from wfdash.api import long_poll
-from wfdash.api.long_poll import LongPolls, Poll
+from wfdash.web.api import long_poll
+from wfdash.web.api.long_poll import LongPolls, Poll
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from wfdash.actions.account.tokens import create_token
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.bulk import tag_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule
-from wfdash.live.sockets import concerns
+from wfdash.web.live.sockets import concerns
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 RIGHTS = ("see", "inspect", "answer", "start", "code", "operate", "admin")

@@ -5,8 +5,8 @@ from django.test import Client
 
 from checkpoints.models import Checkpoint, Run
 from tests import people
-from wfdash.api.document import all_kinds
 from wfdash.telemetry import tracing
+from wfdash.web.api.document import all_kinds
 
 
 def test_no_one_gets_anything_without_a_session(run):

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from checkpoints.models import AuditEntry, HumanRequest, Reply, Run
 from tests import people
+from wfdash.access.signin import tokens
 from wfdash.access.viewer import maker_of
 from wfdash.actions.account.tokens import create_token, revoke_token
 from wfdash.actions.people.accounts import create_service_account
@@ -14,11 +15,10 @@ from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule
-from wfdash.errors import AlreadyAnswered, NotAllowed
+from wfdash.domain.errors import AlreadyAnswered, NotAllowed
 from wfdash.queries.account import notices
 from wfdash.queries.audit import visible_entries
 from wfdash.queries.requests.collaboration import may_answer
-from wfdash.signin import tokens
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 CLAIMS = {"claims": "train.csv"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from wfdash.asking.question import PeopleQuestion, question_of
-from wfdash.asking.workflows import ask_people
+from wfdash.client.asking.question import PeopleQuestion, question_of
+from wfdash.client.asking.workflows import ask_people
 from wfdash.contract import Finished, InvalidInput, Waiting
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import Diff, Image, Link, Table, Text

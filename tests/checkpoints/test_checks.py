@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
-from checkpoints import checks
+from checkpoints.database import checks
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import Unsupported
 from checkpoints.ids import new_run_id

@@ -33,9 +33,9 @@ from checkpoints.events import (
 from checkpoints.models import Event
 from checkpoints.records import EventDraft, Status
 from wfdash.actions.statistics import MEASURED
-from wfdash.pages.ui.event_text import describe, icon_of, tone_of
-from wfdash.pages.ui.fragments import draw_icon
 from wfdash.queries.history.events import plain, traceless
+from wfdash.web.pages.ui.event_text import describe, icon_of, tone_of
+from wfdash.web.pages.ui.fragments import draw_icon
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/events.md"

@@ -11,8 +11,8 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import AuditEntry, Run, RunFact
 from tests import people
-from wfdash.errors import BadToken
-from wfdash.signin.tokens import use_token
+from wfdash.access.signin.tokens import use_token
+from wfdash.domain.errors import BadToken
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,7 +13,7 @@ from wfdash import cli
 from wfdash.cli import worker_health
 from wfdash.cli.worker_health import serve_health
 from wfdash.installation.stopping import Stopping
-from wfdash.pages.site import health
+from wfdash.web.pages.site import health
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

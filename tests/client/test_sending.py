@@ -4,7 +4,6 @@ import httpx
 import pytest
 
 from tests.client.serving import URL, Served, problem, run_record
-from wfdash import errors as server
 from wfdash.client import (
     AlreadyAnswered,
     ApiError,
@@ -21,6 +20,7 @@ from wfdash.client import (
 )
 from wfdash.client.errors import BY_CODE, error_of
 from wfdash.client.script import Response
+from wfdash.domain import errors as server
 
 GONE = httpx.ConnectError("connection refused")
 ONE = {"id": "r1", "n": 1}

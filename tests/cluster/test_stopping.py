@@ -135,7 +135,7 @@ def test_a_slow_client_gets_all_that_was_sent_before_the_close(wind) -> None:
 
 
 def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wfdash import server
+    from wfdash.cli import server
 
     class Protocol:
         looks = 0
@@ -166,7 +166,7 @@ def test_a_server_without_connections_rests(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_that_is_nearly_out_of_files_refuses_sockets_and_keeps_none() -> None:
-    from wfdash import server
+    from wfdash.cli import server
 
     serving = server.Server(application=None, endpoints=["tcp:port=0"])
     serving.most, serving.connections = 90, {}

@@ -52,7 +52,7 @@ def main(port: str, drain: str) -> None:
     import django
 
     django.setup()
-    from wfdash import server
+    from wfdash.cli import server
 
     serving = server.Server(  # type: ignore[no-untyped-call]
         application=application,

@@ -16,10 +16,10 @@ from django.contrib.auth.models import Group
 from checkpoints.models import Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
-from wfdash import catalog
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
+from wfdash.engines import catalog
 
 PAGE = Path(__file__).parents[2] / "docs/agent-framework.md"
 pytestmark = pytest.mark.django_db(transaction=True)

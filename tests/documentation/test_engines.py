@@ -14,12 +14,12 @@ from django.test import Client
 from checkpoints.models import Checkpoint, Run
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
-from wfdash import catalog
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
+from wfdash.domain.errors import Invalid
+from wfdash.engines import catalog
 from wfdash.engines.conformance import CHECKS
-from wfdash.errors import Invalid
 
 PAGE = Path(__file__).parents[2] / "docs/engines.md"
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("langgraph")
 
 from tests.engines.langgraph.rides import Ride, asked, output
-from wfdash import catalog
+from wfdash.engines import catalog
 
 PAGE = Path(__file__).parents[2] / "docs/langgraph.md"
 

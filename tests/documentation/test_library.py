@@ -24,7 +24,7 @@ call_command("check", fail_level="WARNING")
 call_command("migrate", verbosity=0)
 import refunds
 assert asyncio.run(refunds.approve(asyncio.run(refunds.start(80)))) == "approve"
-assert not [name for name in sys.modules if name.startswith(("wfdash.pages", "wfdash.actions", "channels"))]
+assert not [name for name in sys.modules if name.startswith(("wfdash.web.pages", "wfdash.actions", "channels"))]
 """
 
 

@@ -18,7 +18,7 @@ for name, role, groups in {people!r}:
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()

@@ -27,7 +27,7 @@ START_SECONDS = STOP_SECONDS = PATIENCE = 60.0
 """Limits that only a failure reaches, however busy the machine is."""
 SIGN_IN = """
 from django.contrib.auth.models import User
-from wfdash.signin.links import create_link
+from wfdash.access.signin.links import create_link
 print(create_link(User.objects.get(username={name!r}), base={base!r}))
 """
 

@@ -13,8 +13,8 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 import wfdash.asgi  # noqa: F401 (under the settings of the suite, before a test changes them)
-from wfdash import catalog
-from wfdash.pages.site import embedding
+from wfdash.engines import catalog
+from wfdash.web.pages.site import embedding
 
 SESSIONS, AUTH, MESSAGES = embedding.MIDDLEWARE
 HERE = "tests.embedding.test_checks"

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld
 from tests.people import make_people
-from wfdash import catalog
+from wfdash.engines import catalog
 
 
 @pytest_asyncio.fixture(params=DATABASES)

@@ -6,8 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from wfdash import catalog
-from wfdash.engines import loading
+from wfdash.engines import catalog, loading
 from wfdash.engines.loading import load_engines
 
 NATIVE = "wfdash.engines.native.NativeEngine"

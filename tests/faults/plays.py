@@ -240,7 +240,7 @@ def vote_at_once(count: int) -> dict[str, Any]:
 
 def _answer_all(name: str, requests: list[str], barrier: Any, told: Any) -> None:
     from wfdash.actions.requests.answer import answer_request
-    from wfdash.errors import AlreadyAnswered
+    from wfdash.domain.errors import AlreadyAnswered
 
     viewer, outcomes = admin(name), []
     for request in requests:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from django.http import QueryDict
-from django.template.loader import render_to_string
 
 from tests.pages.controls import post_of
-from wfdash.pages.ui.forms import BoundForm, FormView
+from wfdash.notifications.rendering import render_to_string
+from wfdash.web.pages.ui.forms import BoundForm, FormView
 
 MOST_PRESSES = 80
 

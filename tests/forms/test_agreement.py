@@ -24,10 +24,10 @@ from tests.forms.served.workflows import ALL, ANY
 from tests.pages.controls import post_of
 from wfdash.actions.requests.answer import validate_answer
 from wfdash.contract import InvalidInput
-from wfdash.pages.ui.forms import BoundForm, FormView
-from wfdash.pages.ui.forms.read import same, write
-from wfdash.schemas.validate import flaws_of, problems_of
 from wfdash.values.codec import codec_for
+from wfdash.values.schemas.validate import flaws_of, problems_of
+from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.read import same, write
 from wfdash.workflow import Failed, Finished, Waiting
 
 LONG = os.environ.get("WFDASH_LONG") == "1"

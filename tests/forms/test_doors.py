@@ -19,9 +19,9 @@ from tests.forms.schemas import Case
 from tests.forms.test_agreement import CHECKED, LONG, asked, cases
 from tests.pages.controls import post_of
 from wfdash.actions.requests.answer import validate_answer
-from wfdash.pages.ui.forms.read import same
-from wfdash.schemas import formats
-from wfdash.schemas.validate import flaws_of
+from wfdash.values.schemas import formats
+from wfdash.values.schemas.validate import flaws_of
+from wfdash.web.pages.ui.forms.read import same
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1800 if LONG else 300)]
 CARD = re.compile(r'<form\s+class="card-form".*?</form>', re.DOTALL)

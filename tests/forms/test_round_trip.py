@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.forms.browser import draw, send
 from tests.pages.controls import post_of
-from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.forms.read import same
-from wfdash.schemas.validate import flaws_of
+from wfdash.values.schemas.validate import flaws_of
+from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.read import same
 
 LONG = os.environ.get("WFDASH_LONG") == "1"
 NULL = {"type": "null"}

@@ -15,9 +15,9 @@ from tests.forms.test_agreement import CHECKED, PER_SCHEMA
 from tests.pages.controls import post_of
 from wfdash.contract import Edits, InvalidInput
 from wfdash.engines.native import NativeEngine
-from wfdash.pages.ui.forms import FormView
-from wfdash.pages.ui.forms.read import write
-from wfdash.schemas.validate import flaws_of, problems_of
+from wfdash.values.schemas.validate import flaws_of, problems_of
+from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.read import write
 from wfdash.workflow import Context, Waiting, Workflow
 from wfdash.workflow.migration.edit import edit
 

@@ -19,9 +19,9 @@ from checkpoints import ids
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Run
 from checkpoints.sql.postgres.conninfo import parameters_of
-from wfdash import catalog
-from wfdash.hints import Hints, SignalledHints, brokered
-from wfdash.hints.brokered import BrokeredHints, publisher
+from wfdash.engines import catalog
+from wfdash.pubsub.hints import Hints, SignalledHints, brokered
+from wfdash.pubsub.hints.brokered import BrokeredHints, publisher
 
 NEEDS = pytest.mark.skipif(importlib.util.find_spec("procrastinate") is None, reason="needs the extra cluster")
 QUEUED = pytest.param("postgres", marks=[pytest.mark.postgres, NEEDS])
@@ -101,7 +101,7 @@ def claim(hints: Hints, settings) -> Callable[..., list[str]]:
 
 
 def queued_hints() -> Hints:
-    from wfdash.hints.queued import QueuedHints
+    from wfdash.pubsub.hints.queued import QueuedHints
 
     return QueuedHints()
 

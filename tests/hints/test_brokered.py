@@ -11,9 +11,9 @@ import pytest
 
 from tests.hints.conftest import kill_once_it_is_there
 from tests.pubsub.conftest import eventually
-from wfdash.hints import brokered
-from wfdash.hints.brokered import EXCHANGE, TASK, open_broker, publisher, queue_for
 from wfdash.installation.environment import SECRETS
+from wfdash.pubsub.hints import brokered
+from wfdash.pubsub.hints.brokered import EXCHANGE, TASK, open_broker, publisher, queue_for
 
 pytestmark = pytest.mark.parametrize("hints", ["broker"], indirect=True)
 

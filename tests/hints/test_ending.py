@@ -9,7 +9,7 @@ from tests.hints.conftest import NEEDS, Looking
 
 @NEEDS
 def test_a_carrier_that_fails_at_once_on_each_attempt_does_not_hold_up_the_end(monkeypatch) -> None:
-    from wfdash.hints import queued
+    from wfdash.pubsub.hints import queued
 
     attempts: list[int] = []
 

@@ -15,7 +15,7 @@ from checkpoints.sql.postgres.conninfo import parameters_of
 from tests.hints.conftest import NEEDS, QUEUED, kill_once_it_is_there
 from tests.pubsub.conftest import eventually
 
-queued = pytest.importorskip("wfdash.hints.queued")
+queued = pytest.importorskip("wfdash.pubsub.hints.queued")
 pytestmark = [NEEDS, pytest.mark.parametrize("hints", [QUEUED], indirect=True)]
 
 
@@ -95,7 +95,7 @@ def test_what_killed_workers_left_and_hints_at_runs_that_are_not_due_are_removed
 def test_a_database_that_ends_the_connections_ends_no_worker_and_is_one_line(
     hints, make_run, server, serve, caplog, monkeypatch
 ) -> None:
-    monkeypatch.setattr("wfdash.hints.queued.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("wfdash.pubsub.hints.queued.RETRY_SECONDS", 0.05)
     caplog.set_level(logging.INFO, logger="wfdash")
     worker, first = serve(), make_run()
     hints.send(first)

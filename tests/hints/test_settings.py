@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.hints.conftest import NEEDS
-from wfdash.hints import SignalledHints, current_hints
-from wfdash.hints.brokered import BrokeredHints
 from wfdash.installation.environment import hints_of
+from wfdash.pubsub.hints import SignalledHints, current_hints
+from wfdash.pubsub.hints.brokered import BrokeredHints
 from wfdash.pubsub.process import signals
 
 
@@ -29,7 +29,7 @@ def test_not_all_hints_are_heard_while_signals_are_off_or_their_connection_is_lo
 
 @NEEDS
 def test_a_queue_is_used_where_it_is_set(settings) -> None:
-    from wfdash.hints.queued import QueuedHints
+    from wfdash.pubsub.hints.queued import QueuedHints
 
     settings.WFDASH_HINTS = hints_of("procrastinate", on_postgres=True)
     assert isinstance(current_hints(), QueuedHints)

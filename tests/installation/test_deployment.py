@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from wfdash import cli
-from wfdash.api import long_poll
 from wfdash.cli import processes
 from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import SECRETS, read_secret_files
-from wfdash.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
+from wfdash.web.api import long_poll
+from wfdash.web.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
 from wfdash.worker.process import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]

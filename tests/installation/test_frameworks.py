@@ -13,12 +13,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from wfdash import catalog
 from wfdash.agents.run import run_agent
 from wfdash.cli import main
+from wfdash.engines import catalog
 from wfdash.installation import frameworks
 from wfdash.installation.frameworks import FRAMEWORKS, check_framework, problem_with, remedy_for
-from wfdash.pages.site.embedding import check_workflows
+from wfdash.web.pages.site.embedding import check_workflows
 from wfdash.workflow.errors import InvalidCall
 
 pytestmark = pytest.mark.frameworks

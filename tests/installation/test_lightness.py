@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.process]
 LOADED = """
 import sys
 import wfdash.asgi
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.worker.worker import Worker
 print(*sorted(entry.name for entry in catalog.entries()))
 print(*[failure.error for failure in catalog.failures()])

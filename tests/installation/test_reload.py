@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.installation.workflow_sources import author_modules, is_code_of
 
 SOURCE = """
@@ -113,7 +113,7 @@ def test_what_runs_ends_with_the_code_it_began_with(files):
 def test_modules_of_python_and_of_wfdash_are_not_read_again(files):
     names = author_modules([files.file.parent, Path(catalog.__file__).resolve().parents[1]])
     assert files.helper_name in names
-    assert not {"wfdash.catalog", "checkpoints.records", "django"} & set(names)
+    assert not {"wfdash.engines.catalog", "checkpoints.records", "django"} & set(names)
 
 
 @pytest.mark.parametrize("times", [1, 20])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.installation import workflow_sources
 
 FLOW = """
@@ -175,7 +175,7 @@ TRY = """
 import django
 django.setup()
 from django.core.management import call_command
-from wfdash import catalog
+from wfdash.engines import catalog
 call_command("makemigrations", "shop_of_ours", verbosity=0)
 call_command("migrate", "shop_of_ours", verbosity=0)
 from shop_of_ours.models import Order

@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from tests.live.serving import Served
 from tests.live.world import make_person, make_run, sign_in
-from wfdash.live.database import DatabaseThreads
-from wfdash.live.hub import Hub
-from wfdash.live.limits import Limits
+from wfdash.web.live.database import DatabaseThreads
+from wfdash.web.live.hub import Hub
+from wfdash.web.live.limits import Limits
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ print(*[sign_in(make_person(f"viewer{{n}}", "viewer")) for n in range({people})]
 """
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()

@@ -20,7 +20,7 @@ import daphne.server  # isort: skip  # noqa: F401 (installs the reactor)
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
-from wfdash.server import bound_requests
+from wfdash.cli.server import bound_requests
 
 STATIC = Path(__file__).resolve().parents[2] / "static" / "js"
 PAGE = """<!doctype html><title>live</title><body data-live="/live/runs/{run}/" data-after="{after}">
@@ -87,10 +87,10 @@ def obey(run: str) -> None:
 
 def main() -> None:
     django.setup()
-    from wfdash.http import PagesHandler
-    from wfdash.live.hub import use_renderer
-    from wfdash.live.sockets import websocket_urlpatterns
-    from wfdash.server import Server
+    from wfdash.cli.server import Server
+    from wfdash.web.http import PagesHandler
+    from wfdash.web.live.hub import use_renderer
+    from wfdash.web.live.sockets import websocket_urlpatterns
 
     facts = prepare()
     use_renderer(row)

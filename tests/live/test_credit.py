@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.live.limits import Limits
-from wfdash.live.sockets import Credit
+from wfdash.web.live.limits import Limits
+from wfdash.web.live.sockets import Credit
 
 LIMITS = Limits(
     unacked_events=10, unacked_bytes=1_000, batch_events=4, batch_bytes=500, ack_timeout=60, unheard_text=50

@@ -8,10 +8,10 @@ from django.db import DatabaseError, connection
 
 from tests.live.world import Watching, append_events
 from wfdash import pubsub
-from wfdash.live import hub as hub_module
-from wfdash.live.database import Head
-from wfdash.live.feeds import TextPiece
-from wfdash.live.hub import PendingUpdates, PubSubBridge, get_hub
+from wfdash.web.live import hub as hub_module
+from wfdash.web.live.database import Head
+from wfdash.web.live.feeds import TextPiece
+from wfdash.web.live.hub import PendingUpdates, PubSubBridge, get_hub
 
 
 async def test_bells_of_many_threads_come_as_a_few_deliveries() -> None:

@@ -11,7 +11,7 @@ from checkpoints import ids
 from checkpoints.models import Grant, Notice
 from tests.live.world import append_events, handshake, make_person, make_run, open_socket, sign_in
 from wfdash import pubsub
-from wfdash.live.hub import Hub
+from wfdash.web.live.hub import Hub
 
 
 async def changed(socket: WebsocketCommunicator) -> list[str]:

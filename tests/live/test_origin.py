@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live.world import handshake, open_socket
-from wfdash.live.authorization import origin_allowed
+from wfdash.web.live.authorization import origin_allowed
 
 FOREIGN = [
     None,

@@ -18,7 +18,7 @@ from tests.live.world import (
     sign_out,
 )
 from wfdash import pubsub
-from wfdash.signin.sessions import SessionStore
+from wfdash.access.signin.sessions import SessionStore
 
 NEVER = 1000.0
 

@@ -18,9 +18,9 @@ from django.test import Client
 from checkpoints import ids
 from checkpoints.models import Event, Grant, Run
 from tests.live.feeds.schemas import check_socket
-from wfdash.live.hub import Hub
-from wfdash.live.sockets import urlpatterns
-from wfdash.signin.sessions import SessionStore
+from wfdash.access.signin.sessions import SessionStore
+from wfdash.web.live.hub import Hub
+from wfdash.web.live.sockets import urlpatterns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOST = "localhost:8000"

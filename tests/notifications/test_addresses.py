@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.urls import get_script_prefix, reverse, set_script_prefix
 
 from tests import people
+from wfdash.access.signin.links import create_link
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.notifications.mail import mail_of
-from wfdash.rendering import absolute
-from wfdash.signin.links import create_link
+from wfdash.notifications.rendering import absolute
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from tests import people
 from tests.pages.shown import make_drawn_run, make_history
-from wfdash import catalog
+from wfdash.engines import catalog
 
 
 @pytest.fixture(autouse=True)

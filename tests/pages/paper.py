@@ -9,7 +9,7 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from checkpoints.storage import Recorder
 from wfdash.contract import Description, EdgeInfo, InvalidInput, Outcome, RunInput, StepInfo
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 
 
 @dataclass(frozen=True)

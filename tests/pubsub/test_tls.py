@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 
 from tests.pubsub.conftest import Process, eventually
 from tests.pubsub.tls import Authority, door
-from wfdash.hints.brokered import open_broker
+from wfdash.pubsub.hints.brokered import open_broker
 from wfdash.pubsub.redis_bus import RedisBus
 from wfdash.pubsub.transport import Message
 

@@ -12,7 +12,7 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import Claim, HumanRequest, Run
 from tests import people
 from wfdash.access.viewer import Origin
-from wfdash.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotFound
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history import events
 from wfdash.queries.history.events import events_after, lanes_of, last_events, read_checkpoints

@@ -11,7 +11,7 @@ from checkpoints.records import Json
 from wfdash.contract import Message, ToolUse
 from wfdash.questions.card import MAX_CARD
 from wfdash.questions.tools import LEFT_OUT, LONGEST, conversation, masked_card
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.schemas.secrets import HIDDEN
 
 
 def shown(*messages: Message, most: int = 200) -> dict[str, Any]:

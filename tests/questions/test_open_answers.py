@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 
-from wfdash.pages.ui.forms import FormView
 from wfdash.questions.choices import DOUBTFUL, doubt_of, open_answer, options_in
+from wfdash.web.pages.ui.forms import FormView
 
 OPTIONS: tuple[tuple[Any, list[Any]], ...] = (
     (["red", "blue"], ["red", "blue"]),

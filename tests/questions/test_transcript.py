@@ -10,7 +10,7 @@ import pytest
 from wfdash.contract import Message, ToolUse, pack_transcript, unpack_transcript
 from wfdash.questions.evidence import Transcript
 from wfdash.questions.tools import masked_card, masked_transcript
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.schemas.secrets import HIDDEN
 
 CALL = ToolUse(id="c1", name="look_up", arguments={"order": 1042})
 CONVERSATION = (

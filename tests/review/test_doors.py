@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from checkpoints.models import Answer, Claim, HumanRequest, Run, SignInLink
 from tests import people
+from wfdash.access.signin.links import create_link
 from wfdash.actions.requests.answer import answer_request
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.runs.listing import NEWEST
-from wfdash.signin.links import create_link
 
 HUSH = "hush-hush"
 SECRET_CARD = {

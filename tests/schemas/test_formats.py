@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.schemas.formats import FORMATS, words_of
+from wfdash.values.schemas.formats import FORMATS, words_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wfdash.schemas import formats
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas import formats
+from wfdash.values.schemas.validate import problems_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 8
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wfdash.schemas.validate import display, problems_of
+from wfdash.values.schemas.validate import display, problems_of
 
 CAT = {"properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind"], "type": "object"}
 DOG = {"properties": {"kind": {"const": "dog"}, "good": {"type": "boolean"}}, "required": ["kind"], "type": "object"}

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, SecretStr, TypeAdapter
 
-from wfdash.schemas.secrets import sample
+from wfdash.values.schemas.secrets import sample
 
 
 class Leaf(BaseModel):

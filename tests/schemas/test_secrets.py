@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, SecretStr
 
-from wfdash.schemas.secrets import HIDDEN, masked, secret_names, unmasked
+from wfdash.values.schemas.secrets import HIDDEN, masked, secret_names, unmasked
 
 
 class Login(BaseModel):

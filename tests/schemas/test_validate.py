@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wfdash.schemas.validate import depth_of, problems_of
+from wfdash.values.schemas.validate import depth_of, problems_of
 
 
 class Claim(BaseModel):

@@ -10,8 +10,8 @@ from django.db import connections
 from django.utils import timezone
 
 from checkpoints.models import SignInTries
-from wfdash.errors import TooManyTries
-from wfdash.signin.attempt_limits import EVERYONE, PERIOD, AttemptLimit, charge, check, for_password, forgive
+from wfdash.access.signin.attempt_limits import EVERYONE, PERIOD, AttemptLimit, charge, check, for_password, forgive
+from wfdash.domain.errors import TooManyTries
 
 THREE = [AttemptLimit(key="pair:ana", most=3)]
 

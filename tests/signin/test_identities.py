@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wfdash.signin.identities import LONGEST_SUBJECT, ProviderIdentity, claim, groups_here, identity_of
+from wfdash.access.signin.identities import LONGEST_SUBJECT, ProviderIdentity, claim, groups_here, identity_of
 
 ISSUER = "https://login.example.org"
 

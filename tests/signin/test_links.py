@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from checkpoints.models import SignInLink
-from wfdash.errors import NotFound
-from wfdash.signin.links import create_link, find_link, use_link
+from wfdash.access.signin.links import create_link, find_link, use_link
+from wfdash.domain.errors import NotFound
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from django.core.cache import cache
 from django.test import RequestFactory
 
 from tests.signin.provider import settings_for
-from wfdash.errors import SignInFailed
-from wfdash.signin.openid_connect import CLOCK_SECONDS, _Conversation, _errors_of, checked_discovery
+from wfdash.access.signin.openid_connect import CLOCK_SECONDS, _Conversation, _errors_of, checked_discovery
+from wfdash.domain.errors import SignInFailed
 
 ISSUER = "https://login.example.org/realms/staff"
 OTHERS = "https://others.example.org"

@@ -13,9 +13,9 @@ from django.db import connection
 from django.test import Client
 
 from checkpoints.models import AuditEntry, RecoveryCode, SecondFactor
-from wfdash.errors import Invalid, TooManyTries, WrongState
-from wfdash.signin import second_factor
-from wfdash.signin.attempt_limits import CODE
+from wfdash.access.signin import second_factor
+from wfdash.access.signin.attempt_limits import CODE
+from wfdash.domain.errors import Invalid, TooManyTries, WrongState
 
 NOW = 1_800_000_015.0
 

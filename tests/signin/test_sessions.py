@@ -18,11 +18,11 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, Grant, ServiceAccount
 from tests import people
+from wfdash.access.signin import sessions
+from wfdash.access.signin.sessions import SessionStore, SignedInUser, stored_key
 from wfdash.access.viewer import evaluated, viewer_for
 from wfdash.actions.account.tokens import create_token
-from wfdash.live.authorization import read_viewer
-from wfdash.signin import sessions
-from wfdash.signin.sessions import SessionStore, SignedInUser, stored_key
+from wfdash.web.live.authorization import read_viewer
 
 pytestmark = pytest.mark.django_db
 PAGE = "/settings/"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from wfdash.http import PagesHandler, _request_id
 from wfdash.installation.defaults import FORMATS, logging_settings
 from wfdash.installation.environment import env_choice
 from wfdash.telemetry import logs
 from wfdash.telemetry.error_hook import ErrorHook
 from wfdash.telemetry.logs import LONGEST, JsonFormatter, LineFormatter, MaskLinks
+from wfdash.web.http import PagesHandler, _request_id
 
 
 def record(words: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:

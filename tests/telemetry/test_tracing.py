@@ -210,7 +210,7 @@ async def test_a_trace_that_cannot_begin_does_not_keep_the_run(settings, monkeyp
 def test_where_no_one_asks_nothing_is_imported():
     code = (
         "import os, sys, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'; django.setup();"
-        "import wfdash.worker.worker, wfdash.api.router; from wfdash.telemetry import tracing;"
+        "import wfdash.worker.worker, wfdash.web.api.router; from wfdash.telemetry import tracing;"
         "assert tracing.tracer() is None;"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )

@@ -12,8 +12,8 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 from pydantic import BaseModel
 
-from wfdash import catalog
 from wfdash.contract import Edits
+from wfdash.engines import catalog
 from wfdash.testing import (
     AlreadyAnswered,
     Bench,

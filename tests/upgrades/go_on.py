@@ -23,8 +23,8 @@ def main() -> None:
     from checkpoints.models import Run
     from tests import driving
     from tests.upgrades.flow import flow
-    from wfdash import catalog
     from wfdash.access.viewer import viewer_for
+    from wfdash.engines import catalog
 
     call_command("migrate", verbosity=0)
     driving.put(catalog.load(), flow)

@@ -42,10 +42,10 @@ def make_dashboard() -> None:
     from checkpoints.models import Grant, Run
     from tests import driving
     from tests.upgrades.flow import flow
-    from wfdash import catalog
     from wfdash.access.viewer import viewer_for
     from wfdash.actions.requests.answer import answer_request
     from wfdash.actions.runs.lifecycle import start_run
+    from wfdash.engines import catalog
 
     call_command("migrate", verbosity=0)
     ana = User.objects.create_user("ana")

@@ -47,7 +47,7 @@ def serve() -> None:
     from tests import driving
     from tests.upgrades.agreement import agreement
     from tests.upgrades.flow import flow
-    from wfdash import catalog
+    from wfdash.engines import catalog
 
     entries: dict[str, Any] = {}
     for workflow in (flow, agreement):

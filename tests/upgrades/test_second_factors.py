@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from checkpoints.models import RecoveryCode, SecondFactor
 from tests.signin.authenticator import PASSKEY, add_passkey, to_sign
-from wfdash.signin import second_factor
+from wfdash.access.signin import second_factor
 
 SECRET, CODES = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", ("abcdefghijklmnop", "ponmlkjihgfedcba")
 PASSWORD = {"username": "ana", "password": "correct horse battery"}

@@ -14,9 +14,9 @@ from django.test import Client
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Grant, Leader, PublishedWorkflow, Run, WorkerBeat
 from tests.worker.script import Play, Script, ScriptEngine
-from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.catalog import Catalog, Entry
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.queries.workflows import PublishedReader
 from wfdash.worker.consultations import Replies, publish

@@ -17,8 +17,8 @@ from tests.worker.conftest import reaches, until
 from tests.worker.test_loop_watchdog import hasty as hasty
 from tests.worker.test_loop_watchdog import quick as quick
 from tests.worker.test_loop_watchdog import stop_before, told_of
-from wfdash import catalog
 from wfdash.actions.runs.lifecycle import start_run
+from wfdash.engines import catalog
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 

@@ -13,9 +13,9 @@ from tests.worker.conftest import phase_of, reaches, until
 from wfdash import pubsub
 from wfdash.actions.runs.cancellation import cancel_run, end_abandoned, pause_run, resume_run
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.errors import WrongState
-from wfdash.pages.runs.header import plain, status_sentence
+from wfdash.domain.errors import WrongState
 from wfdash.queries.runs.listing import read_run
+from wfdash.web.pages.runs.header import plain, status_sentence
 from wfdash.worker.drive import Lease
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.workflow import Context, Workflow

@@ -11,11 +11,11 @@ from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Phase, Reason
 from tests.driving import drive
 from tests.worker.script import Script, ScriptEngine, checkpoint_after, moved
-from wfdash import catalog
 from wfdash.actions.runs.lifecycle import retry_run, start_run
-from wfdash.catalog import Entry
 from wfdash.contract import Continue, Finished, Resume, RunInput, Start
-from wfdash.timemachine import with_message_due
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Entry
+from wfdash.queries.timemachine import with_message_due
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

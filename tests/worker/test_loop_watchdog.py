@@ -13,7 +13,7 @@ from checkpoints.models import Event
 from checkpoints.records import Commit
 from tests.worker.conftest import reaches, until
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.pages.ui.event_text import describe
+from wfdash.web.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
 from wfdash.workflow import Context, Workflow
 from wfdash.workflow.runtime.blocking import BlockingStep

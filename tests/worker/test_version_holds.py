@@ -17,19 +17,20 @@ from checkpoints.models.fields import StoredDocument
 from tests.people import make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
-from wfdash import catalog, timemachine
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import migrate
 from wfdash.actions.runs.cancellation import pause_run, resume_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
-from wfdash.catalog import Catalog, Entry, TimeLimit
+from wfdash.domain.errors import NotAllowed, NotFound, WrongState
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog, Entry, TimeLimit
 from wfdash.engines.native import NativeEngine
-from wfdash.errors import NotAllowed, NotFound, WrongState
-from wfdash.pages.runs.header import head, plain
+from wfdash.queries import timemachine
 from wfdash.queries.history.step_states import step_counts
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
+from wfdash.web.pages.runs.header import head, plain
 from wfdash.worker import heartbeat, serving, sweeps
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 from wfdash.worker.serving import Serving

@@ -29,8 +29,8 @@ from wfdash.actions.runs import cancellation
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
-from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run
+from wfdash.web.pages.runs.header import plain, status_sentence
 from wfdash.worker import due_runs, embedded
 from wfdash.worker.embedded import EmbeddedWorker
 from wfdash.worker.loop_watchdog import Watchdog

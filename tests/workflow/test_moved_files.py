@@ -13,9 +13,9 @@ from pydantic import BaseModel, field_validator
 
 from checkpoints.records import Answer, Checkpoint
 from tests.workflow.world import ListRecorder, failed, finished, handed_over
-from wfdash import catalog
 from wfdash.contract import InvalidInput, Waiting
-from wfdash.pages.ui.card.card import asked_again
+from wfdash.engines import catalog
+from wfdash.web.pages.ui.card.card import asked_again
 from wfdash.workflow import Approval, Context, Question, Workflow
 from wfdash.workflow.answers import MARK, check_answer
 

@@ -9,7 +9,7 @@ from django.db.models import Q
 from checkpoints.models.user_model import User, is_staff
 from wfdash.access.directory import find_person, is_service
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.errors import Invalid, NotAllowed
+from wfdash.domain.errors import Invalid, NotAllowed
 
 OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
 NARROW = "This token has limits. For what is yours in every workflow, use one with all rights for every workflow"

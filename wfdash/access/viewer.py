@@ -24,8 +24,8 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, Absence, Grant, HumanRequest, Run
 from checkpoints.models.fields import JsonRows
 from checkpoints.models.user_model import USERNAME, User
-from wfdash import catalog
 from wfdash.contract import Addressees
+from wfdash.engines import catalog
 from wfdash.records.people import RoleRecord
 
 T = TypeVar("T")

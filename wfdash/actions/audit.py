@@ -29,6 +29,8 @@ from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, Grant, HumanRequest, Run, SecondFactor, Shown, SignInLink
 from checkpoints.models.fields import current_keyring
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
+from wfdash.access.signin import second_factor
+from wfdash.access.signin.client_address import address_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import (
     BROKEN,
@@ -41,9 +43,7 @@ from wfdash.domain.hash_chain import (
     shown_flaw,
     shown_keys,
 )
-from wfdash.signin import second_factor
-from wfdash.signin.client_address import address_of
-from wfdash.timemachine import secrets_in
+from wfdash.queries.timemachine import secrets_in
 
 # Audit entries for changes of accounts and rights, sign-ins and sign-outs, wherever they are made.
 

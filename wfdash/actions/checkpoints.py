@@ -20,7 +20,6 @@ from checkpoints.records import FORMAT, Json, Reason, Request
 from checkpoints.records import Checkpoint as Record
 from checkpoints.rules import Priority, card_subject
 from checkpoints.sql.tables import request_row, run_row
-from wfdash import timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_checkpoint, find_run, lock_run, notify_inbox, notify_workers
@@ -29,9 +28,10 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edited, Edits
-from wfdash.errors import Changed, Invalid, WrongState
+from wfdash.domain.errors import Changed, Invalid, WrongState
+from wfdash.queries import timemachine
+from wfdash.queries.timemachine import patch_of, refuse_edits
 from wfdash.questions.policy import Policy
-from wfdash.timemachine import patch_of, refuse_edits
 
 # Restore a checkpoint in place, fork a new run from it, either with edits; label it.
 

@@ -19,8 +19,8 @@ from checkpoints.records import EventDraft
 from checkpoints.sql.tables import EVENT, event_row
 from wfdash import pubsub
 from wfdash.access.viewer import Marks, Viewer
-from wfdash.errors import NotAllowed, NotFound, WrongState
-from wfdash.hints import current_hints
+from wfdash.domain.errors import NotAllowed, NotFound, WrongState
+from wfdash.pubsub.hints import current_hints
 
 COUNTED = "_wfdash_counted"
 """The attribute of a run with an event that ``lock_as_found`` has counted: its number, and ``wake``."""

@@ -23,9 +23,9 @@ from checkpoints.errors import lost_its_server
 from checkpoints.models import IdempotencyKey, SignInTries
 from checkpoints.models.fields import MomentField
 from checkpoints.records import Json
+from wfdash.access.signin.attempt_limits import PERIOD
 from wfdash.access.viewer import Viewer
-from wfdash.errors import KeyReused, NotFound, TooOften
-from wfdash.signin.attempt_limits import PERIOD
+from wfdash.domain.errors import KeyReused, NotFound, TooOften
 
 # Backoff for rows that a sweep could not process, so that those behind them get their turn.
 

@@ -19,18 +19,18 @@ from checkpoints.database.storage import write
 from checkpoints.models import Notice, Run, RunFact, Schedule
 from checkpoints.records import ENDED, Json
 from checkpoints.rules import Priority
-from wfdash import catalog
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
-from wfdash.catalog import TimeLimit
 from wfdash.domain.cron import BadCron, Cron, DueTime, parse, turn
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.engines import catalog
+from wfdash.engines.catalog import TimeLimit
 from wfdash.notifications.write import notify_workflow
-from wfdash.schemas.validate import Problem, flaws_of
 from wfdash.values.errors import message_of
+from wfdash.values.schemas.validate import Problem, flaws_of
 
 # Starts the runs of due schedules. Each scheduled time starts one run, whichever process sweeps.
 

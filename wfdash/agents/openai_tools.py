@@ -42,7 +42,7 @@ from pydantic_core import to_jsonable_python
 from checkpoints.records import Json
 from wfdash.agents.tool_calls import DENIED, AgentCall, call_tool
 from wfdash.questions.tools import ToolDecision
-from wfdash.schemas.secrets import secret_names
+from wfdash.values.schemas.secrets import secret_names
 from wfdash.workflow.errors import InvalidCall, WorkflowError
 from wfdash.workflow.runtime.invoke import invoke
 

@@ -46,7 +46,7 @@ from checkpoints.records import Json
 from wfdash.agents.tool_calls import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
 from wfdash.contract import Message, ToolUse
 from wfdash.questions.tools import ToolDecision, masked_transcript
-from wfdash.schemas.secrets import secret_names
+from wfdash.values.schemas.secrets import secret_names
 from wfdash.workflow import Context
 
 TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)

@@ -15,8 +15,8 @@ from wfdash.questions.cards import Approval
 from wfdash.questions.evidence import JsonValue
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall, ToolDecision, Verb, conversation
-from wfdash.schemas.secrets import masked, secret_names
 from wfdash.values.display import truncate
+from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow import Context
 
 # What a run of an agent gives back.

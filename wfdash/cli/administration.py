@@ -18,7 +18,7 @@ JSON = flag("--json", "as JSON")
 
 def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.account.tokens import create_token
-    from wfdash.errors import Invalid
+    from wfdash.domain.errors import Invalid
 
     if given.days != "never" and not (given.days.isascii() and given.days.isdigit()):
         raise Invalid([{"loc": ["days"], "msg": "Enter a number of days, or never"}])
@@ -245,8 +245,8 @@ def _revoke(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from checkpoints.models import Grant
     from checkpoints.models.user_model import has_name
     from wfdash.actions.people.grants import revoke_role
+    from wfdash.domain.errors import NotFound
     from wfdash.domain.people_file import role_in
-    from wfdash.errors import NotFound
 
     (role, workflow), name = role_in(given.role), given.group or given.person
     holder = Q(group__name=given.group) if given.group else has_name(given.person, through="user")
@@ -292,8 +292,8 @@ GRANT = family(
 
 def _apply(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.people.apply import apply_people
+    from wfdash.domain.errors import WfdashError
     from wfdash.domain.people_file import BadPeopleFile
-    from wfdash.errors import WfdashError
 
     try:
         text = sys.stdin.read() if str(given.file) == "-" else given.file.read_text("utf-8")
@@ -316,8 +316,8 @@ APPLY = administration(
 
 
 def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+    from wfdash.queries.runs.keeping import current_rules
     from wfdash.queries.runs.retention import plan_removal
-    from wfdash.retention import current_rules
 
     rules = current_rules()
     plan = plan_removal(rules)
@@ -338,8 +338,8 @@ def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> Non
 def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.pacing import rest_after
     from wfdash.actions.retention import RunRemover
-    from wfdash.errors import WrongState
-    from wfdash.retention import current_rules
+    from wfdash.domain.errors import WrongState
+    from wfdash.queries.runs.keeping import current_rules
 
     if not current_rules():
         raise WrongState(KEPT_FOREVER)
@@ -352,7 +352,7 @@ def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
 
 def _read_archive(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.retention import read_archive
-    from wfdash.errors import NotFound, WrongState
+    from wfdash.domain.errors import NotFound, WrongState
 
     try:
         # The last line of a run counts: an earlier one was written when it stayed after all.

@@ -314,7 +314,7 @@ def _administer(act: Act, options: argparse.Namespace) -> int:
     from checkpoints.database.installation_key import refuse_other_keys
     from checkpoints.errors import CheckpointsError, InvalidConfig
     from wfdash.actions.people.authority import command_line
-    from wfdash.errors import WfdashError
+    from wfdash.domain.errors import WfdashError
 
     try:
         refuse_other_keys(InvalidConfig)

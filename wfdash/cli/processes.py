@@ -78,7 +78,8 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     if options.demo:
         add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
     with loading():
-        from wfdash import catalog, server
+        from wfdash.cli import server
+        from wfdash.engines import catalog
         from wfdash.queries.workflows import PublishedReader
         from wfdash.worker.process import exit_process
 
@@ -135,7 +136,7 @@ def _announce(options: argparse.Namespace, settings: Any, name: str, address: st
 def sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
     """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
     from checkpoints.models.user_model import User, has_name
-    from wfdash.signin.links import create_link
+    from wfdash.access.signin.links import create_link
 
     if terminal or not User.objects.filter(last_login__isnull=False).exists():
         link = create_link(User.objects.get(has_name(name)), base=base)
@@ -153,7 +154,7 @@ def provider_text(settings: Any) -> str:
     """Return the redirect URI that the OpenID Connect provider has to know; empty where none is set."""
     from django.urls import reverse
 
-    from wfdash.rendering import absolute
+    from wfdash.notifications.rendering import absolute
 
     if settings.WFDASH_OIDC is None:
         return ""
@@ -274,7 +275,7 @@ def _migrate_and_say(*, new_key: bool) -> None:
 
 def _refuse_settings() -> None:
     """Raise ``ImproperlyConfigured`` for a database, or a hook for errors, that cannot be used."""
-    from checkpoints.checks import refuse_database
+    from checkpoints.database.checks import refuse_database
     from wfdash.telemetry.error_hook import refuse_broken_hook
 
     refuse_database()

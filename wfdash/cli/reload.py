@@ -16,9 +16,10 @@ from types import TracebackType
 from django.conf import settings
 from django.db import connections
 
-from wfdash import catalog, pubsub
+from wfdash import pubsub
 from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
+from wfdash.engines import catalog
 from wfdash.installation.workflow_sources import Stamps, author_modules, own_traceback, stamps
 from wfdash.telemetry.logs import LineFormatter
 from wfdash.values.errors import watch_failures

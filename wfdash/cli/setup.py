@@ -46,4 +46,4 @@ def shorten_failures() -> None:
         record.msg, record.args, record.exc_info = "Could not load workflows: see 'wfdash check %s'", (source,), None
         return len(said) == 1
 
-    logging.getLogger("wfdash.catalog").addFilter(first)
+    logging.getLogger("wfdash.engines.catalog").addFilter(first)

@@ -125,8 +125,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _report(sources: list[str]) -> dict[str, Any]:
-    from wfdash import catalog
     from wfdash.contract import JudgesCode
+    from wfdash.engines import catalog
 
     problems = [_problem(words, "") for name in sources if (words := workflow_sources.problem_of(name))]
     found = catalog.read([name for name in sources if not workflow_sources.problem_of(name)] if sources else None)

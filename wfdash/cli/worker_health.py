@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 
 from checkpoints.database.direct import keep_limits, replies_within
 from wfdash.access.viewer import viewer_for
-from wfdash.pages.site import health
-from wfdash.problems import with_retry
+from wfdash.web.pages.site import health
+from wfdash.web.problems import with_retry
 
 View = Callable[[HttpRequest], HttpResponse]
 VIEWS: Mapping[str, View] = {"/livez": health.livez, "/readyz": health.readyz, "/metrics": health.metrics}

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.pickles import Keyring
-from wfdash.schemas.secrets import masked
+from wfdash.values.schemas.secrets import masked
 
 CHAINED = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "facts", "prev")
 """What an entry's hash covers, in this order."""

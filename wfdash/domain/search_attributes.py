@@ -17,8 +17,8 @@ from string import Formatter
 from typing import Any
 
 from wfdash.domain.labels import label_of_field
-from wfdash.schemas.secrets import secret_names
-from wfdash.schemas.work import Schema, is_secret, is_single, items_of, resolved, under
+from wfdash.values.schemas.secrets import secret_names
+from wfdash.values.schemas.work import Schema, is_secret, is_single, items_of, resolved, under
 
 # What a run is called: a title that its author words from the input, else a summary of the input. Items of maps are
 

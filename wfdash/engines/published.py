@@ -32,7 +32,7 @@ from wfdash.contract import (
 from wfdash.engines import consultation
 from wfdash.engines.consultation import Consult, WorkerReply
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.schemas.validate import Problem, depth_of, problems_of
+from wfdash.values.schemas.validate import Problem, depth_of, problems_of
 
 LARGEST = 256_000
 """Bytes of a published description; a worker publishes no larger one, and no server reads one."""

@@ -20,7 +20,7 @@ from django.core.mail import EmailMessage
 from django.urls import reverse
 
 from checkpoints.models.user_model import User, email_of
-from wfdash.rendering import render_to_string
+from wfdash.notifications.rendering import render_to_string
 
 # Posts to public addresses only: an internal address is refused, in every notation.
 

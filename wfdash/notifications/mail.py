@@ -15,7 +15,7 @@ from django.urls import reverse
 from checkpoints.models.user_model import User, email_of
 from wfdash.notifications.letters import Letter, Undeliverable
 from wfdash.notifications.preferences import Preferences
-from wfdash.rendering import absolute, render_to_string
+from wfdash.notifications.rendering import absolute, render_to_string
 
 # Chat and push services through Apprise (``pip install wfdash[apprise]``), at the addresses the settings name.
 

@@ -25,20 +25,20 @@ from checkpoints.models import (
     Webhook,
 )
 from checkpoints.models.user_model import USERNAME, User, has_name
-from wfdash import catalog
 from wfdash.access.administration import refuse_narrow
+from wfdash.access.signin import second_factor
+from wfdash.access.signin.identities import identity_row
+from wfdash.access.signin.open_sessions import OpenSession, sessions_of
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.catalog import titles
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.engines import catalog
+from wfdash.engines.catalog import titles
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.notifications.preferences import BROWSER, KINDS
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.unreadable import document
 from wfdash.records.account import NotificationRecord, SavedViewRecord
 from wfdash.records.base import UNREADABLE
-from wfdash.signin import second_factor
-from wfdash.signin.identities import identity_row
-from wfdash.signin.open_sessions import OpenSession, sessions_of
 
 # Tokens, without their secrets: one's own, and for admins of every workflow those of others.
 

@@ -18,11 +18,11 @@ from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
 from checkpoints.records import Json
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.catalog import secrets_of
 from wfdash.domain.audit_packs import PACK, write_pack
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, masked_facts
 from wfdash.domain.search_attributes import moment_in
-from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.engines.catalog import secrets_of
 from wfdash.queries.search.conditions import (
     WORKFLOW,
     FilterContext,
@@ -40,7 +40,7 @@ from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qu
 from wfdash.queries.unreadable import document
 from wfdash.records.audit import AuditRecord
 from wfdash.records.base import ScannedPage
-from wfdash.schemas.secrets import secret_names
+from wfdash.values.schemas.secrets import secret_names
 
 # Audit entries a viewer may see: their own, and those of workflows they may inspect.
 

@@ -15,11 +15,11 @@ from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, Claim, HumanRequest, Run, RunFact
 from checkpoints.models.user_model import USERNAME, User, has_name
 from checkpoints.records import Phase, status_of
-from wfdash import catalog
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import EVERY, Viewer
+from wfdash.domain.errors import Invalid
 from wfdash.domain.search_attributes import TITLE
-from wfdash.errors import Invalid
+from wfdash.engines import catalog
 from wfdash.queries.account import ViewRow, views_named
 from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, request_rows
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS

@@ -14,9 +14,11 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import OPEN, Absence, Grant, HumanRequest, Run, Schedule, ServiceAccount, SignInLink
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
-from wfdash import catalog
 from wfdash.access.administration import administered, obstacle
 from wfdash.access.directory import holders, people_who
+from wfdash.access.signin.identities import identity_row
+from wfdash.access.signin.open_sessions import sessions_of
+from wfdash.access.signin.second_factor import has_second_factor
 from wfdash.access.viewer import (
     EVERY,
     AddressedQuestion,
@@ -30,16 +32,14 @@ from wfdash.access.viewer import (
     standing_of,
     viewer_for,
 )
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.engines import catalog
 from wfdash.queries.account import TokenRow, tokens_of
 from wfdash.queries.requests.collaboration import possible_delegates, read_absences
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.records.account import AbsenceRecord
 from wfdash.records.base import Page
 from wfdash.records.people import AccessRecord, GroupRecord, PersonSummary
-from wfdash.signin.identities import identity_row
-from wfdash.signin.open_sessions import sessions_of
-from wfdash.signin.second_factor import has_second_factor
 
 # Who may do what in a workflow, and who may answer its questions: each with the reason.
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from checkpoints.models import Claim, Run, RunFact, Schedule
 from checkpoints.models.user_model import has_name
 from checkpoints.records import Json, Phase, Status, status_of
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.cron import BadCron, parse
-from wfdash.errors import NotFound
+from wfdash.domain.errors import NotFound
+from wfdash.engines import catalog
 from wfdash.queries.run_names import own_title_of, summary_of
 from wfdash.queries.runs.before_acting import without_secrets
 from wfdash.queries.search.conditions import (

@@ -7,9 +7,9 @@ from functools import lru_cache
 from checkpoints.events import VALUES
 from checkpoints.models import Run
 from checkpoints.records import Json
-from wfdash import catalog
-from wfdash.catalog import secrets_of
-from wfdash.schemas.secrets import masked
+from wfdash.engines import catalog
+from wfdash.engines.catalog import secrets_of
+from wfdash.values.schemas.secrets import masked
 
 
 def masked_for(workflow: str, value: Json) -> Json:

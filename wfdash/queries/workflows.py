@@ -19,19 +19,19 @@ from django.utils import timezone
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, PublishedWorkflow, Run, WorkflowVersion
 from checkpoints.records import ENDED, Phase
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.catalog import Entry, Failure
-from wfdash.consulting import WorkerConsult
 from wfdash.contract import Description
 from wfdash.domain import graph_diff
+from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Entry, Failure
 from wfdash.engines.published import LARGEST, UNSERVED, Published, ShowsCode, read_document
-from wfdash.errors import NotAllowed, NotFound
 from wfdash.installation.workflow_sources import SourceFile
+from wfdash.queries.consulting import WorkerConsult
 from wfdash.queries.schedules import next_times
 from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.timemachine import find_description
 from wfdash.records.workflows import VersionRecord
-from wfdash.timemachine import find_description
 
 # The catalogue for one person: definitions, versions, counts.
 

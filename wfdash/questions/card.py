@@ -15,12 +15,12 @@ from checkpoints.records import Json
 from wfdash.domain import json_patch
 from wfdash.domain.labels import visible
 from wfdash.questions.evidence import Evidence
-from wfdash.schemas.secrets import HIDDEN
-from wfdash.schemas.validate import ONLY_WITH, flaw_of
-from wfdash.schemas.work import MOST_NODES, TooMuchWork, has_more_nodes, refuse_heavy
 from wfdash.values.codec import UNSTORABLE, codec_for, copy_plain, unstorable_in
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall
+from wfdash.values.schemas.secrets import HIDDEN
+from wfdash.values.schemas.validate import ONLY_WITH, flaw_of
+from wfdash.values.schemas.work import MOST_NODES, TooMuchWork, has_more_nodes, refuse_heavy
 
 # The headline of a question that a framework asks: the field of its value that says it, or what it is about. Pure.
 

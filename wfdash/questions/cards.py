@@ -33,11 +33,11 @@ from wfdash.questions.card import (
 from wfdash.questions.choices import Choice, ask_choice
 from wfdash.questions.policy import Policy, default_answer
 from wfdash.questions.tools import ToolCall, ask_tool
-from wfdash.schemas.validate import problems_of
-from wfdash.schemas.work import UnsupportedPattern, refuse_unsupported
 from wfdash.values.codec import copy_plain
 from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall, WorkflowError
+from wfdash.values.schemas.validate import problems_of
+from wfdash.values.schemas.work import UnsupportedPattern, refuse_unsupported
 
 
 class Approval(Card):

@@ -37,11 +37,11 @@ from wfdash.questions.card import (
     words_field,
 )
 from wfdash.questions.evidence import Evidence, Transcript
-from wfdash.schemas.secrets import HIDDEN, masked, secret_names
-from wfdash.schemas.validate import problems_of
 from wfdash.values.codec import check_plain
 from wfdash.values.display import truncate
 from wfdash.values.errors import InvalidCall
+from wfdash.values.schemas.secrets import HIDDEN, masked, secret_names
+from wfdash.values.schemas.validate import problems_of
 
 # What led to a question: the end of a conversation with a model, as evidence on its card. Pure.
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from checkpoints.records.base import Record
+from checkpoints.records import Record
 
 T = TypeVar("T")
 UNREADABLE = "unreadable"

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from wfdash.contract import RunFailed, StillWaiting
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount
 from wfdash.testing.steps import Unanswered, run_step
 from wfdash.workflow import Workflow

@@ -30,7 +30,6 @@ from checkpoints.models import OPEN, Checkpoint, Claim, Grant, HumanRequest, Rep
 from checkpoints.models import Event as EventRow
 from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
 from checkpoints.rules import TIMED
-from wfdash import catalog
 from wfdash.access.directory import vote_progress, votes_of
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions.checkpoints import fork_run, restore_run
@@ -43,8 +42,9 @@ from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.actions.schedules import SchedulePlan, create_schedule, next_firing
 from wfdash.contract import Edits
+from wfdash.domain.errors import Invalid
+from wfdash.engines import catalog
 from wfdash.engines.loading import load_engines
-from wfdash.errors import Invalid
 from wfdash.questions.policy import Duration, span_of
 from wfdash.testing.database import BenchStorage, new_folder, own_database
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount, as_json, written_out

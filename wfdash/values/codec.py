@@ -23,9 +23,9 @@ from typing_extensions import is_protocol, is_typeddict
 
 from checkpoints.content.canonical_json import DIGITS, LEVELS, TOO_LARGE
 from checkpoints.records import Json
-from wfdash.schemas.secrets import secret_names
-from wfdash.schemas.validate import Problem, problems_of
 from wfdash.values.errors import NotStorable, WorkflowError, WrongType
+from wfdash.values.schemas.secrets import secret_names
+from wfdash.values.schemas.validate import Problem, problems_of
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
 ANY: frozenset[Any] = frozenset({Any, object, Json})

@@ -18,13 +18,13 @@ from checkpoints.models import Consultation, PublishedWorkflow, Run
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash import pubsub
-from wfdash.catalog import ASKING, Entry
-from wfdash.consulting import BATCH, reply_next
+from wfdash.engines.catalog import ASKING, Entry
 from wfdash.engines.consultation import CODE, abilities_of
 from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
-from wfdash.hints import subscribe
 from wfdash.installation.stopping import waited
+from wfdash.pubsub.hints import subscribe
 from wfdash.pubsub.process import signals
+from wfdash.queries.consulting import BATCH, reply_next
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.serving import Serving

@@ -26,11 +26,13 @@ from checkpoints.ids import RequestKey
 from checkpoints.recorder import BoundRecorder, utc_now
 from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, RunFacts, Standing
 from checkpoints.storage import Journal
-from wfdash import catalog, pubsub, timemachine
+from wfdash import pubsub
 from wfdash.actions.runs import cancellation, signals
 from wfdash.actions.runs.migrate import Holds, migrate_or_hold
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
-from wfdash.errors import WfdashError, WrongState
+from wfdash.domain.errors import WfdashError, WrongState
+from wfdash.engines import catalog
+from wfdash.queries import timemachine
 from wfdash.telemetry import tracing
 from wfdash.values.errors import error_info, message_of
 from wfdash.worker.db_thread import in_thread

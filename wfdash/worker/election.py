@@ -22,9 +22,10 @@ from checkpoints.database.alias import connection
 from checkpoints.models import Leader
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
-from wfdash import catalog, pubsub
-from wfdash.hints import subscribe
+from wfdash import pubsub
+from wfdash.engines import catalog
 from wfdash.installation.stopping import waited
+from wfdash.pubsub.hints import subscribe
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.db_thread import DbThread
 

@@ -21,33 +21,33 @@ from django.db import connections
 from django.db.models import F, Min, Q
 from django.urls import reverse
 from django.utils import timezone
+from pydantic_core import to_json
 
 from checkpoints.claims import boottime
-from checkpoints.content.canonical_json import dumps
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Answer, Notice, PushSubscription, Run, Webhook
 from checkpoints.records import Json
-from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.push import forget_browser
 from wfdash.actions.hooks.webhooks import keep_attempt
 from wfdash.actions.pacing import is_outage
 from wfdash.actions.requests.answer_links import answer_link
+from wfdash.engines import catalog
 from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of
 from wfdash.notifications.mail import send_apprise, send_mail
 from wfdash.notifications.preferences import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK, Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
+from wfdash.notifications.rendering import absolute
 from wfdash.notifications.webhook import Receiver, send_webhook
 from wfdash.notifications.write import preferences_of
 from wfdash.queries.requests.inbox import count_open
 from wfdash.queries.requests.request import read_request as find_request
+from wfdash.queries.timemachine import secrets_in
 from wfdash.queries.workflows import published_secrets
-from wfdash.rendering import absolute
-from wfdash.schemas.secrets import masked
-from wfdash.timemachine import secrets_in
+from wfdash.values.schemas.secrets import masked
 
 log = logging.getLogger(__name__)
 
@@ -392,7 +392,7 @@ def values_for(recipient: Recipient, notice: Notice) -> dict[str, Json]:
         found = {name: masked(value, names) for name, value in values.items()}
     except CheckpointsError:
         return {"omitted": "unreadable"}
-    return found if len(dumps(found)) <= LARGEST else {"omitted": ", ".join(found)}
+    return found if len(to_json(found)) <= LARGEST else {"omitted": ", ".join(found)}
 
 
 def _secrets_of(workflow: str) -> frozenset[str]:

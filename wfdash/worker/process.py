@@ -15,8 +15,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database.storage import DatabaseStorage
-from wfdash import catalog
 from wfdash.contract import DEFAULT_QUEUE
+from wfdash.engines import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook

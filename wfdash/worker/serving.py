@@ -9,7 +9,7 @@ from types import MappingProxyType
 from checkpoints.claims import boottime, is_gone
 from checkpoints.database.living_workers import others
 from checkpoints.storage import Serves
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.worker.db_thread import in_thread
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})

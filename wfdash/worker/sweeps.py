@@ -17,6 +17,8 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS, HighWaterMark
 from checkpoints.models import Event, TallyMark
+from wfdash.access.signin.links import forget_links
+from wfdash.access.signin.open_sessions import forget_sessions
 from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import forget_deliveries
@@ -27,12 +29,10 @@ from wfdash.actions.retention import RunRemover
 from wfdash.actions.runs import bulk, cancellation, migrate, search_index, signals
 from wfdash.actions.runs.bulk import forget_bulks
 from wfdash.actions.schedules import announce_late
-from wfdash.consulting import forget_unread
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
+from wfdash.queries.consulting import forget_unread
 from wfdash.queries.statistics.gates import next_day_to_make
-from wfdash.signin.links import forget_links
-from wfdash.signin.open_sessions import forget_sessions
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker import outbox
 from wfdash.worker.db_thread import DbThread

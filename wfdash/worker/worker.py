@@ -26,10 +26,11 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.models import Run
 from checkpoints.records import Claim, Phase
 from checkpoints.storage import CheckpointStorage
-from wfdash import catalog, pubsub
+from wfdash import pubsub
 from wfdash.actions.runs import cancellation
-from wfdash.hints import current_hints, subscribe
+from wfdash.engines import catalog
 from wfdash.installation.stopping import waited
+from wfdash.pubsub.hints import current_hints, subscribe
 from wfdash.telemetry import logs
 from wfdash.telemetry.logs import MaskLinks
 from wfdash.worker.consultations import Replies, publish_until

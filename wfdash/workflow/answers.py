@@ -25,8 +25,8 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from checkpoints.records import Json, Request
-from wfdash.schemas.validate import Problem
 from wfdash.values.codec import class_name, codec_for, find_class, type_problems
+from wfdash.values.schemas.validate import Problem
 from wfdash.workflow.authoring import Function
 from wfdash.workflow.compiler.graph import Graph
 

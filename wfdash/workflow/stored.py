@@ -19,10 +19,10 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json
-from wfdash.schemas.secrets import masked, secret_names
 from wfdash.values.codec import check_plain, class_name, codec_for, copy_plain, find_class
 from wfdash.values.display import OPAQUE, to_display, truncate
 from wfdash.values.errors import message_of
+from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow.answers import named_schemas
 from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import CallFailed, NotStorable

@@ -1,5 +1,5 @@
 // Keeps <time data-relative> true and shows <time data-clock> in this browser's zone: the server writes the words, this
-// renews them. The twin of wfdash/pages/ui/times.py: tests/pages/ui/time_cases.py is asked of both. Cookies tell the
+// renews them. The twin of wfdash/web/pages/ui/times.py: tests/pages/ui/time_cases.py is asked of both. Cookies tell the
 // server the zone, and whether dates are shown instead of relative times: pages are right from the start.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 const NEAR = 3 * 86400;

@@ -9,7 +9,7 @@ from checkpoints.models import Absence, AuditEntry, Reply
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.preferences import end_absence, set_absence
 from wfdash.actions.requests.answer import answer_request
-from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from checkpoints.models import HumanRequest, Notice
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import read_notices, set_preferences
 from wfdash.domain import cron
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.notifications.preferences import Preferences, read_preferences
 from wfdash.notifications.write import notify, preferences_of
 

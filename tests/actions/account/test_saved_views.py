@@ -4,7 +4,7 @@ import pytest
 
 from checkpoints.models import AuditEntry, SavedView
 from wfdash.actions.account.preferences import change_view, delete_view, save_view
-from wfdash.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotFound
 from wfdash.queries.account import read_view, read_views
 
 

@@ -6,14 +6,15 @@ from pydantic import BaseModel
 from checkpoints.database.runs import read_row
 from checkpoints.models import Answer, AuditEntry, Checkpoint, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
-from wfdash import catalog, timemachine
 from wfdash.actions.checkpoints import fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
 from wfdash.contract import Edits
 from wfdash.domain import json_patch
-from wfdash.errors import Changed, Invalid, KeyReused, NotAllowed, NotFound
+from wfdash.domain.errors import Changed, Invalid, KeyReused, NotAllowed, NotFound
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.queries import timemachine
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from checkpoints.records import Commit, Phase, Request, Standing
 from tests.actions.conftest import NOW
 from wfdash.actions.checkpoints import answer_again, fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

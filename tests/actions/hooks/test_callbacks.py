@@ -16,7 +16,7 @@ from tests.actions.hooks.test_receive import STANDARD, Person, entry_of, otto  #
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.hooks.incoming import start_with_callback
-from wfdash.errors import Invalid, NotAllowed
+from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.notifications.preferences import listeners_of
 from wfdash.queries.hooks import CallbackView, callback_of
 from wfdash.records.runs import Callback

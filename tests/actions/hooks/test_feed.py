@@ -28,12 +28,12 @@ from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.common import append_event
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.webhooks import feed_webhooks
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.engines.published import Published, document_of
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Letter
 from wfdash.notifications.webhook import HookAttempt
 from wfdash.notifications.write import notify
-from wfdash.schemas.secrets import masked
+from wfdash.values.schemas.secrets import masked
 from wfdash.worker.outbox import deliver, due_bundles
 
 Person = Callable[..., Viewer]

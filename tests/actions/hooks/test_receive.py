@@ -17,7 +17,7 @@ from django.test import Client
 from checkpoints.models import Event, Grant, IncomingDelivery, IncomingHook, Run, Signal
 from tests.people import ask as make_request
 from tests.people import make_run
-from wfdash import catalog
+from wfdash.access.signin.tokens import use_token, viewer_of
 from wfdash.access.viewer import RIGHTS, TokenScope, Viewer
 from wfdash.actions import pacing
 from wfdash.actions.account.tokens import create_token
@@ -26,10 +26,10 @@ from wfdash.actions.hooks.incoming import IncomingPlan, forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.people.grants import grant_role
 from wfdash.actions.requests.answer import answer_request
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.hooks import mapped, suggested, template_problems
-from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.engines import catalog
 from wfdash.notifications.webhook import signed_headers
-from wfdash.signin.tokens import use_token, viewer_of
 from wfdash.workflow import Workflow
 
 Person = Callable[..., Viewer]

@@ -8,7 +8,7 @@ from checkpoints.models import AuditEntry, Notice, Webhook
 from wfdash.access.viewer import Viewer
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.people.accounts import create_service_account
-from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 
 Person = Callable[..., Viewer]
 URL = "https://hooks.example.org/in"

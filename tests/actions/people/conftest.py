@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission, User
 from checkpoints.models import Grant
 from tests import people
 from tests.people import WORKFLOW
-from wfdash import catalog
+from wfdash.engines import catalog
 
 
 @pytest.fixture(autouse=True)

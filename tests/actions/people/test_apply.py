@@ -7,8 +7,8 @@ from checkpoints.models.user_model import User
 from tests import people
 from wfdash.actions.people.apply import apply_people
 from wfdash.actions.people.authority import command_line
+from wfdash.domain.errors import Invalid, WrongState
 from wfdash.domain.people_file import BadPeopleFile
-from wfdash.errors import Invalid, WrongState
 
 pytestmark = pytest.mark.django_db
 

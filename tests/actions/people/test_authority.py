@@ -12,7 +12,7 @@ from checkpoints.models import AuditEntry, Grant
 from tests.people import WORKFLOW, viewer
 from wfdash.access.viewer import Viewer
 from wfdash.actions.people import accounts, grants, groups, security
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 Try = Callable[[Viewer], object]
 NOW = datetime.now(UTC)

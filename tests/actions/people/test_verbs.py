@@ -14,10 +14,10 @@ from django.utils import timezone
 from checkpoints.models import Absence, AuditEntry, Grant, SecondFactor, SignInLink
 from tests import people
 from tests.people import viewer
+from wfdash.access.signin.links import find_link
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.people import accounts, grants, groups, security
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
-from wfdash.signin.links import find_link
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 BASE = "https://wfdash.example.org"
 

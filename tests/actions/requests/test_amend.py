@@ -12,8 +12,8 @@ from tests.actions.requests.conftest import CARD, told
 from wfdash.actions.requests import collaboration
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import amend_request, ask_back
+from wfdash.domain.errors import Changed, Invalid, NoLongerOpen, NotAllowed
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.errors import Changed, Invalid, NoLongerOpen, NotAllowed
 
 pytestmark = pytest.mark.django_db
 

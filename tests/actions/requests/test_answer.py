@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from checkpoints.models import Answer, AuditEntry, Event, Run
-from wfdash import catalog
 from wfdash.actions.requests.answer import answer_request
+from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.engines import catalog
 from wfdash.engines.consultation import WorkerReply
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, published_engine
-from wfdash.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.questions.choices import open_answer
 from wfdash.workflow import Workflow
 

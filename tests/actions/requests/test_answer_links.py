@@ -13,7 +13,7 @@ from tests.actions.requests.test_deadlines import at_once
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.answer_links import SALT, answer_by_link, answer_link, read_link, undo_by_link
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import AlreadyAnswered, Changed, Invalid, LinkUsed, NotAllowed, NotFound, WrongState
 
 Ask = Callable[..., HumanRequest]
 Person = Callable[..., Viewer]

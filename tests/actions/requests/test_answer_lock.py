@@ -17,8 +17,8 @@ from wfdash.actions.requests.answer import answer_request, marks_of, undo_answer
 from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.domain.errors import AlreadyAnswered, NoLongerOpen
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.errors import AlreadyAnswered, NoLongerOpen
 
 pytestmark = pytest.mark.django_db
 YES = {"action": "approve"}

@@ -8,7 +8,7 @@ from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.batch import answer_batch, undo_batch
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired, read_similar_requests
 
 APPROVE = {"action": "approve"}

@@ -17,7 +17,7 @@ from wfdash.actions.requests.collaboration import (
     take_over,
     watch_request,
 )
-from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed, NotFound
 
 pytestmark = pytest.mark.django_db
 

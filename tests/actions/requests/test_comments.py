@@ -6,7 +6,7 @@ from checkpoints.models import AuditEntry, Comment, Event, HumanRequest, Run
 from tests.actions.requests.conftest import told
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 pytestmark = pytest.mark.django_db
 

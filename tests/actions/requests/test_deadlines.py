@@ -18,7 +18,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.deadlines import due_moments, extend_deadline, fire_alarms
 from wfdash.actions.runs.lifecycle import retry_run
-from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed, WrongState
+from wfdash.domain.errors import AlreadyAnswered, Invalid, NotAllowed, WrongState
 from wfdash.questions.policy import Policy
 
 Ask = Callable[..., HumanRequest]

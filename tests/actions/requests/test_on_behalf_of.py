@@ -5,7 +5,7 @@ import pytest
 from checkpoints.models import Answer, AuditEntry, Reply
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
-from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed
+from wfdash.domain.errors import AlreadyAnswered, Invalid, NotAllowed
 
 pytestmark = pytest.mark.django_db
 

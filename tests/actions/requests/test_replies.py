@@ -10,8 +10,8 @@ from checkpoints.models import Absence, Answer, AuditEntry, Event, HumanRequest,
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.finalize import finalize_due, next_finalization
+from wfdash.domain.errors import AlreadyAnswered, Changed, Invalid, NotAllowed, WrongState
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NotAllowed, WrongState
 
 pytestmark = pytest.mark.django_db
 

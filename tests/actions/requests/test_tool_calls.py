@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints.models import Answer, AuditEntry, HumanRequest
 from wfdash.actions.requests.answer import answer_request
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.questions.cards import prepare
 from wfdash.workflow import ToolCall
 

@@ -31,8 +31,8 @@ from wfdash.actions import retention as retention
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.retention import BatchSize, RunRemover
 from wfdash.actions.runs.bulk import tag_runs
-from wfdash.errors import NotFound
-from wfdash.retention import current_rules, free_to_go, old_runs
+from wfdash.domain.errors import NotFound
+from wfdash.queries.runs.keeping import current_rules, free_to_go, old_runs
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)

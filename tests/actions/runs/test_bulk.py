@@ -11,7 +11,7 @@ from wfdash.actions.runs import bulk as bulks
 from wfdash.actions.runs.bulk import continue_bulk, find_bulk, preview_bulk, start_bulk
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import retry_run
-from wfdash.errors import Invalid, KeyReused, NotFound
+from wfdash.domain.errors import Invalid, KeyReused, NotFound
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.actions.checkpoints.test_restore import history
 from wfdash.actions import audit as audit_entries
 from wfdash.actions.checkpoints import fork_run, label_checkpoint
 from wfdash.actions.runs.bulk import continue_bulk, delete_checkpoint, delete_run, start_bulk, tag_runs
-from wfdash.errors import NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)

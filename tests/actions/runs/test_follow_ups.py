@@ -17,15 +17,15 @@ from checkpoints.models import AuditEntry, Checkpoint, Event, HumanRequest, Run
 from checkpoints.records import Reason
 from tests.driving import drive, put
 from tests.worker.graphs import chat
-from wfdash import catalog
 from wfdash.actions import pacing
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.bulk import delete_run
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
-from wfdash.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, TooOften, WrongState
+from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, TooOften, WrongState
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.workflow import Workflow

@@ -8,7 +8,7 @@ from checkpoints.models import AuditEntry, Event, Run, RunFact, WorkflowVersion
 from tests import people
 from wfdash.actions.runs import search_index
 from wfdash.actions.runs.bulk import tag_runs
-from wfdash.errors import Invalid, NotAllowed, NotFound
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 
 SCHEMA = {"properties": {"pin": {"format": "password"}}}
 KEYS = "a-secret-that-is-long-enough-to-be-one"

@@ -14,7 +14,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import signals
 from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.actions.runs.signals import send_signal
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.queries.requests.inbox import TABS, count_open, count_tabs, read_inbox
 from wfdash.queries.requests.request import read_request
 

@@ -11,13 +11,13 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Notice, Run, RunFact
 from tests import people
 from tests.driving import drive, put
-from wfdash import catalog
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.actions.runs import search_index
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.requests.inbox import read_inbox, requests_of
 from wfdash.queries.requests.request import read_request

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wfdash import catalog
+from wfdash.engines import catalog
 
 
 @pytest.fixture(autouse=True)

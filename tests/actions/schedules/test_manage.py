@@ -21,7 +21,7 @@ from wfdash.actions.schedules import (
     resume_schedule,
     run_now,
 )
-from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, KeyReused, NotAllowed, NotFound, WrongState
 
 Person = Callable[..., Viewer]
 PLAN = SchedulePlan(name="Nightly", cron="0 3 * * *", zone="Europe/Berlin", message={"claims": "ana,taxi,30"})

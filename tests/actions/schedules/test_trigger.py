@@ -16,12 +16,12 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Event, Grant, Run, RunFact, Schedule
 from checkpoints.records import Phase
 from tests.actions.schedules.test_manage import PLAN
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions import schedules
 from wfdash.actions.schedules import create_schedule, fire_schedules, next_firing, pause_schedule, resume_schedule
-from wfdash.catalog import TimeLimit
 from wfdash.domain.cron import ALL, parse
+from wfdash.engines import catalog
+from wfdash.engines.catalog import TimeLimit
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from checkpoints.models import Tally, TallyMark, TallyRollup
 from wfdash.actions import statistics
 from wfdash.actions.statistics import MetricKey, MetricSums
-from wfdash.domain.histograms import (
+from wfdash.queries.statistics.durations import Durations, Scope, durations_in, slots_of, totals_since
+from wfdash.queries.statistics.histograms import (
     ALL_TIME,
     ROLLED_UP,
     SIZED,
@@ -27,7 +28,6 @@ from wfdash.domain.histograms import (
     rollups_with,
     unpack,
 )
-from wfdash.queries.statistics.durations import Durations, Scope, durations_in, slots_of, totals_since
 
 WORKFLOWS = ("expense", "order", "payroll")
 SCOPES = (

@@ -19,8 +19,8 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import save_draft
 from wfdash.actions.runs.bulk import start_bulk
 from wfdash.actions.schedules import SchedulePlan, create_schedule, pause_schedule
-from wfdash.api.document import operations
-from wfdash.api.router import api_document
+from wfdash.web.api.document import operations
+from wfdash.web.api.router import api_document
 
 MESSAGE = {"claims": "x"}
 START = {"workflow": people.WORKFLOW, "message": MESSAGE}

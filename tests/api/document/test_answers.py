@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from wfdash import records
-from wfdash.api.document import BODIES, operations
-from wfdash.api.router import api_document
+from wfdash.web.api.document import BODIES, operations
+from wfdash.web.api.router import api_document
 
 JSON = "application/json"
 

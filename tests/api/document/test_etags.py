@@ -9,8 +9,8 @@ from django.test import Client
 
 from checkpoints.models import Draft
 from tests.api.document.calls import PLAN, Call
-from wfdash.api.document import MATCH, NONE_MATCH, STREAMED, operations
-from wfdash.api.router import api_document
+from wfdash.web.api.document import MATCH, NONE_MATCH, STREAMED, operations
+from wfdash.web.api.router import api_document
 
 JSON = {"content_type": "application/json"}
 FIELDS = {"fields": {"reason": ["too much"]}}

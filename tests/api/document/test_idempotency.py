@@ -15,9 +15,9 @@ from tests import people
 from tests.api.document.calls import DAYS, PLAN, START, Call
 from tests.pages.runs.test_migrate import catalogue, serve, waiting
 from tests.worker.graphs import expense
-from wfdash.api.document import KEY, PURE, operations
-from wfdash.api.router import api_document
-from wfdash.catalog import Catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.web.api.document import KEY, PURE, operations
+from wfdash.web.api.router import api_document
 
 __all__ = ["catalogue", "waiting"]
 OTHERS: Mapping[str, Any] = {

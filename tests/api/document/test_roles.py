@@ -11,8 +11,8 @@ from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from tests.api.document.calls import calls, things
 from tests.api.test_every_door import ROLES
-from wfdash.api.document import operations
-from wfdash.api.router import api_document
+from wfdash.web.api.document import operations
+from wfdash.web.api.router import api_document
 
 OWN = "own"
 """For everyone: what is theirs, and of what they may see as much as they may see."""

@@ -12,10 +12,10 @@ from tests import people
 from tests.cli.conftest import here, say
 from tests.driving import drive, put
 from tests.worker.graphs import chat
-from wfdash import catalog
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 
 __all__ = ["here", "say"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -58,7 +58,7 @@ def insert(workflow: str, count: int, message: int) -> None:
     from checkpoints.ids import new_run_id
     from checkpoints.models import Run
     from checkpoints.sql.tables import run_row
-    from wfdash import catalog
+    from wfdash.engines import catalog
 
     version, now = catalog.get(workflow).description.version, timezone.now()
     rows = [

@@ -18,7 +18,7 @@ ROUNDS = 5
 START = """
 import time
 import wfdash.asgi
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.worker.worker import Worker
 assert catalog.entries() and not catalog.failures(), catalog.failures()
 took = time.process_time()

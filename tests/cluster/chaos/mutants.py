@@ -24,7 +24,7 @@ def repeat_calls() -> None:
 
 def drop_events() -> None:
     """Send each tenth message with several events without the first of them."""
-    from wfdash.live.feeds import EventBatch
+    from wfdash.web.live.feeds import EventBatch
 
     plain, joined = EventBatch._join, count()
 

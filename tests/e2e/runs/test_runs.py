@@ -32,7 +32,7 @@ WHOLE_ROWS = """() => [...document.querySelectorAll("tr[data-row]")].filter((row
 }).length"""
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()

@@ -13,7 +13,7 @@ from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
 from tests.e2e.server import Server
 from tests.pages.ui.time_cases import AWAY, LENGTHS, MOMENTS, NOW, SINCE, ZONES
-from wfdash.pages.ui import times
+from wfdash.web.pages.ui import times
 
 ASK = """async ([now, away, since, lengths, moments]) => {
   const time = await import(new URL("site/time.js", document.querySelector("script[data-scripts]").src));

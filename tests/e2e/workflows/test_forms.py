@@ -18,7 +18,7 @@ from tests.e2e.server import Server, serving, shell, wait_until
 
 START = """
 from django.contrib.auth.models import User
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 catalog.load()

@@ -19,13 +19,14 @@ from checkpoints.database.runs import read_row
 from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending
 from tests.people import viewer
-from wfdash import catalog, timemachine
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import retry_run, start_run
 from wfdash.actions.runs.migrate import override_run
+from wfdash.engines import catalog
 from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
+from wfdash.queries import timemachine
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Serve = Callable[[str], None]

@@ -23,7 +23,7 @@ from wfdash.engines import serve
 from wfdash.engines.langgraph.definition.schemas import chat_schema
 from wfdash.examples.langgraph_model import ScriptedChatModel
 from wfdash.questions.policy import Policy
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 
 
 def call(number: int, name: str, **args: Any) -> dict[str, Any]:

@@ -21,9 +21,8 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, Field
 
 from tests.engines.langgraph.rides import Ride, output
-from wfdash import catalog
 from wfdash.contract import Description, InvalidInput
-from wfdash.engines import serve
+from wfdash.engines import catalog, serve
 from wfdash.engines.langgraph import LangGraphEngine, detection
 from wfdash.engines.serving import Served
 from wfdash.installation import frameworks

@@ -23,7 +23,7 @@ from wfdash.contract import Waiting
 from wfdash.engines import serve
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.serving import NotServable
-from wfdash.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms import FormView
 
 
 class Log(TypedDict, total=False):

@@ -102,7 +102,7 @@ def _fork_at_desk(run: str, forks: int, seed: int) -> None:
     from checkpoints.models import Checkpoint
     from tests.faults.plays import admin
     from wfdash.actions.checkpoints import fork_run
-    from wfdash.errors import NotFound
+    from wfdash.domain.errors import NotFound
 
     viewer, dice, done = admin(), random.Random(seed + 1), 0
     while done < forks:

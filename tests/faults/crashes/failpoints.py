@@ -204,10 +204,11 @@ def fail_everywhere(folder: str, workflows: list[str], ledger: str, most: int | 
     """
     from django.db import connections
 
-    # Imported and derived once here, not in every fork.
-    from wfdash import catalog
     from wfdash.actions.requests import answer  # noqa: F401
     from wfdash.actions.runs import lifecycle  # noqa: F401
+
+    # Imported and derived once here, not in every fork.
+    from wfdash.engines import catalog
     from wfdash.worker import worker  # noqa: F401
 
     for workflow in workflows:

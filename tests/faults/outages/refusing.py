@@ -68,7 +68,7 @@ def _try_a_verb(ledger: str) -> list[Any]:
     """Start a run as a door does; returns what the door would answer, and why."""
     from django.db import connection
 
-    from wfdash.errors import status_for
+    from wfdash.domain.errors import status_for
 
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA query_only=1")

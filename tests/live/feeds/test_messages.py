@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.live.feeds import EventBatch
+from wfdash.web.live.feeds import EventBatch
 
 
 @given(st.integers(1, 10_000), st.lists(st.integers(0, 99), min_size=1, max_size=9), st.data())

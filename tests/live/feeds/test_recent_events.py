@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from checkpoints.models import Event
-from wfdash.live.feeds import CachedEvent, EventForm, RecentEvents, Style
+from wfdash.web.live.feeds import CachedEvent, EventForm, RecentEvents, Style
 
 
 def lines(*seqs: int, text: str = "x") -> list[CachedEvent]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.live.feeds.schemas import check_stream
 from tests.live.world import HOST
-from wfdash.http import PagesHandler
+from wfdash.web.http import PagesHandler
 
 
 class Message(dict[str, Any]):

@@ -19,9 +19,9 @@ from tests.live.world import append_events, handshake, make_person, open_socket
 from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token, revoke_token
-from wfdash.api import long_poll
-from wfdash.http import PagesHandler
-from wfdash.live import streams as stream_module
+from wfdash.web.api import long_poll
+from wfdash.web.http import PagesHandler
+from wfdash.web.live import streams as stream_module
 
 STREAMS = ("/api/v1/runs/{run}/events", "/api/v1/workflows/expense/events")
 SOCKETS = ("/live/runs/{run}/?format=json", "/live/lists/?format=json")

@@ -22,9 +22,9 @@ from tests.live.world import append_events, make_person, make_run
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account.tokens import create_token
-from wfdash.live.hub import Hub
-from wfdash.live.streams import WorkflowEventStream
 from wfdash.queries.history.events import read_cursor, read_workflow_events
+from wfdash.web.live.hub import Hub
+from wfdash.web.live.streams import WorkflowEventStream
 
 WRITERS, TURNS = 6, 25
 Place = tuple[str, int]

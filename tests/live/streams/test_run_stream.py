@@ -13,12 +13,13 @@ from django.test import Client
 from checkpoints.models import Event, Grant, Run
 from tests.live.streams.streaming import Streaming
 from tests.live.world import append_events, end_run, make_person, sign_in, sign_out
-from wfdash import http, pubsub
-from wfdash.http import PagesHandler
-from wfdash.live import hub as hub_module
-from wfdash.live import streams as stream_module
-from wfdash.live.hub import Hub, process_admissions
-from wfdash.live.limits import Limits
+from wfdash import pubsub
+from wfdash.web import http
+from wfdash.web.http import PagesHandler
+from wfdash.web.live import hub as hub_module
+from wfdash.web.live import streams as stream_module
+from wfdash.web.live.hub import Hub, process_admissions
+from wfdash.web.live.limits import Limits
 
 NEVER = 1000.0
 

@@ -16,10 +16,10 @@ from tests.live.world import append_events, make_person, make_run, sign_in
 from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.tokens import create_token, revoke_token
-from wfdash.http import PagesHandler
-from wfdash.live import streams as stream_module
-from wfdash.live.hub import Hub, process_admissions
 from wfdash.queries.history import events as history
+from wfdash.web.http import PagesHandler
+from wfdash.web.live import streams as stream_module
+from wfdash.web.live.hub import Hub, process_admissions
 
 ADDRESS = "/api/v1/workflows/expense/events"
 NEVER = 1000.0

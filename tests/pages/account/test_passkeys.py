@@ -12,8 +12,8 @@ from django.test import Client
 from checkpoints.models import AuditEntry, RecoveryCode
 from tests.pages.account.test_second_factor import app_of, signed_in, turn_on
 from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, making, to_sign
-from wfdash.signin import second_factor
-from wfdash.signin.links import create_link
+from wfdash.access.signin import second_factor
+from wfdash.access.signin.links import create_link
 
 OWN = {"current": "ana-password"}
 

@@ -19,13 +19,13 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Grant, SecondFactor, SignInLink
 from tests.people import viewer
 from tests.signin.provider import consent, enrol, running_provider, set_out, settings_for, sign_in_as
+from wfdash.access.signin import openid_connect
+from wfdash.access.signin.attempt_limits import ADDRESS
+from wfdash.access.signin.identities import ProviderIdentity, identities
 from wfdash.actions.people.accounts import change_address, create_service_account, deactivate_person
 from wfdash.actions.people.authority import command_line
 from wfdash.actions.people.identities import _matching
-from wfdash.errors import WrongState
-from wfdash.signin import openid_connect
-from wfdash.signin.attempt_limits import ADDRESS
-from wfdash.signin.identities import ProviderIdentity, identities
+from wfdash.domain.errors import WrongState
 
 MIA = {"preferred_username": "mia", "email": "mia@example.org", "email_verified": True, "given_name": "Mia"}
 

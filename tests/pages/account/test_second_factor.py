@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.models import AuditEntry, SecondFactor
-from wfdash.pages.account import second_factor
-from wfdash.signin import second_factor as signin_second_factor
-from wfdash.signin.links import create_link
+from wfdash.access.signin import second_factor as signin_second_factor
+from wfdash.access.signin.links import create_link
+from wfdash.web.pages.account import second_factor
 
 PASSWORD = {"username": "ana", "password": "ana-password", "next": "/runs/"}
 

@@ -7,8 +7,8 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import SignInLink
-from wfdash.signin.attempt_limits import PAIR
-from wfdash.signin.links import create_link
+from wfdash.access.signin.attempt_limits import PAIR
+from wfdash.access.signin.links import create_link
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from django.urls import reverse
 
 from tests import people
-from wfdash import catalog
 from wfdash.contract import Message, Shown, ToolUse
+from wfdash.engines import catalog
 from wfdash.engines.native import NativeEngine
 
 
@@ -29,7 +29,7 @@ class EchoEngine(NativeEngine):
 @pytest.fixture
 def shows(run, as_, monkeypatch):
     catalog.load().engines += (EchoEngine(),)
-    monkeypatch.setattr("wfdash.catalog.Entry.secrets", frozenset({"pin"}))
+    monkeypatch.setattr("wfdash.engines.catalog.Entry.secrets", frozenset({"pin"}))
 
     def show(*said, state=None):
         people.happen(run, *people.step("review", "started"))

@@ -8,10 +8,10 @@ from django.urls import reverse
 from checkpoints.conformance.worlds import question
 from tests import people
 from tests.pages.markup import flat
-from wfdash import catalog
 from wfdash.contract import Message, Shown, ToolUse
+from wfdash.engines import catalog
 from wfdash.engines.native import NativeEngine
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.schemas.secrets import HIDDEN
 
 RAW = {"channel_values": {"branch:to:model": "raw"}}
 ADDRESSES = ("wfdash:run", "wfdash:run-state")
@@ -33,7 +33,7 @@ class TalkingEngine(NativeEngine):
 @pytest.fixture
 def talking(monkeypatch):
     catalog.load().engines += (TalkingEngine(),)
-    monkeypatch.setattr("wfdash.catalog.Entry.secrets", frozenset({"pin"}))
+    monkeypatch.setattr("wfdash.engines.catalog.Entry.secrets", frozenset({"pin"}))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_called_secret_later_is_hidden_on_open_pages_once_workflows_are_
     people.save(run, body={"said": 1}, engine="talking")
     client = as_("otto")
     for secrets, reloads in ((frozenset(), 1), (frozenset({"pin"}), 2)):
-        monkeypatch.setattr("wfdash.catalog.Entry.secrets", secrets)
+        monkeypatch.setattr("wfdash.engines.catalog.Entry.secrets", secrets)
         monkeypatch.setattr(catalog, "latest", catalog.Reload(number=reloads))
         assert ("hush-hush" in client.get(f"/runs/{run.pk}/").content.decode()) == (not secrets)
 

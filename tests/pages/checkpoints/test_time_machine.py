@@ -17,13 +17,13 @@ from checkpoints.database.runs import read_row
 from checkpoints.models import AuditEntry, Checkpoint, Event, Run
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
-from wfdash import catalog
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
 from wfdash.domain import json_patch
-from wfdash.timemachine import shown_json, shown_of
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.queries.timemachine import shown_json, shown_of
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 from checkpoints.models import Reply
 from tests import people
 from tests.pages.markup import flat
-from wfdash.pages.ui.card import unedited
 from wfdash.questions.cards import prepare
+from wfdash.web.pages.ui.card import unedited
 from wfdash.workflow import Approval
 
 

@@ -12,8 +12,8 @@ from checkpoints.models import Answer, Draft, Event, HumanRequest
 from tests import people
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.batch import answer_batch
+from wfdash.domain.errors import Invalid
 from wfdash.domain.json_patch import schema
-from wfdash.errors import Invalid
 
 PATCH = """diff --git a/a.py b/a.py
 --- a/a.py

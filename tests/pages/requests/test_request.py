@@ -12,9 +12,9 @@ from checkpoints.models import Answer, Comment, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.account.tokens import create_token
-from wfdash.pages.requests.panel import typed_texts
 from wfdash.queries.requests.request import read_request
 from wfdash.questions.choices import open_answer
+from wfdash.web.pages.requests.panel import typed_texts
 
 MOST_STATEMENTS = {"at once": 11, "undoable": 9}
 """Of an answer that one person notices: from the session to the audit, transactions not counted."""

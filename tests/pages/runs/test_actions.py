@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from checkpoints.models import Event, HumanRequest, Run
-from wfdash.pages.runs.actions import ACTIONS, RunButton, next_action
-from wfdash.pages.ui.event_text import cancelled, describe
+from wfdash.web.pages.runs.actions import ACTIONS, RunButton, next_action
+from wfdash.web.pages.ui.event_text import cancelled, describe
 
 pytestmark = pytest.mark.django_db
 

@@ -11,11 +11,11 @@ from tests import people
 from tests.driving import drive, put
 from tests.pages.markup import flat
 from tests.worker.graphs import chat
-from wfdash import catalog
 from wfdash.actions.runs.bulk import delete_run
 from wfdash.actions.runs.follow_up import follow_up
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,8 +8,8 @@ import pytest
 
 from checkpoints.models import Event
 from tests import people
-from wfdash.pages.runs.events import SHOWN_LINES
-from wfdash.pages.ui.event_text import MOST_MARKS, marked
+from wfdash.web.pages.runs.events import SHOWN_LINES
+from wfdash.web.pages.ui.event_text import MOST_MARKS, marked
 
 
 def record(level: str, message: str, step: str = "pay", activation: str = "pay:1"):

@@ -13,8 +13,8 @@ from checkpoints.models import Checkpoint, Event, HumanRequest, Run, WorkflowVer
 from tests import people
 from tests.pages.markup import flat
 from tests.worker.graphs import expense
-from wfdash import catalog
-from wfdash.catalog import Catalog, Entry
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Workflow
 

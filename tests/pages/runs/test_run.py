@@ -7,8 +7,8 @@ import pytest
 from checkpoints.models import Event, Reply, Run
 from tests import people
 from tests.pages.markup import flat
-from wfdash.pages.ui.event_text import describe
-from wfdash.pages.ui.fragments import event_row
+from wfdash.web.pages.ui.event_text import describe
+from wfdash.web.pages.ui.fragments import event_row
 
 
 def test_the_page_says_where_the_run_stands(run, question, history, as_):

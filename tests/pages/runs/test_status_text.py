@@ -10,7 +10,11 @@ import pytest
 from checkpoints.models import Run
 from checkpoints.records import Status
 from tests import people
-from wfdash.pages.runs.header import (
+from wfdash.queries.requests.inbox import requests_of
+from wfdash.queries.runs.events import Intervention
+from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.records.runs import RunError
+from wfdash.web.pages.runs.header import (
     ANY,
     CHANGED,
     HINTS,
@@ -20,10 +24,6 @@ from wfdash.pages.runs.header import (
     plain,
     status_sentence,
 )
-from wfdash.queries.requests.inbox import requests_of
-from wfdash.queries.runs.events import Intervention
-from wfdash.queries.runs.listing import RunView, read_run
-from wfdash.records.runs import RunError
 
 NOW = people.THEN + timedelta(hours=3)
 

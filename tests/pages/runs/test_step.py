@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints.models import Claim, Effect, Run
 from tests import people
 from tests.pages.markup import flat
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.values.schemas.secrets import HIDDEN
 
 POSITION = {
     "next": 60,
@@ -86,7 +86,7 @@ def test_tracebacks_are_for_operators_and_values_for_those_who_may_inspect(run, 
 
 
 def test_secrets_are_hidden_in_what_a_step_was_given_and_returned(run, mapped, as_, monkeypatch):
-    monkeypatch.setattr("wfdash.catalog.secrets_of", lambda workflow: frozenset({"claim", "paid"}))
+    monkeypatch.setattr("wfdash.engines.catalog.secrets_of", lambda workflow: frozenset({"claim", "paid"}))
     inside = as_("otto").get(f"/runs/{run.pk}/?step=review&activation=2").context["step"].inside
     assert (inside.input, inside.output) == ({"claim": HIDDEN}, {"paid": HIDDEN})
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.contract import EdgeInfo
-from wfdash.pages.runs.timeline import (
+from wfdash.queries.history.step_states import StepTransition
+from wfdash.web.pages.runs.timeline import (
     FOLDED_FROM,
     MAX_ROWS,
     MOST_FOLDS,
@@ -20,8 +21,7 @@ from wfdash.pages.runs.timeline import (
     to_scale,
     union,
 )
-from wfdash.pages.ui.graph import travelled
-from wfdash.queries.history.step_states import StepTransition
+from wfdash.web.pages.ui.graph import travelled
 
 BEGIN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 

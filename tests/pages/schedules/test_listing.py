@@ -10,10 +10,10 @@ from django.utils import timezone
 from checkpoints.models import Grant, Preference, Run, Schedule
 from tests.pages.markup import flat
 from tests.people import viewer
-from wfdash import catalog
 from wfdash.actions.schedules import SchedulePlan, create_schedule, pause_schedule, run_now
-from wfdash.pages import schedules
+from wfdash.engines import catalog
 from wfdash.queries.schedules import read_schedules
+from wfdash.web.pages import schedules
 
 NEW = "/schedules/new/?workflow=expense_batch"
 FORM = {

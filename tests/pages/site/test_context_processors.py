@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.template import Context, Template
-from django.template.loader import render_to_string
 from django.test import RequestFactory
 
 from wfdash.access.viewer import Viewer
-from wfdash.pages.site.context_processors import THEME_COOKIE, SiteContext, site_context
+from wfdash.notifications.rendering import engine, render_to_string
+from wfdash.web.pages.site.context_processors import THEME_COOKIE, SiteContext, site_context
 
 SOMEONE = Viewer(user=SimpleNamespace(is_staff=False), name="ana")
 
@@ -28,7 +27,7 @@ def request_of(viewer: Any = None, **cookies: str) -> Any:
 
 def test_the_count_is_not_asked_for_until_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr("wfdash.pages.site.context_processors.count_open", lambda viewer: asked.append(viewer) or 7)
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_open", lambda viewer: asked.append(viewer) or 7)
     site = site_context(request_of(SOMEONE))["site"]
     assert asked == []
     assert (site.open_count, site.open_count) == (7, 7)
@@ -57,9 +56,9 @@ def test_the_place_one_is_at_is_marked() -> None:
 
 
 def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wfdash.pages.site.context_processors.count_open", lambda viewer: 3)
-    monkeypatch.setattr("wfdash.pages.site.context_processors.count_unread", lambda viewer: 3)
-    monkeypatch.setattr("wfdash.pages.site.context_processors.whom_to_ask", lambda: ("ada",))
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_open", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_unread", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.whom_to_ask", lambda: ("ada",))
     request = request_of(SOMEONE)
     html = render_to_string("base.html", site_context(request), request=request)
     assert "style=" not in html
@@ -71,12 +70,12 @@ def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("status", ["queued", "running", "waiting", "failed"])
 def test_a_status_is_told_in_a_word(status: str) -> None:
-    html = Template("{% load wfdash %}{% status s %}").render(Context({"s": status}))
+    html = engine().from_string("{% load wfdash %}{% status s %}").render({"s": status})
     assert f"is-{status}" in html
     assert f">{status}" in html.replace("</span>", ">").replace(">>", ">")
 
 
 def test_a_query_string_keeps_the_rest_and_drops_the_page() -> None:
     request = RequestFactory().get("/", {"q": "a b", "tab": "all", "after": "x"})
-    html = Template('{% load wfdash %}{% query_set "tab" "mine" %}').render(Context({"request": request}))
+    html = engine().from_string('{% load wfdash %}{% query_set "tab" "mine" %}').render({"request": request})
     assert html == "?q=a+b&amp;tab=mine"

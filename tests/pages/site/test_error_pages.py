@@ -6,9 +6,9 @@ from django.test import RequestFactory
 
 from checkpoints import errors as ground
 from checkpoints.ids import new_run_id
-from wfdash import errors
-from wfdash.pages.site.error_pages import ErrorPages, server_error
-from wfdash.signin.sessions import SessionStore
+from wfdash.access.signin.sessions import SessionStore
+from wfdash.domain import errors
+from wfdash.web.pages.site.error_pages import ErrorPages, server_error
 
 
 def handle(error: Exception, path: str = "/api/v1/x"):

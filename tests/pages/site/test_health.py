@@ -11,7 +11,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.models import Schedule
 from tests.people import ask, make_people, make_run
 from wfdash.installation.stopping import Stopping
-from wfdash.pages.site import health
+from wfdash.web.pages.site import health
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
 
 

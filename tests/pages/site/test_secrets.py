@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 from checkpoints.models import Event, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
-from wfdash import catalog
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
-from wfdash.pages.ui.fragments import event_row
-from wfdash.schemas.secrets import HIDDEN
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.values.schemas.secrets import HIDDEN
+from wfdash.web.pages.ui.fragments import event_row
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

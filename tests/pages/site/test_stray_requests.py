@@ -6,8 +6,8 @@ import pytest
 from django.templatetags.static import static
 
 from tests import people
-from wfdash.pages.ui.event_text import describe
-from wfdash.pages.ui.forms import read as scalars
+from wfdash.web.pages.ui.event_text import describe
+from wfdash.web.pages.ui.forms import read as scalars
 
 
 def text(answer) -> str:

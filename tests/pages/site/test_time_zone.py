@@ -11,8 +11,8 @@ from django.utils import timezone
 from checkpoints.models import Absence, AuditEntry, Event, Preference
 from tests import people
 from wfdash.domain.cron import known_zones
-from wfdash.pages.ui import times
-from wfdash.pages.ui.fragments import event_row
+from wfdash.web.pages.ui import times
+from wfdash.web.pages.ui.fragments import event_row
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from checkpoints.models import Answer, HumanRequest, Reply
 from checkpoints.models.operations import DecisionRollup
 from tests.people import ask, make_run
 from wfdash.actions import statistics
-from wfdash.domain.histograms import GROWTH, LEAST
 from wfdash.queries.statistics import gates
 from wfdash.queries.statistics.durations import Scope, slots_of
 from wfdash.queries.statistics.gates import decisions_in
+from wfdash.queries.statistics.histograms import GROWTH, LEAST
 from wfdash.records.statistics import DecisionStatistics, DurationSummary
 from wfdash.worker import sweeps
 

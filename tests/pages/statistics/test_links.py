@@ -20,12 +20,12 @@ from tests import people
 from tests.pages.statistics.test_statistics import decide
 from tests.people import make_run
 from wfdash.access.viewer import Viewer
-from wfdash.pages.site.list_page import error_term, term
 from wfdash.queries.requests.decisions import count_decisions
 from wfdash.queries.runs.filter_keys import FILTER
 from wfdash.queries.runs.listing import count_found
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.durations import slots_of
+from wfdash.web.pages.site.list_page import error_term, term
 from wfdash.worker import sweeps
 
 BACK = datetime(2026, 10, 25, 15, 30, tzinfo=UTC)

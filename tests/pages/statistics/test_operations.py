@@ -14,8 +14,8 @@ from django.utils import timezone
 from checkpoints.models import Claim, Grant, HumanRequest, Run, RunFact, Schedule, Tally
 from tests import people
 from tests.people import ask, happen, make_run, step
-from wfdash.domain.histograms import Measure, bucket_of
 from wfdash.queries.statistics import figures, operations
+from wfdash.queries.statistics.histograms import Measure, bucket_of
 from wfdash.queries.statistics.operations import Operations, count_problems, read_operations
 from wfdash.worker.heartbeat import start_heartbeat
 
@@ -199,7 +199,7 @@ def test_the_navigation_counts_recent_failures_and_held_runs(everybody, as_, mon
     make_run(phase="paused")
     assert '<span class="count bad" title="Failed in the last day, or held">2</span>' in page_of(as_("otto"))
     monkeypatch.setattr(operations, "MOST_COUNTED", 1)
-    monkeypatch.setattr("wfdash.pages.site.context_processors.MOST_COUNTED", 1)
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.MOST_COUNTED", 1)
     assert ">1+</span>" in page_of(as_("otto"))
 
 

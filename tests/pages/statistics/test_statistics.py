@@ -14,10 +14,10 @@ from django.utils import timezone
 from checkpoints.models import Answer, Grant, HumanRequest, Run, RunFact, Schedule, Tally
 from tests import people
 from tests.people import ask, count_all_events, happen, make_run, step
-from wfdash.domain.histograms import Measure, bucket_of, value_of
-from wfdash.errors import NotFound
-from wfdash.pages.ui.times import estimate
+from wfdash.domain.errors import NotFound
 from wfdash.queries.statistics.figures import read_statistics
+from wfdash.queries.statistics.histograms import Measure, bucket_of, value_of
+from wfdash.web.pages.ui.times import estimate
 
 
 @pytest.fixture

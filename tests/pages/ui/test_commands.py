@@ -5,7 +5,7 @@ import shlex
 
 from django.test import RequestFactory
 
-from wfdash.pages.ui.commands import LONGEST, commands
+from wfdash.web.pages.ui.commands import LONGEST, commands
 
 BODY = {"workflow": "w", "message": {"who": "O'Brien $(id) `x`", "key": "•••", "more": [{"key": "•••"}], "none": None}}
 

@@ -9,9 +9,9 @@ import pytest
 
 from checkpoints.models import Run
 from wfdash.installation.environment import env_address
-from wfdash.pages.runs.header import ERRORS, HINTS, SECTIONS, section_about
-from wfdash.pages.ui.fragments import guide
 from wfdash.records.runs import RunError
+from wfdash.web.pages.runs.header import ERRORS, HINTS, SECTIONS, section_about
+from wfdash.web.pages.ui.fragments import guide
 
 DOCS = Path(__file__).parents[3] / "docs"
 ADDRESS = "https://docs.example/wfdash"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from heroicons.templatetags.heroicons import heroicon_micro, heroicon_mini, heroicon_outline
 
-from wfdash.pages.ui.fragments import draw_icon
+from wfdash.web.pages.ui.fragments import draw_icon
 
 
 def parts(svg: str) -> list[tuple[str, dict[str, str]]]:

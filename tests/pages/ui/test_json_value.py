@@ -5,13 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from django.template import Context, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfdash.domain.labels import is_deceiving, visible
-from wfdash.pages.ui.json_value import MAX_DEPTH, describe, pretty, render_value
+from wfdash.notifications.rendering import engine
 from wfdash.values.display import to_display
+from wfdash.web.pages.ui.json_value import MAX_DEPTH, describe, pretty, render_value
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -70,9 +70,11 @@ def test_a_value_is_described_in_one_line() -> None:
 
 
 def test_the_tag_and_the_filters_never_fail() -> None:
-    page = Template("{% load wfdash %}{% value x %}{{ x|json_pretty }}{{ x|duration }}{{ x|bytes }}{{ x|markdown }}")
+    page = engine().from_string(
+        "{% load wfdash %}{% value x %}{{ x|json_pretty }}{{ x|duration }}{{ x|bytes }}{{ x|markdown }}"
+    )
     for value in (None, "", 1.5, {"a": [1]}, Decimal(1), {(1, 2): 3}):
-        assert page.render(Context({"x": value}))
+        assert page.render({"x": value})
 
 
 class Broken(dict[str, Any]):

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from wfdash.pages.ui.markup import highlight, host_of, is_safe_link, render_markdown
+from wfdash.web.pages.ui.markup import highlight, host_of, is_safe_link, render_markdown
 
 PAYLOADS = [
     "<script>alert(1)</script>",

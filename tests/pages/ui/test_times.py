@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pages.ui.time_cases import AWAY, LENGTHS, NOW, SINCE
-from wfdash.pages.ui import times
+from wfdash.web.pages.ui import times
 
 
 @pytest.mark.parametrize(("away", "words"), AWAY)

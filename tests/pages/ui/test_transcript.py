@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfdash.contract import Message, ToolUse
-from wfdash.pages.ui.transcript import LONG, diff_transcripts, draw_talk
+from wfdash.web.pages.ui.transcript import LONG, diff_transcripts, draw_talk
 
 
 def asked(number: int) -> Message:

@@ -7,7 +7,7 @@ import pytest
 from checkpoints.models import Run, WorkflowVersion
 from tests import people
 from tests.pages.paper import STEPS, expenses
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.queries.workflows import read_versions, read_workflows
 
 ADDRESS = "/workflows/expense_batch/"
@@ -124,7 +124,7 @@ def test_counts_by_state_lead_to_the_runs_and_stop_where_no_one_counts_on(run, a
     assert "1 waiting" in page
     assert "status:queued%2Crunning" not in page
     monkeypatch.setattr(sys.modules[read_workflows.__module__], "COUNTED", 1)
-    monkeypatch.setattr("wfdash.pages.workflows.COUNTED", 1)
+    monkeypatch.setattr("wfdash.web.pages.workflows.COUNTED", 1)
     people.make_run(phase="failed")
     page = as_("vera").get(ADDRESS).content.decode()
     assert "1+ failed" in page

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from tests import people
-from wfdash import catalog
-from wfdash.pages.ui.source_lines import MOST, WHOLE, code_files
+from wfdash.engines import catalog
 from wfdash.queries.workflows import code_of, frames_in
+from wfdash.web.pages.ui.source_lines import MOST, WHOLE, code_files
 
 SOURCE = """from __future__ import annotations
 from helpers_of_code import check

@@ -14,12 +14,12 @@ from checkpoints.models import Checkpoint, Event, Run
 from tests.driving import drive, pending, put
 from tests.people import make_people, viewer
 from tests.workflow.test_cut_anywhere import BLOCKS, Outside, make
-from wfdash import catalog
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
 from wfdash.contract import Edits
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history.step_states import step_counts

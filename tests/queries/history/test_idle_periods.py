@@ -9,10 +9,10 @@ import pytest
 from checkpoints.models import Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash.pages.runs.timeline import intervals_by_state, total_busy
 from wfdash.queries.history.step_states import count_states, step_counts, step_transitions
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations
+from wfdash.web.pages.runs.timeline import intervals_by_state, total_busy
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)

@@ -12,7 +12,7 @@ from checkpoints.models import Absence, Grant
 from tests import people
 from tests.people import WORKFLOW, viewer
 from wfdash.access.viewer import ORDER, RIGHTS, questions, roles_of, sources, viewer_for
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.queries import people as queries
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Absence, Presence, Reply, Run
 from tests import people
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.requests.inbox import (
     SORTS,
     count_all,

@@ -14,10 +14,10 @@ from checkpoints.models import HumanRequest
 from checkpoints.records import Checkpoint
 from tests import people
 from tests.driving import drive, put
-from wfdash import catalog
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.history.events import read_checkpoints
 from wfdash.queries.runs.events import EventFilter, all_events
 from wfdash.queries.runs.steps import read_activation, read_activations

@@ -15,7 +15,7 @@ from checkpoints.models import Claim, Grant, Run, RunFact, WorkflowVersion
 from tests import people
 from tests.queries.runsaid import found_by
 from wfdash.actions.runs import search_index
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.runs import finding as runs_search
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.listing import all_ids, count_found, count_runs_since, every_page, read_run, read_runs

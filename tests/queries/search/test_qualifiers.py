@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.audit import FILTER as AUDIT
 from wfdash.queries.requests.decisions import FILTER as DECISIONS
 from wfdash.queries.requests.qualifiers import FILTER as REQUESTS

@@ -13,8 +13,8 @@ from django.test import Client
 
 from checkpoints.models import AuditEntry, Grant
 from tests import people
+from wfdash.access.signin.links import create_link
 from wfdash.actions import audit as audit_entries
-from wfdash.signin.links import create_link
 
 pytestmark = pytest.mark.django_db
 

@@ -19,9 +19,9 @@ from django.utils import timezone
 from checkpoints.models import RecoveryCode, SecondFactor, ServiceAccount
 from tests.pages.account.test_second_factor import app_of, signed_in, turn_on
 from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, making, to_sign
-from wfdash.signin import attempt_limits, passkeys, second_factor
-from wfdash.signin.attempt_limits import CODE
-from wfdash.signin.open_sessions import MARK
+from wfdash.access.signin import attempt_limits, passkeys, second_factor
+from wfdash.access.signin.attempt_limits import CODE
+from wfdash.access.signin.open_sessions import MARK
 
 PASSWORD = {"username": "ana", "password": "ana-password"}
 OWN = {"current": "ana-password"}
@@ -324,7 +324,7 @@ def patterns(resolver: URLResolver) -> Iterator[URLPattern]:
 
 def test_no_address_leads_to_a_page_of_allauth() -> None:
     modules = {pattern.callback.__module__ for pattern in patterns(get_resolver())}
-    assert "wfdash.pages.account.signin" in modules
+    assert "wfdash.web.pages.account.signin" in modules
     assert not {module for module in modules if module.startswith("allauth")}
 
 

@@ -21,12 +21,12 @@ from django.db import connections
 from django.test import Client
 
 from wfdash import settings as own
-from wfdash.errors import Busy, TooManyTries
-from wfdash.http import PagesHandler
-from wfdash.signin import attempt_limits, backend
-from wfdash.signin.attempt_limits import NAME, PAIR
-from wfdash.signin.links import create_link
-from wfdash.signin.password_slots import CHECKING, WAITING, Slots
+from wfdash.access.signin import attempt_limits, backend
+from wfdash.access.signin.attempt_limits import NAME, PAIR
+from wfdash.access.signin.links import create_link
+from wfdash.access.signin.password_slots import CHECKING, WAITING, Slots
+from wfdash.domain.errors import Busy, TooManyTries
+from wfdash.web.http import PagesHandler
 
 LOCAL = [ipaddress.ip_network("127.0.0.1")]
 
@@ -169,7 +169,7 @@ def test_few_passwords_are_checked_at_a_time_and_who_comes_then_is_refused_at_on
 ) -> None:
     go, begun = stuck
     for name in ("check", "charge"):
-        monkeypatch.setattr(f"wfdash.signin.attempt_limits.{name}", lambda *given: None)
+        monkeypatch.setattr(f"wfdash.access.signin.attempt_limits.{name}", lambda *given: None)
 
     def one(number: int) -> int:
         try:

@@ -12,7 +12,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.testing import StringTransport
 from twisted.web.http import HTTPChannel
 
-from wfdash.server import WASTE, BoundedRequest
+from wfdash.cli.server import WASTE, BoundedRequest
 
 LIMIT = 1000
 

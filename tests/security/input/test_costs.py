@@ -17,14 +17,14 @@ from django.test import Client
 from checkpoints.models import HumanRequest, Run
 from tests import people
 from tests.schemas.test_work import bomb, nested
-from wfdash import catalog
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.hooks.incoming import IncomingPlan, create_incoming
-from wfdash.asking.workflows import ask_people
-from wfdash.catalog import Catalog, Entry
+from wfdash.client.asking.workflows import ask_people
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
-from wfdash.pages.ui.text_cache import TextCache
 from wfdash.questions.cards import prepare
+from wfdash.web.pages.ui.text_cache import TextCache
 from wfdash.workflow import Approval
 
 pytestmark = pytest.mark.django_db

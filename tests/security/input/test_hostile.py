@@ -22,7 +22,6 @@ from checkpoints.models import Checkpoint, Event, HumanRequest, Run, WorkflowVer
 from tests import people
 from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
-from wfdash import catalog
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account.preferences import save_view
 from wfdash.actions.hooks import incoming, webhooks
@@ -30,6 +29,7 @@ from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
 from wfdash.actions.runs.bulk import start_bulk
 from wfdash.actions.schedules import SchedulePlan, create_schedule
+from wfdash.engines import catalog
 from wfdash.worker import outbox, sweeps
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))

@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wfdash.schemas.validate import problems_of
-from wfdash.schemas.work import UnsupportedPattern, matcher_of
+from wfdash.values.schemas.validate import problems_of
+from wfdash.values.schemas.work import UnsupportedPattern, matcher_of
 from wfdash.workflow import Approval, Context, Form, Workflow
 from wfdash.workflow.errors import InvalidWorkflow
 

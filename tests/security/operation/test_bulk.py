@@ -9,7 +9,7 @@ from checkpoints.models import AuditEntry, Bulk, Event, Grant, Run
 from tests import people
 from wfdash.actions.runs import bulk as bulks
 from wfdash.actions.runs.bulk import continue_bulk, start_bulk
-from wfdash.errors import Busy, Invalid, NotAllowed
+from wfdash.domain.errors import Busy, Invalid, NotAllowed
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from django.utils import timezone
 from tests.keys import AUDIT_KEY
 from wfdash import cli
 from wfdash.cli import processes
-from wfdash.http import PagesHandler
+from wfdash.web.http import PagesHandler
 
 SCRIPT = """
 import django; django.setup()

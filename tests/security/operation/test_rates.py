@@ -32,7 +32,7 @@ from wfdash.actions.requests.collaboration import (
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.runs.bulk import record_export
 from wfdash.actions.runs.signals import send_signal
-from wfdash.errors import Invalid, TooOften, WrongState
+from wfdash.domain.errors import Invalid, TooOften, WrongState
 
 pytestmark = pytest.mark.django_db
 As = Callable[[str], Client]

@@ -13,9 +13,9 @@ from tests.actions.conftest import ask, person, run
 from tests.workflow.world import answered, finished
 from wfdash.actions.requests.answer import answer_request
 from wfdash.contract import InvalidInput
-from wfdash.errors import Invalid, NotAllowed
+from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.questions.cards import Decision, prepare
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 from wfdash.workflow import Approval, Context, Policy, ToolCall, Workflow
 from wfdash.workflow.reducer.questions import unknown_call
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from checkpoints.database.runs import read_row
 from checkpoints.models import Absence, Answer, Checkpoint, HumanRequest, Run, Schedule
 from tests.driving import drive, pending, put
-from wfdash import catalog
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.deadlines import extend_deadline
@@ -26,9 +25,10 @@ from wfdash.actions.schedules import (
     resume_schedule,
     run_now,
 )
-from wfdash.catalog import Catalog
 from wfdash.contract import Edits
-from wfdash.errors import Invalid, NotAllowed
+from wfdash.domain.errors import Invalid, NotAllowed
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.examples.expense_batch import expense_batch
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.workflow import Approval, Context, Decision, Policy, Workflow

@@ -11,10 +11,10 @@ from django.test import Client
 from checkpoints.models import AuditEntry, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
 from tests.pages.conftest import _paper_catalog, as_, everybody
-from wfdash import catalog
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
+from wfdash.engines import catalog
 from wfdash.queries.requests.batch import read_similar_requests
 from wfdash.queries.requests.request import read_request
 from wfdash.workflow import Approval, Context, Decision, Workflow

@@ -17,14 +17,14 @@ from pydantic import BaseModel, SecretStr
 from checkpoints.models import AuditEntry, Checkpoint, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
-from wfdash import catalog
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.catalog import Catalog
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.audit import read_entry
-from wfdash.schemas.secrets import HIDDEN
 from wfdash.values.codec import codec_for
+from wfdash.values.schemas.secrets import HIDDEN
 from wfdash.workflow import Context, Form, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from checkpoints.models import Absence, Answer, Reply
 from tests import people
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
-from wfdash.errors import AlreadyAnswered, Invalid, NotAllowed
+from wfdash.domain.errors import AlreadyAnswered, Invalid, NotAllowed
 
 pytestmark = pytest.mark.django_db
 

@@ -15,15 +15,15 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, HumanRequest, Run
 from tests.driving import drive, put
 from tests.worker.graphs import expense
-from wfdash import catalog
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import pause_run, resume_run
-from wfdash.catalog import Catalog
 from wfdash.contract import Finished, Waiting
-from wfdash.errors import WrongState
-from wfdash.pages.runs.header import plain, status_sentence
+from wfdash.domain.errors import WrongState
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
 from wfdash.queries.runs.listing import read_run
+from wfdash.web.pages.runs.header import plain, status_sentence
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

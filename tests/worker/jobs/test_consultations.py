@@ -30,22 +30,23 @@ from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import chat, expense
-from wfdash import catalog, consulting, pubsub, timemachine
+from wfdash import pubsub
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import cancel_run, pause_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
-from wfdash.consulting import WorkerConsult, forget_unread, reply_next
 from wfdash.contract import Edits, InFlight
-from wfdash.engines import consultation
+from wfdash.domain.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
+from wfdash.engines import catalog, consultation
 from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import ShowsCode
-from wfdash.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
 from wfdash.installation.workflow_sources import SourceFile
+from wfdash.queries import consulting, timemachine
 from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
+from wfdash.queries.consulting import WorkerConsult, forget_unread, reply_next
 from wfdash.queries.runs.versions import migration_plan
 from wfdash.queries.workflows import PublishedReader, code_of
 from wfdash.worker import consultations

@@ -13,7 +13,8 @@ from django.db import connection, connections
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Leader
-from wfdash import catalog, pubsub
+from wfdash import pubsub
+from wfdash.engines import catalog
 from wfdash.worker import election
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.election import LEAD_SECONDS, RENEW_SECONDS, Election, give_up_lead, take_lead

@@ -15,11 +15,11 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_people, make_run, viewer
 from tests.worker.conftest import until
-from wfdash.domain.histograms import ALL_TIME, Measure
-from wfdash.pages.runs.header import plain, status_sentence
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.gauges import lateness
+from wfdash.queries.statistics.histograms import ALL_TIME, Measure
 from wfdash.queries.workers import unserved, workers
+from wfdash.web.pages.runs.header import plain, status_sentence
 from wfdash.worker import heartbeat, sweeps
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.embedded import EmbeddedWorker

@@ -14,15 +14,15 @@ from pydantic import BaseModel, SecretStr
 from checkpoints.models import PublishedWorkflow, Run
 from tests.people import make_people, make_run, save, viewer
 from tests.worker.graphs import expense
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
-from wfdash.catalog import Catalog, Entry
 from wfdash.contract import Description
+from wfdash.domain.errors import CodeElsewhere, Invalid, status_for
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import UNSERVED
-from wfdash.errors import CodeElsewhere, Invalid, status_for
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows import PublishedReader

@@ -16,7 +16,7 @@ from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.actions.runs.lifecycle import retry_run, start_run
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
 from wfdash.queries.runs.listing import read_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

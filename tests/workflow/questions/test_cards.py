@@ -16,7 +16,7 @@ from wfdash.contract import RunFailed
 from wfdash.questions.card import Card
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Text
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 from wfdash.workflow import Approval, Choice, Context, Form, Option, Question, Workflow
 from wfdash.workflow.errors import InvalidCall
 

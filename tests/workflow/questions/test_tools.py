@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from tests.workflow.world import answered, finished
 from wfdash.questions.card import Asking
 from wfdash.questions.cards import prepare
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 from wfdash.workflow import Context, ToolCall, ToolDecision, Workflow
 from wfdash.workflow.errors import InvalidCall
 

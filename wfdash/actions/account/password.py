@@ -12,15 +12,15 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
 from wfdash.access.administration import refuse_token
+from wfdash.access.signin import attempt_limits, second_factor
+from wfdash.access.signin.backend import PASSWORD
+from wfdash.access.signin.links import revoke_links
+from wfdash.access.signin.open_sessions import end_sessions
+from wfdash.access.signin.password_slots import slots
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit
 from wfdash.actions.audit import acting
-from wfdash.errors import Invalid, NotFound, WrongState
-from wfdash.signin import attempt_limits, second_factor
-from wfdash.signin.backend import PASSWORD
-from wfdash.signin.links import revoke_links
-from wfdash.signin.open_sessions import end_sessions
-from wfdash.signin.password_slots import slots
+from wfdash.domain.errors import Invalid, NotFound, WrongState
 
 WRONG = "Wrong password"
 JUST_NOW = timedelta(minutes=10)

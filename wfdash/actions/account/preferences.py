@@ -21,9 +21,9 @@ from wfdash.access.directory import colleagues, is_service
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.domain.cron import known_zones
-from wfdash.errors import Invalid, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotFound, WrongState
 from wfdash.notifications.preferences import BROWSER, DIGESTS, KINDS, PERSONAL, Preferences, read_time
-from wfdash.schemas.validate import Problem
+from wfdash.values.schemas.validate import Problem
 
 # Saved views: save, change, delete. Only the owner changes one; sharing a view shares a filter, never a row.
 

@@ -13,11 +13,11 @@ from checkpoints.models import Notice, PushSubscription
 from wfdash.access.administration import refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.actions import pacing
-from wfdash.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotFound
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import PUSH
 from wfdash.notifications.push import REMEDY, decoded, is_installed
-from wfdash.schemas.validate import Problem
+from wfdash.values.schemas.validate import Problem
 
 MOST = 10
 """Browsers of one person."""

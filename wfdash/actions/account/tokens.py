@@ -19,12 +19,12 @@ from checkpoints.records import Json
 from wfdash import pubsub
 from wfdash.access.administration import obstacle, refuse_token, service_account
 from wfdash.access.directory import find_person
+from wfdash.access.signin.tokens import new_secret
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.pacing import idempotent, made_before
-from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.schemas.validate import Problem
-from wfdash.signin.tokens import new_secret
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
+from wfdash.values.schemas.validate import Problem
 
 MOST = 100
 """Usable tokens one account may have."""

@@ -25,7 +25,6 @@ from checkpoints.database.alias import atomic, connection
 from checkpoints.database.storage import write
 from checkpoints.models import IncomingDelivery, IncomingHook, Run, Webhook
 from checkpoints.records import Json
-from wfdash import catalog
 from wfdash.access.administration import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit, pacing
@@ -33,6 +32,7 @@ from wfdash.actions.hooks.webhooks import open_feed
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.signals import send_signal
+from wfdash.domain.errors import BadSignature, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, status_for
 from wfdash.domain.hooks import (
     MISSING,
     SCHEMES,
@@ -46,14 +46,14 @@ from wfdash.domain.hooks import (
     template_problems,
     value_at,
 )
-from wfdash.errors import BadSignature, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, status_for
+from wfdash.engines import catalog
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import WEBHOOK_KINDS, type_of
 from wfdash.notifications.webhook import newest, rotated
 from wfdash.questions.choices import RULE, is_name
 from wfdash.records.runs import Callback
-from wfdash.schemas.validate import Problem, flaws_of
-from wfdash.schemas.work import MOST_NODES, has_more_values
+from wfdash.values.schemas.validate import Problem, flaws_of
+from wfdash.values.schemas.work import MOST_NODES, has_more_values
 
 # Callbacks: a program starts a run and names the address that hears what becomes of it. Delivered as webhooks are.
 

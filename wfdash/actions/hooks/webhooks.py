@@ -27,13 +27,13 @@ from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.pacing import idempotent, is_outage
 from wfdash.actions.runs.search_index import error_class, title_for_everyone
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.domain.hooks import new_secret
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import WEBHOOK, WEBHOOK_KINDS, hears, webhooks_for
 from wfdash.notifications.webhook import HookAttempt, newest, rotated
 from wfdash.notifications.write import facts_of_request, notice_to
-from wfdash.schemas.validate import Problem
+from wfdash.values.schemas.validate import Problem
 
 # Deliveries of webhooks: sent again, one of them or all that were given up.
 

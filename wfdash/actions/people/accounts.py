@@ -15,17 +15,17 @@ from checkpoints.limits import cleaned
 from checkpoints.models import ServiceAccount
 from checkpoints.models.user_model import EMAIL, User, new_user
 from wfdash.access.directory import find_group, is_service, problem_of_person
+from wfdash.access.signin.links import LIFETIME, create_link, revoke_links
+from wfdash.access.signin.open_sessions import end_sessions
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions import audit
 from wfdash.actions.account.tokens import end_tokens
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
-from wfdash.errors import Invalid, WrongState
+from wfdash.domain.errors import Invalid, WrongState
 from wfdash.installation.provider import Provider
 from wfdash.notifications.letters import mail_link
-from wfdash.schemas.validate import Problem
-from wfdash.signin.links import LIFETIME, create_link, revoke_links
-from wfdash.signin.open_sessions import end_sessions
+from wfdash.values.schemas.validate import Problem
 
 INVITED = timedelta(days=3)
 """How long the link of an invitation can be used."""

@@ -16,7 +16,7 @@ from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import pacing
 from wfdash.actions.audit import COMMAND_LINE, acting, locked_end
-from wfdash.errors import NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 
 
 def command_line() -> Viewer:

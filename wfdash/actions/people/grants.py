@@ -15,8 +15,8 @@ from wfdash.access.viewer import EVERY, RIGHTS, Viewer, named_in
 from wfdash.actions import pacing
 from wfdash.actions.audit import acting
 from wfdash.actions.people.authority import keep_an_admin
-from wfdash.errors import Invalid, NotAllowed, NotFound
-from wfdash.schemas.validate import Problem
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
+from wfdash.values.schemas.validate import Problem
 
 
 def grant_role(viewer: Viewer, role: str, *, workflow: str = EVERY, person: str = "", group: str = "") -> Grant:

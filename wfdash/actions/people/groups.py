@@ -11,7 +11,7 @@ from checkpoints.models.user_model import has_name
 from wfdash.access.directory import find_person, problem_of_group
 from wfdash.access.viewer import AddressedQuestion, Viewer, naming
 from wfdash.actions.people.authority import administering, lock_group
-from wfdash.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 MOST_NAMED = 3
 

@@ -6,14 +6,14 @@ from datetime import datetime
 
 from checkpoints.limits import cleaned
 from checkpoints.models import Absence
+from wfdash.access.signin import second_factor
+from wfdash.access.signin.links import revoke_links
+from wfdash.access.signin.open_sessions import end_sessions
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit
 from wfdash.actions.account.preferences import facts_of, insert_absence, remove_absence
 from wfdash.actions.people.authority import administering, find_other
-from wfdash.errors import Invalid, NotAllowed, WrongState
-from wfdash.signin import second_factor
-from wfdash.signin.links import revoke_links
-from wfdash.signin.open_sessions import end_sessions
+from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 
 LONGEST_REASON = 300
 

@@ -21,7 +21,6 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Run, Shown
 from checkpoints.records import Json, Phase
-from wfdash import catalog, timemachine
 from wfdash.access.directory import spoken_in, votes_in, votes_of
 from wfdash.access.viewer import Marks, Right, Viewer
 from wfdash.actions import audit, pacing
@@ -38,17 +37,19 @@ from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.decidability import update_decidability
 from wfdash.actions.requests.finalize import BEYOND, comments_on_lines, finalize_answer, mark_settling, right_of
 from wfdash.contract import ChecksAnswers
+from wfdash.domain.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.labels import visible
 from wfdash.domain.votes import decides, outcome_of, vetoes
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, KeyReused, NoLongerOpen, NotAllowed, WrongState
+from wfdash.engines import catalog
 from wfdash.notifications.letters import PAST
 from wfdash.notifications.preferences import listener_marks
+from wfdash.queries import timemachine
+from wfdash.queries.timemachine import secrets_in
 from wfdash.questions.choices import doubt_of
 from wfdash.questions.policy import Policy
-from wfdash.schemas.secrets import masked
-from wfdash.schemas.validate import Problem, answer_problems
-from wfdash.timemachine import secrets_in
+from wfdash.values.schemas.secrets import masked
+from wfdash.values.schemas.validate import Problem, answer_problems
 
 PAGES = ("page", "link")
 """Ways to answer that show a form."""

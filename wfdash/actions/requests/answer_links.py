@@ -28,9 +28,9 @@ from wfdash.actions import audit
 from wfdash.actions.common import lock_rows
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.domain.errors import LinkUsed, NotAllowed, NotFound, WrongState
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.errors import LinkUsed, NotAllowed, NotFound, WrongState
-from wfdash.rendering import absolute
+from wfdash.notifications.rendering import absolute
 
 SALT = "wfdash.desk.links.answer"
 

@@ -14,9 +14,18 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.domain import json_patch
-from wfdash.errors import AlreadyAnswered, Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, TooOften, WrongState
+from wfdash.domain.errors import (
+    AlreadyAnswered,
+    Changed,
+    Invalid,
+    NoLongerOpen,
+    NotAllowed,
+    NotFound,
+    TooOften,
+    WrongState,
+)
 from wfdash.questions.policy import alone_because
-from wfdash.schemas.work import bounded_work
+from wfdash.values.schemas.work import bounded_work
 
 MOST_ASSIGNED = 200
 

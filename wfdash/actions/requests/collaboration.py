@@ -27,14 +27,14 @@ from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox, notify_request
 from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.requests.decidability import update_decidability
+from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.notifications.write import notify
 from wfdash.questions.card import MAX_CARD, MOST_PIECES
 from wfdash.questions.evidence import Evidence
 from wfdash.questions.policy import Policy
-from wfdash.schemas.validate import flaws_of
-from wfdash.schemas.work import MOST_NODES, has_more_nodes
+from wfdash.values.schemas.validate import flaws_of
+from wfdash.values.schemas.work import MOST_NODES, has_more_nodes
 
 # Adding description and evidence to an open request. The proposal itself never changes.
 

@@ -36,13 +36,13 @@ from wfdash.actions.pacing import SweepBackoff, idempotent
 from wfdash.actions.requests.announce import may_answer
 from wfdash.actions.requests.answer import reason_in, verdict_of
 from wfdash.actions.requests.finalize import finalize_answer, right_of
+from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.votes import outcome_of
-from wfdash.errors import Invalid, NotAllowed, WrongState
 from wfdash.notifications.write import notify
 from wfdash.questions.choices import name_in
 from wfdash.questions.policy import Moment, Policy, default_answer
-from wfdash.schemas.validate import answer_problems
+from wfdash.values.schemas.validate import answer_problems
 
 _backoff = SweepBackoff("The alarm of request %s could not be dealt with")
 

@@ -22,7 +22,7 @@ from wfdash.actions.common import append_request_event, lock_request, notify_inb
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.actions.requests.announce import followers
 from wfdash.domain import json_patch
-from wfdash.errors import Invalid, NoLongerOpen, NotAllowed
+from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.notifications.write import notify
 from wfdash.questions.policy import Policy
 

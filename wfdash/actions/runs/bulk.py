@@ -37,8 +37,8 @@ from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
 from wfdash.actions.runs.lifecycle import retry_run
 from wfdash.domain import search_attributes
-from wfdash.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError, WrongState
-from wfdash.retention import KEPT
+from wfdash.domain.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError, WrongState
+from wfdash.queries.runs.keeping import KEPT
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,13 @@ from checkpoints.events import EventKind
 from checkpoints.models import Claim, HumanRequest, Run
 from checkpoints.records import ENDED, Phase
 from checkpoints.rules import TIMED, Priority
-from wfdash import pubsub, timemachine
+from wfdash import pubsub
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_run, lock_run, move_run, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff, idempotent
-from wfdash.errors import WrongState
+from wfdash.domain.errors import WrongState
+from wfdash.queries import timemachine
 
 ENDING = Run.objects.exclude(ending="")
 """Runs that someone asked to end after a step."""

@@ -19,7 +19,6 @@ from checkpoints.models import Checkpoint, Run
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase, Reason
 from checkpoints.sql.tables import run_row
-from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
@@ -27,8 +26,10 @@ from wfdash.actions.pacing import idempotent, made_before, previous_result
 from wfdash.actions.runs import search_index
 from wfdash.actions.runs.lifecycle import names_of_follow_up, remember_version
 from wfdash.contract import Continues, InvalidInput
-from wfdash.errors import AlreadyFollowed, Invalid, WrongState
-from wfdash.schemas.validate import flaws_of
+from wfdash.domain.errors import AlreadyFollowed, Invalid, WrongState
+from wfdash.engines import catalog
+from wfdash.queries import timemachine
+from wfdash.values.schemas.validate import flaws_of
 
 VERB = "follow-up"
 

@@ -19,17 +19,17 @@ from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
 from checkpoints.rules import Priority
 from checkpoints.sql.tables import run_row
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, move_run, notify_workers
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.runs import search_index
 from wfdash.contract import Description, InvalidInput
+from wfdash.domain.errors import Invalid, KeyReused, NotAllowed, NotFound
 from wfdash.domain.search_attributes import summary_of, title_of
-from wfdash.errors import Invalid, KeyReused, NotAllowed, NotFound
-from wfdash.schemas.secrets import masked
-from wfdash.schemas.validate import flaws_of
+from wfdash.engines import catalog
+from wfdash.values.schemas.secrets import masked
+from wfdash.values.schemas.validate import flaws_of
 
 
 def start_run(

@@ -20,17 +20,18 @@ from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import ErrorInfo, Phase
 from checkpoints.rules import Priority
-from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_run, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff, idempotent, previous_result
 from wfdash.actions.runs.lifecycle import remember_version
 from wfdash.actions.runs.search_index import announce_held
-from wfdash.catalog import Entry
 from wfdash.contract import Carried
+from wfdash.domain.errors import WrongState
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
-from wfdash.errors import WrongState
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Entry
+from wfdash.queries import timemachine
 
 Holds: TypeAlias = Callable[[str, str], bool]
 """Whether a run of this workflow and version is to be held, if nothing leads to the loaded graph."""

@@ -22,13 +22,14 @@ from checkpoints.models import Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import User
 from checkpoints.records import Json
-from wfdash import catalog, pubsub
+from wfdash import pubsub
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.common import lock_rows
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.domain import search_attributes
-from wfdash.errors import NotFound
+from wfdash.domain.errors import NotFound
+from wfdash.engines import catalog
 from wfdash.notifications.write import notify_workflow
 
 UNLISTED = Run.objects.filter(listed=False)

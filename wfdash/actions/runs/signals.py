@@ -16,17 +16,17 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Run, Signal
 from checkpoints.records import Json, Phase
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.requests.answer import validate_answer
-from wfdash.errors import Invalid, NotAllowed, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, WrongState
+from wfdash.engines import catalog
+from wfdash.queries.timemachine import secrets_in
 from wfdash.questions.choices import RULE, is_name, key_prefix, name_in
-from wfdash.schemas.secrets import masked
-from wfdash.schemas.validate import Problem, flaws_of, problems_of
-from wfdash.timemachine import secrets_in
+from wfdash.values.schemas.secrets import masked
+from wfdash.values.schemas.validate import Problem, flaws_of, problems_of
 
 _backoff = SweepBackoff("Signals of run %s could not be received")
 

@@ -15,11 +15,11 @@ from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.ids import new_token
 from checkpoints.models import Claim, Notice
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
-from wfdash.pages.site.health import CAUSES, LATE
 from wfdash.pubsub.bus import Wake
 from wfdash.pubsub.process import choose_bus
 from wfdash.queries.statistics.gauges import count_unserved, lateness
 from wfdash.queries.workers import workers
+from wfdash.web.pages.site.health import CAUSES, LATE
 
 SAMPLE = 20
 """Rows of each kind whose content is read, at either end."""

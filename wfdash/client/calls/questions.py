@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from typing_extensions import Unpack
 
-from wfdash.asking.question import PeopleAnswer, question_of
+from wfdash.client.asking.question import PeopleAnswer, question_of
 from wfdash.client.calls import runs
 from wfdash.client.errors import NotAllowed, NotAnswered, NotFound
 from wfdash.client.script import Script

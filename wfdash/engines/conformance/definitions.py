@@ -18,7 +18,7 @@ from wfdash.contract import (
 from wfdash.engines.conformance.checks import checks_in, needs
 from wfdash.engines.conformance.worlds import EngineWorld
 from wfdash.engines.serving import Served
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 
 
 class Touchy:

@@ -13,10 +13,10 @@ from django.core.management.base import BaseCommand
 from checkpoints.models import Grant, Run, Schedule
 from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
-from wfdash import catalog
 from wfdash.access.viewer import EVERY, viewer_for
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule
+from wfdash.engines import catalog
 from wfdash.examples.repository import DATA, make_shop
 
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.models.user_model import User, has_name
-from wfdash.signin import second_factor
+from wfdash.access.signin import second_factor
 
 
 class Command(BaseCommand):

@@ -20,7 +20,8 @@ class Command(DaphneRunserver):
 
     def inner_run(self, *args: Any, **options: Any) -> None:
         """Serve; called again in a new process after each reload."""
-        own = settings.ROOT_URLCONF == "wfdash.pages.site.project_urls"  # else its project answers for who may reach it
+        # Else its project answers for who may reach it.
+        own = settings.ROOT_URLCONF == "wfdash.web.pages.site.project_urls"
         if own and (found := refusals(host=self.addr, demo=False, env=os.environ)):
             raise CommandError(refusal_text(found, self.addr))
         start_worker()

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.database.installation_key import refuse_other_keys
 from checkpoints.models.user_model import User, has_name
+from wfdash.access.signin.links import create_link
 from wfdash.installation.location import noted_address
-from wfdash.signin.links import create_link
 
 
 class Command(BaseCommand):

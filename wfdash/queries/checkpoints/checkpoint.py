@@ -13,16 +13,17 @@ from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import RequestKey
 from checkpoints.records import CheckpointInfo, Json, Request
-from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, LookAhead, LooksAhead, Message, Shown, TakesEdits
-from wfdash.errors import CodeElsewhere, NotAllowed, NotFound
+from wfdash.domain.errors import CodeElsewhere, NotAllowed, NotFound
+from wfdash.engines import catalog
+from wfdash.queries import timemachine
 from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
 from wfdash.queries.history.step_states import transitions_within
+from wfdash.queries.timemachine import NotShown, shown_of
 from wfdash.records.checkpoints import CallInProgress, EditableParts, EditableStep
-from wfdash.schemas.secrets import masked, secret_names, without
-from wfdash.timemachine import NotShown, shown_of
+from wfdash.values.schemas.secrets import masked, secret_names, without
 
 
 @dataclass(frozen=True, kw_only=True)

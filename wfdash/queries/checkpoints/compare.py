@@ -9,13 +9,14 @@ from checkpoints import models
 from checkpoints.database.runs import info_of
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.json_patch import make, same
-from wfdash.errors import Invalid, NotFound
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint
 from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
 from wfdash.queries.history.step_states import counts_within
 from wfdash.queries.secrets import masked_for
+from wfdash.queries.timemachine import shown_json
 from wfdash.records.checkpoints import (
     ChangedRequest,
     CheckpointComparison,
@@ -24,7 +25,6 @@ from wfdash.records.checkpoints import (
     PendingRequest,
     StateCounts,
 )
-from wfdash.timemachine import shown_json
 
 LARGEST = 16_000_000
 """Maximum size in bytes of both together for a comparison."""

@@ -16,11 +16,11 @@ from checkpoints.errors import Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, Checkpoint, Effect, Event, HumanRequest, Run
 from checkpoints.records import Request
-from wfdash import timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
+from wfdash.domain.errors import CodeElsewhere
 from wfdash.domain.labels import visible
-from wfdash.errors import CodeElsewhere
+from wfdash.queries import timemachine
 from wfdash.queries.checkpoints.checkpoint import find_row, outlook_of
 from wfdash.queries.history.lineage import (
     CheckpointNode,
@@ -35,6 +35,7 @@ from wfdash.queries.history.lineage import (
 )
 from wfdash.queries.history.step_states import StepTransition, transitions_within
 from wfdash.queries.secrets import masked_for
+from wfdash.queries.timemachine import driver_of, is_message_due, patch_of, refuse_edits, unmasked_of
 from wfdash.queries.unreadable import data_of, document
 from wfdash.records.checkpoints import (
     CallRecord,
@@ -50,8 +51,7 @@ from wfdash.records.checkpoints import (
     SideEffectsRecord,
 )
 from wfdash.records.requests import GivenAnswer
-from wfdash.schemas.secrets import masked
-from wfdash.timemachine import driver_of, is_message_due, patch_of, refuse_edits, unmasked_of
+from wfdash.values.schemas.secrets import masked
 
 NO_WORKER = "No worker with its code answers; this is based on the events"
 MOST = 100

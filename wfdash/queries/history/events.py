@@ -20,9 +20,9 @@ from checkpoints.events import TRACES, VISIBLE
 from checkpoints.ids import RunId
 from checkpoints.models import Run, WorkflowVersion
 from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, Json
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotFound
+from wfdash.engines import catalog
 from wfdash.queries.history.lineage import COPIES, CheckpointNode, nodes_of, path_to
 from wfdash.queries.secrets import masked_data
 from wfdash.queries.unreadable import data_of

@@ -27,7 +27,7 @@ from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.unreadable import document
 from wfdash.questions.policy import alone_because
 from wfdash.records.base import UNREADABLE
-from wfdash.schemas.work import count_nodes
+from wfdash.values.schemas.work import count_nodes
 
 MOST = 200
 MOST_BYTES = 4_000_000

@@ -18,14 +18,14 @@ from checkpoints.records import Json
 from wfdash.access.administration import refuse_narrow
 from wfdash.access.directory import colleagues, people_who, readers
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.catalog import secrets_of
 from wfdash.domain.json_patch import comments_in
+from wfdash.engines.catalog import secrets_of
 from wfdash.queries.requests.request import RequestView
 from wfdash.queries.search.conditions import NamesAny, NamesEmpty
 from wfdash.queries.unreadable import subject_of, text
 from wfdash.records.account import AbsenceRecord
 from wfdash.records.requests import CommentRecord, DraftRecord, PersonPresent
-from wfdash.schemas.secrets import secret_names, without
+from wfdash.values.schemas.secrets import secret_names, without
 
 # Audience filters of requests: the rules of ``Viewer.right_for`` in SQL.
 

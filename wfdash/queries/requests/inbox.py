@@ -22,8 +22,8 @@ from checkpoints.models.fields import MomentField, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import visible
-from wfdash.errors import Invalid
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.qualifiers import filter_requests

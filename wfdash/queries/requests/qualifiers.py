@@ -10,9 +10,9 @@ from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, RunFact
 from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
+from wfdash.engines import catalog
 from wfdash.queries.search.conditions import (
     WORKFLOW,
     FilterContext,

@@ -16,18 +16,18 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Reply
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
-from wfdash import timemachine
 from wfdash.access.directory import Decidability, decidability_of
 from wfdash.access.viewer import Marks, Origin, Viewer, origin_of
+from wfdash.domain.errors import NotFound
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.labels import visible
-from wfdash.errors import NotFound
+from wfdash.queries import timemachine
 from wfdash.queries.run_names import title_of
+from wfdash.queries.timemachine import secrets_in
 from wfdash.questions.policy import Policy, sentence
 from wfdash.questions.tools import masked_card
 from wfdash.records.requests import GivenAnswer, RequestFacts
-from wfdash.schemas.secrets import masked, without
-from wfdash.timemachine import secrets_in
+from wfdash.values.schemas.secrets import masked, without
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import Json
-from wfdash import timemachine
 from wfdash.access.viewer import Viewer
-from wfdash.catalog import secrets_of
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.engines.catalog import secrets_of
+from wfdash.queries import timemachine
 from wfdash.queries.requests.inbox import RequestRow, requests_of
 from wfdash.queries.runs.listing import RunRow, run_rows
-from wfdash.schemas.secrets import without
+from wfdash.values.schemas.secrets import without
 
 MOST_OF_THREAD = 20
 """Runs of a thread that the page of one of them lists."""

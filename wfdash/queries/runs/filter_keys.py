@@ -21,10 +21,10 @@ from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import USERNAME, User, has_name
 from checkpoints.records import ENDED, Phase, Status
 from checkpoints.rules import TIMED
-from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
+from wfdash.engines import catalog
 from wfdash.queries.runs.finding import (
     BEGUN,
     ENDED_TOO,

@@ -20,11 +20,12 @@ from checkpoints.models.fields import StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from checkpoints.rules import TIMED
-from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import NotFound
 from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import TAG
-from wfdash.errors import NotFound
+from wfdash.engines import catalog
+from wfdash.queries import timemachine
 from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import FAR_REACH, REACH, Cursor, Order, find

@@ -10,7 +10,7 @@ from checkpoints import models
 from checkpoints.events import EventKind
 from checkpoints.records import Event
 from wfdash.access.viewer import Viewer
-from wfdash.errors import NotFound
+from wfdash.domain.errors import NotFound
 from wfdash.queries.history.events import event_of, shown_info, workflow_of
 from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
 from wfdash.queries.history.step_states import StepTransition, count_states, transitions_within

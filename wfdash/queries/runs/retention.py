@@ -16,12 +16,12 @@ from django.utils import timezone
 from checkpoints.database.clock import database_now
 from checkpoints.models import AuditEntry, Run
 from checkpoints.records import ENDED, Phase
-from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.errors import NotAllowed
+from wfdash.domain.errors import NotAllowed
+from wfdash.engines import catalog
 from wfdash.installation.keep_rules import KeepRules
+from wfdash.queries.runs.keeping import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
 from wfdash.records.runs import RemovalRecord
-from wfdash.retention import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
 
 CHUNK = 1_000
 """Old runs looked at by one statement each."""

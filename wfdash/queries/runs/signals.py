@@ -5,12 +5,12 @@ from __future__ import annotations
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Run, Signal
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
-from wfdash.catalog import secrets_of
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.engines.catalog import secrets_of
+from wfdash.queries.timemachine import secrets_in
 from wfdash.questions.choices import name_in
 from wfdash.records.runs import AwaitedSignal, KeptSignal, SignalList
-from wfdash.schemas.secrets import masked, without
-from wfdash.timemachine import secrets_in
+from wfdash.values.schemas.secrets import masked, without
 
 MOST = 100
 

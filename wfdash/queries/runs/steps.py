@@ -23,17 +23,17 @@ from checkpoints.ids import RunId
 from checkpoints.models import Checkpoint, Effect, HumanRequest
 from checkpoints.models import Event as Row
 from checkpoints.records import Event, Json
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import folded
+from wfdash.engines import catalog
 from wfdash.queries.history.events import event_of, workflow_of
 from wfdash.queries.history.step_states import OPEN, STOPPED, StepTransition, step_transitions
 from wfdash.queries.requests.inbox import RequestRow, request_rows
+from wfdash.queries.timemachine import NotShown, secrets_of, unmasked_of
 from wfdash.queries.unreadable import data_of, document
 from wfdash.records.checkpoints import CallInProgress
 from wfdash.records.runs import ActivationRecord
-from wfdash.schemas.secrets import masked
-from wfdash.timemachine import NotShown, secrets_of, unmasked_of
+from wfdash.values.schemas.secrets import masked
 
 PAGE = 50
 MOST_SEARCHED = 2000

@@ -17,16 +17,16 @@ from checkpoints.errors import CheckpointsError, Damaged
 from checkpoints.models import Checkpoint, Run
 from checkpoints.models.fields import decrypted
 from checkpoints.records import CheckpointInfo, Json
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Message
+from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.domain.search_attributes import OUTPUT, PARTS, RunField, field_of, fields_of
-from wfdash.errors import NotAllowed, NotFound
+from wfdash.engines import catalog
 from wfdash.queries.runs.listing import RunRow
 from wfdash.queries.search.qualifiers import asked_for
 from wfdash.queries.secrets import masked_for
+from wfdash.queries.timemachine import NotShown, shown_json, shown_of
 from wfdash.queries.unreadable import why
-from wfdash.timemachine import NotShown, shown_json, shown_of
 
 # The conversation with a model at a run's newest checkpoint.
 

@@ -11,16 +11,17 @@ from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
 from checkpoints.records import ENDED, Checkpoint, Json, Phase, Status
 from checkpoints.rules import card_subject
-from wfdash import catalog, timemachine
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.domain.labels import visible
+from wfdash.engines import catalog
+from wfdash.queries import timemachine
 from wfdash.queries.checkpoints.checkpoint import outlook_of
 from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.runs.before_acting import operated_run
 from wfdash.queries.runs.listing import RunView
-from wfdash.timemachine import NotShown, shown_of
+from wfdash.queries.timemachine import NotShown, shown_of
 
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 OPEN = [phase.value for phase in Phase if phase not in ENDED]

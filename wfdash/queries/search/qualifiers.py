@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from wfdash import catalog
 from wfdash.access.viewer import Viewer
-from wfdash.errors import Invalid
+from wfdash.domain.errors import Invalid
+from wfdash.engines import catalog
 
 # Where the values come from that a search box suggests: rows of the list, and the catalogue.
 

@@ -21,7 +21,7 @@ from django.db.models import Exists, Q, QuerySet, Subquery, Sum
 from checkpoints.database.compiled import compiled
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS
 from checkpoints.models import Tally, TallyMark, TallyRollup
-from wfdash.domain.histograms import (
+from wfdash.queries.statistics.histograms import (
     ALL_TIME,
     DAY_SPAN,
     ROLLED_UP,

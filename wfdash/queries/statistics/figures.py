@@ -17,16 +17,16 @@ from checkpoints.database.alias import connection
 from checkpoints.database.compiled import statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Run, RunFact, Schedule
 from checkpoints.records import Phase
-from wfdash import catalog
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.domain.histograms import Measure, Total
+from wfdash.domain.errors import NotFound
 from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import ERROR
-from wfdash.errors import NotFound
+from wfdash.engines import catalog
 from wfdash.queries.runs.listing import failures_of, run_rows
 from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_in, moment, slots_of
 from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.gauges import count_by_workflow, count_ended, count_started, count_statuses
+from wfdash.queries.statistics.histograms import Measure, Total
 from wfdash.records.statistics import (
     DurationSummary,
     ErrorGroupRecord,

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Edited, Edits, InvalidInput
-from wfdash.schemas.validate import Problem
 from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
+from wfdash.values.schemas.validate import Problem
 from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.errors import WorkflowError
 from wfdash.workflow.reducer.look_ahead import is_first, refuse_other_graph

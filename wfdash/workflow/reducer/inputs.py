@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from checkpoints.records import Json
 from wfdash.contract import InvalidInput
 from wfdash.domain.labels import humanize
-from wfdash.schemas.work import UnsupportedPattern, refuse_unsupported
 from wfdash.values.codec import codec_for, either, is_any, schema_problems, type_problems
+from wfdash.values.schemas.work import UnsupportedPattern, refuse_unsupported
 from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidWorkflow, NotStorable
 from wfdash.workflow.reducer.routing import first_steps, pack, pack_for_first

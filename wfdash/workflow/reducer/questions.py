@@ -8,9 +8,9 @@ from checkpoints.records import Answer, Effect, Json, Reason, Request
 from wfdash.questions.card import action, only_with, when_action
 from wfdash.questions.policy import Policy, is_lapse
 from wfdash.questions.tools import distinguishing
-from wfdash.schemas.secrets import masked
 from wfdash.values.display import truncate
 from wfdash.values.fingerprints import asked_again
+from wfdash.values.schemas.secrets import masked
 from wfdash.workflow.reducer.moment import MomentBuilder, item_of
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.reducer.ticks import (

@@ -19,8 +19,8 @@ from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
 from wfdash.domain.search_attributes import title_of
 from wfdash.questions.card import Given
 from wfdash.questions.policy import Duration, span_of
-from wfdash.schemas.validate import answer_problems
 from wfdash.values.codec import FLAT, is_large
+from wfdash.values.schemas.validate import answer_problems
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.authoring import MigrationHook
 from wfdash.workflow.compiler.graph import Graph

@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from tests import people
-from wfdash.errors import Invalid
-from wfdash.pages.runs.listing import dates_of, with_dates
-from wfdash.pages.site.list_page import RunsAddress
+from wfdash.domain.errors import Invalid
 from wfdash.queries.search.conditions import times_of
 from wfdash.queries.search.qualifiers import Term, split
+from wfdash.web.pages.runs.listing import dates_of, with_dates
+from wfdash.web.pages.site.list_page import RunsAddress
 
 NOW = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
 

@@ -32,7 +32,7 @@ def test_json_lines_are_read_page_by_page_as_they_are_sent(everybody, as_, monke
     for number in range(5):
         people.make_run(title=f"Run {number}")
     small = lambda viewer, text, most: every_page(viewer, text, size=2, most=most)  # noqa: E731
-    monkeypatch.setattr("wfdash.pages.runs.listing.every_page", small)
+    monkeypatch.setattr("wfdash.web.pages.runs.listing.every_page", small)
     answer = as_("vera").post("/runs/export/", {"kind": "jsonl"})
     assert answer.streaming
     lines = [json.loads(line) for line in read(answer).splitlines()]

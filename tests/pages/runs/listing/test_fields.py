@@ -13,7 +13,7 @@ from checkpoints.ids import WorkflowId
 from checkpoints.models import Grant, Preference, Run
 from tests import people
 from tests.pages.paper import expenses
-from wfdash import catalog
+from wfdash.engines import catalog
 from wfdash.queries.runs.listing import run_rows
 from wfdash.queries.runs.values import field_values
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests import people
-from wfdash.pages.runs import listing
+from wfdash.web.pages.runs import listing
 
 
 def tabs_at(client, text: str, **more: str) -> dict[str, tuple[str, bool, str]]:

@@ -11,7 +11,7 @@ from django.templatetags.static import static
 from django.test import Client
 from PIL import Image
 
-from wfdash.pages.site.files import COLOURS
+from wfdash.web.pages.site.files import COLOURS
 
 
 def status_of(path: str) -> int:

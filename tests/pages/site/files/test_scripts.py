@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wfdash.pages.site.files import BASE64, bundle_of, map_of, script_sources
+from wfdash.web.pages.site.files import BASE64, bundle_of, map_of, script_sources
 
 TWO = {
     "live/a": 'import { b as c, d } from "../site/b.js";\nimport "./e.js"; // last\nc(d);\n',

@@ -13,7 +13,7 @@ from django.templatetags.static import static
 from django.test import Client
 
 from wfdash.installation.location import static_version
-from wfdash.pages.site.files import MADE, SHEETS, own_file
+from wfdash.web.pages.site.files import MADE, SHEETS, own_file
 
 OLDER = "/static/0123456789ab/"
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from django.http import QueryDict
-from django.template import Context, Template
 from pydantic import BaseModel
 
 from tests.pages.controls import post_of, read_controls
 from tests.pages.markup import flat
-from wfdash.pages.ui import card as cards
+from wfdash.notifications.rendering import engine
 from wfdash.questions.cards import Approval, Choice, Question, prepare
+from wfdash.web.pages.ui import card as cards
 
 
 class Payment(BaseModel):
@@ -26,7 +26,9 @@ ASK = prepare(Approval(subject="Pay?", proposal=PAYMENT, edit=Payment, require_r
 
 
 def render(card: cards.CardView) -> str:
-    return Template("{% load wfdash %}{% decision_card card %}").render(Context({"card": card, "csrf_token": "t0ken"}))
+    return (
+        engine().from_string("{% load wfdash %}{% decision_card card %}").render({"card": card, "csrf_token": "t0ken"})
+    )
 
 
 def shown(card: dict[str, Any], schema: dict[str, Any] | None = None, url: str = "/requests/1/") -> str:

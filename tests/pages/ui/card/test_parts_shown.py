@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from django.template import Context, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +14,11 @@ from tests.domain.test_images import PNG
 from tests.pages.controls import post_of
 from tests.pages.markup import flat
 from tests.pages.ui.test_markup import PAYLOADS
-from wfdash.pages.ui import card as cards
-from wfdash.pages.ui.text_blocks import FIRST_LINES, block
+from wfdash.notifications.rendering import engine
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Image, JsonValue, Link, Table, Text
+from wfdash.web.pages.ui import card as cards
+from wfdash.web.pages.ui.text_blocks import FIRST_LINES, block
 from wfdash.workflow import Approval, Choice, Option, ToolCall
 
 FOREIGN = {"b", "i", "script", "iframe", "style", "base", "meta", "math", "object"}
@@ -72,7 +72,7 @@ class Seen(HTMLParser):
 
 def shown(card: dict[str, Any], schema: dict[str, Any] | None = None, url: str = "", **more: Any) -> str:
     drawn = cards.build(card, schema or {}, url=url, **more)
-    return Template("{% load wfdash %}{% decision_card card %}").render(Context({"card": drawn}))
+    return engine().from_string("{% load wfdash %}{% decision_card card %}").render({"card": drawn})
 
 
 def harmless(html: str) -> None:
@@ -232,7 +232,7 @@ def test_cells_say_what_they_hold() -> None:
 def test_times_in_the_context_are_drawn_as_times_and_other_texts_as_they_are() -> None:
     context = {"begun": "2026-11-22T10:00:56.827456+00:00", "day": "2026-11-22", "code": "T-800"}
     part = cards.build({"subject": "?", "context": context}, {}).context
-    drawn = Template('{% include "components/parts/facts.html" %}').render(Context({"part": part}))
+    drawn = engine().from_string('{% include "components/parts/facts.html" %}').render({"part": part})
     assert '<time datetime="2026-11-22T10:00:56.827456+00:00"' in drawn
     assert "<dd>2026-11-22</dd>" in drawn
     assert "<dd>T-800</dd>" in drawn

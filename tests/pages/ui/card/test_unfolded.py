@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from wfdash.pages.ui.card import build
-from wfdash.pages.ui.card.parts import unfold
 from wfdash.questions.cards import prepare
+from wfdash.web.pages.ui.card import build
+from wfdash.web.pages.ui.card.parts import unfold
 from wfdash.workflow import Approval
 
 

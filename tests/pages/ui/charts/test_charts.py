@@ -5,7 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.pages.ui.charts import HEIGHT, WIDTH, Cell, Series, bar_chart, line_chart, nice_count, nice_seconds, share
+from wfdash.web.pages.ui.charts import (
+    HEIGHT,
+    WIDTH,
+    Cell,
+    Series,
+    bar_chart,
+    line_chart,
+    nice_count,
+    nice_seconds,
+    share,
+)
 
 COUNTS = st.lists(st.integers(min_value=0, max_value=10**9), min_size=1, max_size=40)
 SECONDS = st.lists(st.none() | st.floats(min_value=1e-4, max_value=1e8), min_size=1, max_size=40)

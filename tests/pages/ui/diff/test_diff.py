@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.template import Context, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfdash.pages.ui.diff import diff_text, diff_values, grouped, parse_unified
-from wfdash.pages.ui.diff.lines import MAX_LINES, split_lines
+from wfdash.notifications.rendering import engine
+from wfdash.web.pages.ui.diff import diff_text, diff_values, grouped, parse_unified
+from wfdash.web.pages.ui.diff.lines import MAX_LINES, split_lines
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
 JSON = st.recursive(
@@ -121,8 +121,8 @@ def test_a_plain_patch_without_git_headers_is_read() -> None:
 def test_any_text_is_survived(text: str) -> None:
     parse_unified(text)
     diff_text(text, text[::-1])
-    page = Template("{% load differences %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
-    assert page.render(Context({"t": text, "u": text[::-1]}))
+    page = engine().from_string("{% load differences %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
+    assert page.render({"t": text, "u": text[::-1]})
 
 
 def test_a_long_patch_is_cut() -> None:
@@ -169,8 +169,10 @@ def test_equal_lines_unfold_without_a_script() -> None:
     diff = diff_text(before, before.replace("50", "fifty"))
     first = next(line for line in diff.lines if line.kind == "fold")
     assert texts(first_only(first), {"same"}) == [str(n) for n in range(47)]
-    html = Template("{% load differences %}{% text_diff a b %}").render(
-        Context({"a": before, "b": before.replace("50", "fifty")})
+    html = (
+        engine()
+        .from_string("{% load differences %}{% text_diff a b %}")
+        .render({"a": before, "b": before.replace("50", "fifty")})
     )
     assert '<input type="checkbox"><span>47 unchanged lines</span>' in html
     assert html.count('<tbody class="folded">') == 4
@@ -213,8 +215,10 @@ def test_short_changes_are_rows_with_the_words_marked() -> None:
 
 
 def test_names_and_values_of_changes_hide_nothing() -> None:
-    page = Template("{% load differences %}{% value_diff a b %}").render(
-        Context({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
+    page = (
+        engine()
+        .from_string("{% load differences %}{% value_diff a b %}")
+        .render({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
     )
     assert "\u202e" not in page
     assert "\u200b" not in page
@@ -229,15 +233,17 @@ class Odd:
 
 def test_values_that_are_no_json_are_compared_too() -> None:
     odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
-    page = Template("{% load differences %}{% value_diff a b %}").render(
-        Context({"a": odd, "b": {"a": {2}, "c": Odd()}})
+    page = (
+        engine()
+        .from_string("{% load differences %}{% value_diff a b %}")
+        .render({"a": odd, "b": {"a": {2}, "c": Odd()}})
     )
     assert "cannot be shown" in page
 
 
 def drawn(text: str, anchor: str = "proposal") -> str:
-    page = Template('{% load differences %}{% include "components/diff/unified.html" with anchor=anchor %}')
-    return page.render(Context({"files": parse_unified(text), "text": text, "anchor": anchor}))
+    page = engine().from_string('{% load differences %}{% include "components/diff/unified.html" with anchor=anchor %}')
+    return page.render({"files": parse_unified(text), "text": text, "anchor": anchor})
 
 
 def test_a_patch_of_several_files_begins_with_links_to_them() -> None:

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import QueryDict
-from django.template.loader import render_to_string
 from django.utils.datastructures import MultiValueDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
 from tests.pages.controls import post_of, read_controls
-from wfdash.pages.ui.forms import BoundForm, FormView
+from wfdash.notifications.rendering import render_to_string
+from wfdash.web.pages.ui.forms import BoundForm, FormView
 
 
 class Level(Enum):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.template.loader import render_to_string
 from django.utils.datastructures import MultiValueDict
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tests.pages.controls import post_of, read_controls
-from wfdash.pages.ui.forms import BoundForm, FormView, read
+from wfdash.notifications.rendering import render_to_string
+from wfdash.web.pages.ui.forms import BoundForm, FormView, read
 
 
 class Line(BaseModel):

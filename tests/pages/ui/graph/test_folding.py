@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.pages.runs.test_timeline import at, move
 from tests.pages.ui.graph.test_graph import describe
 from wfdash.contract import Description, EdgeInfo
-from wfdash.pages.runs.state import draw
-from wfdash.pages.runs.timeline import intervals_by_state
-from wfdash.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
 from wfdash.queries.history.step_states import count_states
+from wfdash.web.pages.runs.state import draw
+from wfdash.web.pages.runs.timeline import intervals_by_state
+from wfdash.web.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
 
 NAMES = ["read", "part/a", "part/b", "part/deep/c", "pay"]
 EDGES = [("read", "part/a"), ("part/a", "part/b"), ("part/b", "part/deep/c"), ("part/deep/c", "pay")]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from django.template import Context, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
-from wfdash.pages.ui.graph import Drawing, DrawnStep, layout
+from wfdash.notifications.rendering import engine
+from wfdash.web.pages.ui.graph import Drawing, DrawnStep, layout
 
 
 def describe(names: list[str], edges: list[tuple[str, str]], parents: dict[str, str] | None = None) -> Description:
@@ -99,7 +99,7 @@ def test_the_picture_is_told_in_words_and_its_text_is_escaped() -> None:
     steps = (StepInfo(name="a", title="<script>"), StepInfo(name="b c", title="Pay", person=True))
     edges = (EdgeInfo(source="a", target="b c", kind="when", label="<b>"),)
     made = Description(workflow="w", title="W", engine="n", version="1", steps=steps, edges=edges)
-    html = Template("{% load wfdash %}{% graph g %}").render(Context({"g": layout(made, {"a": {"done": 1}})}))
+    html = engine().from_string("{% load wfdash %}{% graph g %}").render({"g": layout(made, {"a": {"done": 1}})})
     assert "<script>" not in html
     assert "<b>" not in html
     assert 'href="#step-b%20c"' in html

@@ -22,8 +22,8 @@ from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
 from wfdash.engines.langgraph.definition.schemas import hints_of, input_of, is_required, output_schema
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.engines.serving import NotServable
-from wfdash.schemas.secrets import secret_names
 from wfdash.values.codec import type_name
+from wfdash.values.schemas.secrets import secret_names
 
 UNNAMED = "LangGraph"
 """The name of every graph that its author gave none."""

@@ -16,8 +16,8 @@ from wfdash.engines.langgraph.definition.schemas import InputPart, Schema, objec
 from wfdash.engines.langgraph.stored.show import show
 from wfdash.engines.langgraph.stored.thread import Space, Thread, is_hidden
 from wfdash.engines.langgraph.stored.values import encode
-from wfdash.schemas.validate import problems_of
 from wfdash.values.errors import WorkflowError
+from wfdash.values.schemas.validate import problems_of
 
 Problem = dict[str, Json]
 

@@ -10,7 +10,7 @@ from wfdash.contract import InvalidInput, Resume, RunInput
 from wfdash.engines.langgraph.definition.graphs import Ready, function_of
 from wfdash.engines.langgraph.definition.schemas import Schema, input_of
 from wfdash.engines.langgraph.stored.thread import Thread
-from wfdash.schemas.validate import problems_of
+from wfdash.values.schemas.validate import problems_of
 
 READING_PREVIOUS = frozenset({"previous", "runtime", "get_runtime"})
 """Names by which a function gets what its last run kept: the first two are parameters that LangGraph fills."""

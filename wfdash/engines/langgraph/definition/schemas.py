@@ -21,8 +21,8 @@ from wfdash.contract import InvalidInput
 from wfdash.domain.labels import humanize
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready
 from wfdash.engines.langgraph.stored.thread import is_hidden
-from wfdash.schemas.validate import problems_of
 from wfdash.values.codec import type_problems
+from wfdash.values.schemas.validate import problems_of
 
 Schema: TypeAlias = dict[str, Json]
 MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)

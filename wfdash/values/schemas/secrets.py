@@ -1,0 +1,116 @@
+"""Hides what a schema calls a secret (``writeOnly``, or of format ``password``). Pure.
+
+A field is recognised by its name, at any depth: hiding too much is better than showing too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from wfdash.values.schemas.work import Schema, is_secret, resolved
+
+# A value that has the form a JSON Schema asks for, for people to change: what an example shows. Pure.
+
+DEEPEST = 8
+"""Levels of a value; recursive schemas end there."""
+BLANKS: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "null": None}
+
+
+def sample(schema: Schema) -> Any:
+    """Return the example or default of a schema, else a value of its types with the required fields alone.
+
+    Its form fits, its content need not: an empty text may be too short. A secret is its name in angle brackets.
+    """
+    return _sample(schema, schema, "secret", DEEPEST)
+
+
+def _sample(node: Any, root: Schema, name: str, levels: int) -> Any:
+    nodes = [one for one in resolved([node], root) if _says_something(one)]
+    if any(is_secret(one) for one in nodes):
+        return f"<{name}>"
+    for one in nodes:
+        found = _given(one)
+        if found:
+            return found[0]
+    first = next((one for one in nodes if "type" in one or "properties" in one), {})
+    if "properties" not in first:
+        return BLANKS.get(str(first.get("type")), {} if first.get("type") == "object" else None)
+    required = [key for key in first["properties"] if key in first.get("required", ())] if levels else []
+    return {key: _sample(first["properties"][key], root, key, levels - 1) for key in required}
+
+
+def _says_something(node: Schema) -> bool:
+    return node.get("type") != "null"
+
+
+def _given(node: Schema) -> list[Any]:
+    """Return what a node itself gives as its value, first the best; empty without any."""
+    if "const" in node:
+        return [node["const"]]
+    given = node.get("examples") or node.get("enum") or ([node["default"]] if "default" in node else [])
+    return list(given) if isinstance(given, list) else []
+
+
+# What is hidden, and where a schema says so. Pure.
+
+HIDDEN = "•••"
+"""Shown instead of a secret. Posted back, it leaves the secret unchanged."""
+
+
+def secret_names(schema: Any) -> frozenset[str]:
+    """Return the names of the fields that a schema calls secrets."""
+    return frozenset(_names(schema))
+
+
+def masked(value: Any, names: Collection[str]) -> Any:
+    """Return the value with its secrets hidden; the value itself if there are no names."""
+    if not names:
+        return value
+    if isinstance(value, dict):
+        return {name: HIDDEN if name in names else masked(part, names) for name, part in value.items()}
+    return [masked(part, names) for part in value] if isinstance(value, list) else value
+
+
+def without(value: Any, names: Collection[str]) -> Any:
+    """Return the value without its secrets: the initial value of a form in which they have to be entered again."""
+    if isinstance(value, dict):
+        return {name: without(part, names) for name, part in value.items() if name not in names}
+    return [without(part, names) for part in value] if isinstance(value, list) else value
+
+
+def unmasked(value: Any, before: Any, names: Collection[str]) -> Any:
+    """Return the value with every secret that is still hidden replaced by the previous one at the same place."""
+    if not names:
+        return value
+    if isinstance(value, dict):
+        old = before if isinstance(before, dict) else {}
+        return {
+            name: old[name]
+            if name in names and part == HIDDEN and name in old
+            else unmasked(part, old.get(name), names)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        old_list = before if isinstance(before, list) else []
+        return [unmasked(part, old_list[i] if i < len(old_list) else None, names) for i, part in enumerate(value)]
+    return value
+
+
+def _names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _names(part)
+    if isinstance(schema, dict):
+        fields = schema.get("properties")
+        yield from (name for name, field in (fields if isinstance(fields, dict) else {}).items() if _is_secret(field))
+        for part in schema.values():
+            yield from _names(part)
+
+
+def _is_secret(field: Any) -> bool:
+    if not isinstance(field, dict):
+        return False
+    either = field.get("anyOf")
+    declared = field.get("format") == "password" or field.get("writeOnly") is True
+    return declared or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))

@@ -1,0 +1,1 @@
+"""The doors of the web: pages, the HTTP API, live streams, and what carries HTTP. No rule is theirs."""

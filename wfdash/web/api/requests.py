@@ -1,0 +1,236 @@
+"""The API of requests: the inbox, answers, and what people do to a request together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Status
+
+from checkpoints.models import Draft
+from wfdash.access.directory import vote_progress
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests import answer, collaboration, deadlines
+from wfdash.actions.requests.batch import answer_batch, assign_requests, undo_batch
+from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
+from wfdash.domain.errors import NotFound
+from wfdash.queries.requests.collaboration import read_collaboration, read_thread
+from wfdash.queries.requests.decisions import read_decisions
+from wfdash.queries.requests.inbox import count_tabs, read_inbox
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.timemachine import secrets_in
+from wfdash.records.requests import (
+    AcceptedAnswer,
+    Amend,
+    AnswerMany,
+    Assign,
+    AssignMany,
+    Assignment,
+    CommentPage,
+    CommentRecord,
+    Deadline,
+    DecisionPage,
+    DraftRecord,
+    GiveAnswer,
+    InboxCounts,
+    OutcomeList,
+    PresencePage,
+    RequestDetail,
+    RequestPage,
+    SaveDraft,
+    SetDeadline,
+    Tab,
+    UndoMany,
+    UndoneCount,
+    WriteComment,
+)
+from wfdash.values.schemas.secrets import masked
+from wfdash.web.api.auth import key_of, viewer_of
+from wfdash.web.api.etags import bound_key, if_match, once, with_etag
+from wfdash.web.api.long_poll import say_later
+from wfdash.web.api.params import Limit, Wait
+
+# The API of the inbox as a whole: counts, decisions made, many requests at once.
+
+router = Router()
+
+
+@router.get("/requests/counts", response=InboxCounts)
+def count_requests(request: HttpRequest, q: str = "") -> Any:
+    """Return how many requests each tab of the inbox has under a filter."""
+    return {"tabs": count_tabs(viewer_of(request), q)}
+
+
+@router.get("/decisions", response=DecisionPage)
+def list_decisions(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 50) -> Any:
+    """Return decisions, the latest first; ``q`` is the filter language of their page."""
+    return read_decisions(viewer_of(request), q, cursor=after, limit=limit)
+
+
+@router.post("/requests/answer", response=OutcomeList)
+def answer_many(request: HttpRequest, given: AnswerMany) -> Any:
+    """Give several requests the same answer. Each is checked by itself; one refusal stops no other."""
+    chosen = [(one.id, one.seen) for one in given.requests]
+    with bound_key(request, "answer many", given.model_dump()) as key:
+        return {"items": answer_batch(viewer_of(request), chosen, given.value, verdict=given.verdict, key=key)}
+
+
+@router.post("/requests/assign", response=OutcomeList)
+def assign_many(request: HttpRequest, given: AssignMany) -> Any:
+    """Assign several requests. One refusal stops no other."""
+    with bound_key(request, "assign many", given.model_dump()) as key:
+        return {"items": assign_requests(viewer_of(request), given.requests, given.to, key=key)}
+
+
+@router.post("/requests/undo", response=UndoneCount)
+def undo_many(request: HttpRequest, given: UndoMany) -> Any:
+    """Undo your own answers to several requests, where they have not taken effect. Doing it twice changes nothing."""
+    with bound_key(request, "undo many", given.model_dump()) as key:
+        undone, late = undo_batch(viewer_of(request), given.requests, key=key)
+    return {"undone": undone, "late": late}
+
+
+# The API of requests: list and read them.
+
+
+@router.get("/requests", response=RequestPage)
+def list_requests(request: HttpRequest, tab: Tab = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
+    """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
+    filter.
+    """
+    return read_inbox(viewer_of(request), tab, q, cursor=after, limit=limit)
+
+
+@router.get("/requests/{request_id}", response=RequestDetail)
+def get_request(request: HttpRequest, request_id: str, wait: Wait = 0) -> Any:
+    """Return one request with its card, the schema of answers, and its answer. ``wait``: at most so many seconds until
+    it is answered or closed.
+    """
+    found = read_request(viewer_of(request), request_id)
+    if wait and found.state in {"open", "settling"}:
+        say_later(request, found.run, wait)
+    return found
+
+
+# The API of answers: give one, and undo it.
+
+
+@router.post("/requests/{request_id}/answer", response=AcceptedAnswer)
+def answer_request(request: HttpRequest, request_id: str, given: GiveAnswer) -> Any:
+    """Answer. 422 with errors per field, 409 with the earlier answer, or with what changed since ``seen``."""
+    reply = answer.answer_request(
+        viewer_of(request), request_id, given.value, **given.model_dump(exclude={"value"}), key=key_of(request)
+    )
+    value = masked(reply.value, secrets_in(reply.request))
+    facts = {"request": reply.request_id, "verdict": reply.verdict, "value": value, "at": reply.at}
+    votes, need, decided = vote_progress(reply)
+    counted = {"votes": votes, "need": need, "decided": decided}
+    return {**facts, "settles": reply.settles, "stands": reply.stands, **counted}
+
+
+@router.post("/requests/{request_id}/undo", response={204: None})
+def undo_answer(request: HttpRequest, request_id: str) -> Any:
+    """Undo one's own answer or vote. 409 when it has taken effect."""
+    answer.undo_answer(viewer_of(request), request_id, key=key_of(request))
+    return Status(204, None)
+
+
+# The API of collaboration on a request: comments, assignment, deadline, drafts, additions.
+
+
+@router.get("/requests/{request_id}/comments", response=CommentPage)
+def list_comments(request: HttpRequest, request_id: str) -> Any:
+    """Return the thread, oldest first."""
+    return {"items": read_thread(read_request(viewer_of(request), request_id))}
+
+
+@router.post("/requests/{request_id}/comments", response={201: CommentRecord})
+def write_comment(request: HttpRequest, request_id: str, given: WriteComment) -> Any:
+    """Comment, ask back, or reply to a question."""
+    verbs = {"comment": comment_on, "ask": ask_back, "reply": reply_to_ask}
+    viewer = viewer_of(request)
+    line = verbs[given.kind](viewer, request_id, given.text, key=key_of(request))
+    facts = {"id": line.pk, "by": viewer.name, "kind": line.kind, "text": line.text}
+    return Status(201, {**facts, "mentions": line.mentions, "at": line.at})
+
+
+@router.post("/requests/{request_id}/assign", response=Assignment)
+def assign_request(request: HttpRequest, request_id: str, given: Assign) -> Any:
+    """Assign it to someone who may answer it, or to no one. 422 at ``to`` for others."""
+    assigned = collaboration.assign_request(viewer_of(request), request_id, given.to, key=key_of(request))
+    return {"request": assigned.pk, "assignee": assigned.assignee.get_username() if assigned.assignee else ""}
+
+
+@router.post("/requests/{request_id}/deadline", response=Deadline)
+def extend_deadline(request: HttpRequest, request_id: str, given: SetDeadline) -> Any:
+    """Change its deadline, with reminder, escalation and default answer. 422 at ``due`` for a time in the past."""
+    moved = deadlines.extend_deadline(viewer_of(request), request_id, given.due, key=key_of(request))
+    return {"request": moved.pk, "due": moved.due}
+
+
+@router.post("/requests/{request_id}/take", response={204: None})
+def take_request(request: HttpRequest, request_id: str) -> Any:
+    """Take it over from those who have it open, and notify them. They can still answer."""
+    once(request, "take", [request_id], lambda: take_over(viewer_of(request), request_id))
+    return Status(204, None)
+
+
+@router.get("/requests/{request_id}/draft", response=DraftRecord)
+def get_draft(request: HttpRequest, response: HttpResponse, request_id: str) -> Any:
+    """Return your own draft of an answer. 404 without one. Its ``ETag`` is what ``If-Match`` takes."""
+    draft = read_collaboration(read_request(viewer_of(request), request_id)).draft
+    if draft is None:
+        raise NotFound("You have no draft of an answer to this request")
+    with_etag(response, _drafted(draft))
+    return draft
+
+
+@router.put("/requests/{request_id}/draft", response={204: None})
+def save_draft(request: HttpRequest, request_id: str, given: SaveDraft) -> Any:
+    """Save your own draft. With ``If-Match`` only in place of the one that was read."""
+    with _drafting(request, request_id) as viewer:
+        collaboration.save_draft(viewer, request_id, given.fields)
+    return Status(204, None)
+
+
+@router.delete("/requests/{request_id}/draft", response={204: None})
+def drop_draft(request: HttpRequest, request_id: str) -> Any:
+    """Delete your own draft. With ``If-Match`` only the one that was read."""
+    with _drafting(request, request_id) as viewer:
+        collaboration.drop_draft(viewer, request_id)
+    return Status(204, None)
+
+
+@router.post("/requests/{request_id}/amend", response={204: None})
+def amend_request(request: HttpRequest, request_id: str, given: Amend) -> Any:
+    """Add to body and evidence; people who have it open are shown the difference. The proposal does not change."""
+    collaboration.amend_request(
+        viewer_of(request), request_id, body=given.body, evidence=given.evidence, key=key_of(request)
+    )
+    return Status(204, None)
+
+
+@router.get("/requests/{request_id}/people", response=PresencePage)
+def list_present(request: HttpRequest, request_id: str) -> Any:
+    """Return the other people who have it open now."""
+    return {"items": read_collaboration(read_request(viewer_of(request), request_id)).people}
+
+
+@contextmanager
+def _drafting(request: HttpRequest, request_id: str) -> Iterator[Viewer]:
+    """Yield the viewer for a change of their draft, as ``If-Match`` allows."""
+    viewer = viewer_of(request)
+
+    def present() -> dict[str, Any]:
+        draft = read_collaboration(read_request(viewer, request_id)).draft
+        return _drafted(draft) if draft else {}
+
+    with if_match(request, Draft.objects.filter(request_id=request_id, user=viewer.user), present):
+        yield viewer
+
+
+def _drafted(draft: DraftRecord) -> dict[str, Any]:
+    """Return what a change replaces."""
+    return {"fields": draft.fields}

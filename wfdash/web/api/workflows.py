@@ -1,0 +1,67 @@
+"""The API of workflows: the catalogue, and one workflow with its graph and schemas."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Header, Router
+from pydantic import Field
+
+from wfdash.queries.history.events import read_workflow_events, workflow_place
+from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
+from wfdash.records.runs import WorkflowEvents
+from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
+from wfdash.web.api.auth import viewer_of
+from wfdash.web.api.params import STREAM, Limit
+from wfdash.web.live.streams import follow_workflow, wants_stream
+
+router = Router()
+
+EventCursor = Annotated[str, Field(max_length=40)]
+Resumed = Annotated[EventCursor | None, Header(alias="Last-Event-ID")]
+
+
+@router.get("/workflows", response=WorkflowPage)
+def list_workflows(request: HttpRequest, q: str = "") -> Any:
+    """Return the catalogue by title, all of it; ``q`` is the filter language of its page."""
+    return {"items": matching(read_workflows(viewer_of(request)), q)}
+
+
+# Before the address of one workflow, which would take "/events" and "/code" for parts of the name.
+@router.get("/workflows/{path:name}/events", response=WorkflowEvents, openapi_extra=STREAM)
+def list_workflow_events(
+    request: HttpRequest, name: str, after: EventCursor = "", limit: Limit = 500, last_event_id: Resumed = None
+) -> Any:
+    """Return the events of all runs of a workflow behind a cursor, in one order; ``now`` is the cursor behind what has
+    happened. With ``Accept: text/event-stream`` they are streamed: those after ``Last-Event-ID`` or ``after``, then
+    what follows.
+    """
+    viewer = viewer_of(request)
+    if not wants_stream(request):
+        return read_workflow_events(viewer, name, after=after, limit=limit)
+    if last_event_id:
+        place = workflow_place(viewer, name, last_event_id, field="Last-Event-ID")
+    else:
+        place = workflow_place(viewer, name, after)
+    return follow_workflow(request, viewer, name, after=place)
+
+
+@router.get("/workflows/{path:name}/code", response=SourceFilePage)
+def get_code(request: HttpRequest, name: str) -> Any:
+    """Return the code of a workflow, for authors, operators and admins of it."""
+    files = read_code(viewer_of(request), name)
+    shown = [
+        {"path": str(one.path), "text": one.text, "steps": one.steps, "changed": one.has_changed()} for one in files
+    ]
+    return {"items": shown}
+
+
+@router.get("/workflows/{path:name}", response=WorkflowDetail)
+def get_workflow(request: HttpRequest, name: str) -> Any:
+    """Return a workflow with its graph, its versions, and the schemas of what it takes and gives."""
+    viewer = viewer_of(request)
+    row = read_workflow(viewer, name)
+    versions = read_versions(viewer, row.name)
+    described = {**vars(row.description), **vars(row), "active": row.active, "failed": row.failed, "title": row.title}
+    return {**described, "versions": versions}

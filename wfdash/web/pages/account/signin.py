@@ -1,0 +1,120 @@
+"""Signing in, by password or by a one-time link, and out."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import authenticate, logout
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from checkpoints.models.user_model import is_staff
+from wfdash.access.signin import attempt_limits, links, second_factor
+from wfdash.access.signin.client_address import address_of
+from wfdash.actions.account.password import NO_PASSWORDS
+from wfdash.domain.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
+from wfdash.notifications.rendering import render
+from wfdash.web.pages.account.second_factor import SECONDS, enter, waiting
+from wfdash.web.problems import with_retry
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Show the form; a POST signs in and redirects to the page the person wanted."""
+    target = wanted_page(request)
+    if request.method != "POST":
+        return HttpResponseRedirect(target) if request.user.is_authenticated else _form(request, target)
+    if not settings.WFDASH_PASSWORDS:
+        return _form(request, target, "", f"{NO_PASSWORDS}.", status=409)
+    name = request.POST.get("username", "").replace("\0", "").strip()[:150]
+    try:
+        user = authenticate(request, username=name, password=request.POST.get("password", ""))
+    except (TooManyTries, Busy) as error:
+        return with_retry(_form(request, target, name, str(error), status=status_for(error)), error.facts)
+    if user is None:
+        return _form(request, target, name, "Wrong user name or password.", status=422)
+    return enter(request, user, target, how="password")
+
+
+@never_cache
+@sensitive_post_parameters("passkey")
+@require_POST
+def sign_in_passkey(request: HttpRequest) -> HttpResponse:
+    """Say what a passkey is to sign, for who is signed in, is signing in, or anyone; with ``passkey``, what it signed,
+    sign in by it alone, unless ``WFDASH_PASSWORDS`` is 0: no one passes by the provider then.
+    """
+    if not second_factor.takes_passkeys():
+        raise Http404
+    passkeys = second_factor.allauth_passkeys()
+    answer, target = request.POST.get("passkey", ""), wanted_page(request)
+    known = request.user if request.user.is_authenticated else waiting(request)
+    if known is not None and not answer:
+        return JsonResponse(passkeys.to_use(known))
+    if not settings.WFDASH_PASSWORDS:
+        raise Http404
+    limits = attempt_limits.for_begun("passkey", address_of(request.META))
+    if not answer:
+        try:
+            attempt_limits.charge(limits)
+        except TooManyTries as error:
+            return with_retry(JsonResponse({"error": str(error)}, status=status_for(error)), error.facts)
+        request.session.set_expiry(SECONDS)
+        return JsonResponse(passkeys.to_use(None))
+    user = passkeys.used(answer)
+    if user is None:
+        return _form(request, target, "", "No one here has this passkey.", status=422)
+    if known is None:
+        attempt_limits.forgive(limits)
+    return enter(request, user, target, how="passkey", asks=False)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Show who a link signs in; only the button uses it up, so that link scanners cannot."""
+    try:
+        if request.method != "POST":
+            return render(request, "account/signin/link.html", {"person": links.find_link(secret).user})
+        user = links.use_link(secret)
+    except NotFound as error:
+        return render(request, "account/signin/stale.html", {"reason": str(error)}, status=404)
+    return enter(request, user, reverse("wfdash:inbox"), how="link")
+
+
+@never_cache
+def admin_sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
+    """Redirect from the admin's sign-in to this one; ``NotAllowed`` for people who are signed in already."""
+    if request.user.is_authenticated and not is_staff(request.user):
+        raise NotAllowed("The administration is for staff. Sign in with a staff account.")
+    return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    messages.info(request, "Signed out.")
+    return redirect(settings.LOGOUT_REDIRECT_URL or settings.LOGIN_URL)
+
+
+def wanted_page(request: HttpRequest) -> str:
+    """Return the page to show after the sign-in, the inbox unless ``next`` is an address of this site."""
+    home = reverse("wfdash:inbox")
+    target = request.POST.get("next") or request.GET.get("next") or home
+    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
+    # A path: other safe values could be the name of a page, and would be resolved as one.
+    return target if safe and target.startswith("/") else home
+
+
+def _form(request: HttpRequest, target: str, name: str = "", problem: str = "", status: int = 200) -> HttpResponse:
+    takes = second_factor.takes_passkeys() and settings.WFDASH_PASSWORDS
+    context = {"target": target, "username": name, "problem": problem, "takes_passkeys": takes}
+    return render(request, "account/signin/page.html", context, status=status)

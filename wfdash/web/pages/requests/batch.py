@@ -1,0 +1,259 @@
+"""Similar requests in one table: differing values, a selection, one decision, and its result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
+from wfdash.domain import json_patch
+from wfdash.domain.errors import Invalid
+from wfdash.domain.labels import label_of_key
+from wfdash.engines import catalog
+from wfdash.notifications.rendering import render, render_to_string
+from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
+from wfdash.queries.requests.decisions import FILTER, REACH, count_decisions, read_decisions
+from wfdash.web.pages.site.decorators import key_of, page, viewer_of
+from wfdash.web.pages.site.list_page import (
+    InboxAddress,
+    flaws_of,
+    pages_context,
+    read_address,
+    read_inbox_address,
+    search_context,
+)
+from wfdash.web.pages.ui import card
+from wfdash.web.pages.ui.card.parts import TableView, cell
+from wfdash.web.pages.ui.event_text import past
+
+# The list of decisions, to which the numbers of statistics lead.
+
+DECIDED = {
+    "approved": "Approved",
+    "edited": "Edited",
+    "rejected": "Rejected",
+    "other": "Other",
+    "deadline": "By deadline",
+    "reversed": "Reversed",
+}
+"""What can become of a request, and what that is called."""
+TONES = {"approved": "completed", "edited": "running", "rejected": "failed"}
+QUICK = (
+    ("", "All"),
+    ("outcome:approved", "Approved"),
+    ("outcome:edited", "Edited"),
+    ("outcome:rejected", "Rejected"),
+    ("outcome:deadline", "By deadline"),
+    ("is:reversed", "Reversed"),
+)
+
+
+@page("GET")
+def decisions(request: HttpRequest) -> HttpResponse:
+    """Show one page of decisions, the latest first; ``q`` filters, ``after`` is the cursor of the next page."""
+    viewer, place = viewer_of(request), read_address("decisions", request.GET)
+    context: dict[str, Any] = search_context(place, FILTER) | {
+        "quick": [(place.at(q=query).url(), label, place.q == query) for query, label in QUICK],
+        "most": REACH,
+    }
+    try:
+        found = read_decisions(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
+        context["number"], context["more"] = count_decisions(viewer, place.q)
+    except Invalid as error:
+        return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
+    titles = catalog.titles()
+    context["rows"] = [
+        (row, titles.get(row.workflow, row.workflow), DECIDED[row.outcome], TONES.get(row.outcome, "cancelled"))
+        for row in found.items
+    ]
+    return render(request, "requests/decisions.html", context | pages_context(place, found))
+
+
+RESULT = "batch_result"
+LEAD = ("subject",)
+BODY = ("body",)
+ONCE = (LEAD, BODY, ("undo",))
+"""Shown outside of the table where they are the same for all."""
+LONG = 160
+LONG_SHARED = 4_000
+"""Characters of a value that all requests of the table have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchRow:
+    """A row of the table: the request, its cells with their classes, and whether it is selected."""
+
+    alike: SimilarRequest
+    title: str
+    cells: tuple[tuple[str, str, str], ...]
+    """Heading, class, text."""
+    ticked: bool
+    value: str
+
+
+@page("GET", "POST")
+def similar(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show the requests similar to one; a POST decides the selected ones.
+
+    ``all`` selects every one that may be, ``request`` those it names.
+    """
+    viewer, place = viewer_of(request), read_inbox_address(request.GET)
+    found = read_similar_requests(viewer, request_id, place.tab, place.q)
+    if request.method == "POST":
+        return _decide(request, viewer, found, place)
+    free, wanted = {row.id for row in found.rows if not row.refusal}, set(request.GET.getlist("request"))
+    context = _context(found, place, free if "all" in request.GET else free & wanted)
+    missing = len(wanted - {row.id for row in found.rows})
+    return render(request, "requests/batch/page.html", context | {"missing": missing})
+
+
+@page("GET")
+def result(request: HttpRequest) -> HttpResponse:
+    """Show the result of the last batch."""
+    outcome = request.session.get(RESULT)
+    if not outcome:
+        return redirect("wfdash:inbox")
+    return render(
+        request,
+        "requests/batch/result.html",
+        {"outcome": outcome, "title": catalog.titles().get(outcome["workflow"], "")},
+    )
+
+
+@page("POST")
+def undo(request: HttpRequest) -> HttpResponse:
+    """Undo the answers of the last batch."""
+    outcome = request.session.get(RESULT) or {}
+    done, late = undo_batch(viewer_of(request), [one["id"] for one in outcome.get("taken", [])])
+    words = f"{done} answer{'' if done == 1 else 's'} undone."
+    words += f" {late} could not be undone." if late else ""
+    messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
+    return redirect(outcome.get("back") or "wfdash:inbox")
+
+
+def _decide(request: HttpRequest, viewer: Viewer, found: SimilarRequests, place: InboxAddress) -> HttpResponse:
+    reading = card.read_answer(_schema(found), _batch_card(found), request.POST, request.FILES)
+    chosen = dict(_chosen(one) for one in request.POST.getlist("tick"))
+    context = _context(found, place, set(chosen), reading)
+    if reading.editing or reading.errors or not chosen:
+        problem = "" if reading.editing or chosen else "Select at least one request."
+        status = 200 if reading.editing else 422
+        return render(request, "requests/batch/page.html", context | {"problem": problem}, status=status)
+    shown = render_to_string("requests/batch/table.html", context)
+    try:
+        outcomes = answer_batch(
+            viewer, chosen.items(), reading.value, verdict=reading.action, page=shown, key=key_of(request)
+        )
+    except Invalid as error:
+        problem = error.summary
+        return render(request, "requests/batch/page.html", context | {"problem": problem}, status=422)
+    request.session[RESULT] = _stored_result(found, place, outcomes, reading)
+    return redirect("wfdash:batch-result")
+
+
+def _chosen(tick: str) -> tuple[str, str]:
+    """Return a selected row's request and the fingerprint of what it showed."""
+    request_id, _, seen = tick.partition(" ")
+    return request_id, seen
+
+
+def _stored_result(
+    found: SimilarRequests, place: InboxAddress, outcomes: list[Outcome], reading: card.PostedAnswer
+) -> dict[str, Any]:
+    """Return the outcome as the session stores it."""
+    taken = [one for one in outcomes if one.reply is not None]
+    stayed = [one for one in outcomes if one.reply is None]
+    settles = [one.reply.settles for one in taken if one.reply and one.reply.settles]
+    return {
+        "workflow": found.like.workflow,
+        "verdict": past(reading.action or "answered"),
+        "taken": [{"id": one.request, "subject": one.subject} for one in taken],
+        "stayed": [{"id": one.request, "subject": one.subject, "problem": one.problem} for one in stayed],
+        "why": sorted(Counter(one.kind for one in stayed).items()),
+        "settles": max(settles).isoformat() if settles else "",
+        "back": reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}",
+        "inbox": place.at(focus=False).url(),
+    }
+
+
+def _batch_card(found: SimilarRequests) -> dict[str, Any]:
+    """Return the card of the batch: differing values are in the table, and proposals cannot be edited."""
+    actions = [one for one in found.like.card.get("actions") or [] if isinstance(one, dict)]
+    kept = [one for one in actions if not set(one.get("fields") or []).intersection(card.EDITED)]
+    face: dict[str, Any] = {"subject": "Decide selected requests"}
+    if actions:
+        face["actions"] = kept
+    for name in ("consequence", "undo"):
+        if (name,) in found.same or any(path[0] == name for path in found.same):
+            face[name] = found.like.card.get(name)
+    return face
+
+
+def _schema(found: SimilarRequests) -> dict[str, Any]:
+    schema = card.unedited(found.like.answer_schema, found.like.card)
+    kept = {name: node for name, node in schema.get("properties", {}).items() if name != json_patch.FIELD}
+    return {**schema, "properties": kept} if kept else schema
+
+
+def _context(
+    found: SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
+) -> dict[str, Any]:
+    url = reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}"
+    columns = [path for path in found.columns if path != LEAD]
+    return {
+        "batch": found,
+        "title": catalog.titles().get(found.like.workflow, found.like.workflow),
+        "rows": _batch_rows(found, columns, ticked),
+        "heads": [(heading(path, columns)) for path in columns],
+        "body": found.same.get(BODY, ""),
+        "same": [
+            (heading(path, found.same), _short_cell(value, LONG_SHARED))
+            for path, value in found.same.items()
+            if path not in ONCE
+        ],
+        "spot": place,
+        "url": url,
+        "free": sum(not row.refusal for row in found.rows),
+        # What is missing on this card is in the table above it.
+        "form": replace(card.build(_batch_card(found), _schema(found), url=url, reading=reading), missing=""),
+    }
+
+
+def _batch_rows(found: SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
+    texts = [tuple(_short_cell(row.values.get(path)) for path in columns) for row in found.rows]
+    looks = (
+        TableView(columns=tuple(heading(path, columns) for path in columns), rows=tuple(texts)).looks if texts else ()
+    )
+    heads = [heading(path, columns) for path in columns]
+    return [
+        BatchRow(
+            alike=row,
+            title=row.subject if LEAD in found.columns else f"Request {number}",
+            cells=tuple(zip(heads, looks, cells, strict=True)),
+            ticked=row.id in ticked and not row.refusal,
+            value=f"{row.id} {row.seen}",
+        )
+        for number, (row, cells) in enumerate(zip(found.rows, texts, strict=True), 1)
+    ]
+
+
+def _short_cell(value: Any, most: int = LONG) -> str:
+    text = cell(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:
+    """Return a column's heading: the last part of its path, all of it where two would be the same."""
+    last = path[-1]
+    alone = sum(other[-1] == last for other in others) < 2
+    parts = path[-1:] if alone else path
+    labels = (label_of_key(part) for part in parts)
+    return ": ".join(f"{label[:1].upper()}{label[1:]}" for label in labels)

@@ -1,0 +1,506 @@
+"""The inbox: every request that waits for this person, the list left, the decision card right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from checkpoints.content.encryption import Locked
+from checkpoints.errors import Damaged
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.batch import MOST_ASSIGNED, assign_requests
+from wfdash.domain.errors import Invalid, NotFound
+from wfdash.engines import catalog
+from wfdash.notifications.rendering import render
+from wfdash.queries.requests.collaboration import read_assignees
+from wfdash.queries.requests.inbox import (
+    TABS,
+    RequestRow,
+    count_all,
+    count_similar,
+    count_similar_shown,
+    count_since,
+    position,
+    read_inbox,
+    read_neighbours,
+    request_rows,
+)
+from wfdash.queries.requests.qualifiers import FILTER
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.unreadable import why
+from wfdash.web.pages.requests.panel import panel
+from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of
+from wfdash.web.pages.site.list_page import (
+    InboxAddress,
+    flaws_of,
+    open_view,
+    read_inbox_address,
+    search_context,
+    views_context,
+)
+from wfdash.web.pages.ui.event_text import past, step_label
+from wfdash.web.pages.ui.fragments import RISKS, draw_icon, respond
+from wfdash.web.pages.ui.time_html import draw_time
+
+# What is done with the requests that are selected in the inbox: decided together, or assigned.
+
+RESULT = "selected_result"
+ACTS = ("together", "take", "assign")
+
+
+@page("GET", "POST")
+def selected(request: HttpRequest) -> HttpResponse:
+    """Act on the requests that a POST names (``request``, ``act``); a GET shows what became of the last ones.
+
+    ``together`` opens the table of similar requests, with these selected; ``take`` assigns them to oneself, ``assign``
+    to ``to``, and asks for it first.
+    """
+    viewer, place = viewer_of(request), read_inbox_address(request.GET)
+    if request.method != "POST":
+        outcome = request.session.get(RESULT)
+        return (
+            render(request, "requests/selected/result.html", {"outcome": outcome})
+            if outcome
+            else redirect("wfdash:inbox")
+        )
+    ids = list(dict.fromkeys(request.POST.getlist("request")))[:MOST_ASSIGNED]
+    act = request.POST.get("act", "")
+    if not ids or act not in ACTS:
+        messages.error(request, "Select at least one request.")
+        return redirect(place.url())
+    if act == "together":
+        return _together(request, viewer, place, ids)
+    if act == "assign" and "to" not in request.POST:
+        return _choose(request, viewer, place, ids)
+    return _assign(request, viewer, place, ids, viewer.name if act == "take" else request.POST.get("to", ""))
+
+
+def _assign(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str], to: str) -> HttpResponse:
+    try:
+        outcomes = assign_requests(viewer, ids, to or None, key=key_of(request))
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.url())
+    words = f"assigned to {'you' if to == viewer.name else to}" if to else "unassigned"
+    request.session[RESULT] = {
+        "words": words,
+        "done": [{"id": one.request, "subject": one.subject} for one in outcomes if not one.problem],
+        "stayed": [
+            {"id": one.request, "subject": one.subject, "problem": one.problem} for one in outcomes if one.problem
+        ],
+        "inbox": place.at(focus=False).url(),
+    }
+    return redirect("wfdash:selected")
+
+
+def _choose(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
+    """Ask to whom they are assigned: anyone who may answer in one of their workflows."""
+    rows = request_rows(viewer, ids)
+    names = read_assignees(viewer, {row.workflow for row in rows})
+    context = {"rows": rows, "names": names, "spot": place, "viewer": viewer}
+    return render(request, "requests/selected/assign.html", context)
+
+
+def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
+    """Open the table of similar requests; if they do not ask the same, say which of them do."""
+    rows = request_rows(viewer, ids)
+    gates: dict[tuple[str, str, str], list[RequestRow]] = {}
+    for row in rows:
+        if row.open:
+            gates.setdefault(row.gate, []).append(row)
+    if len(gates) == 1:
+        return redirect(_table(place, next(iter(gates.values()))))
+    titles = catalog.titles()
+    groups = [
+        {"title": titles.get(gate[0], gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
+        for gate, asked in gates.items()
+    ]
+    now: dict[str, Any] = {"viewer": viewer, "place": place, "alike": {}, "now": timezone.now()}
+    closed = inbox_rows(RowsContext(rows=[row for row in rows if not row.open], **now))
+    context = {"groups": groups, "closed": closed, "missing": len(ids) - len(rows), "spot": place}
+    return render(request, "requests/selected/groups.html", context)
+
+
+def _table(place: InboxAddress, rows: Sequence[RequestRow]) -> str:
+    """Return the address of the table of what is similar to these, with them selected."""
+    first = next((row for row in rows if row.risk != "high"), rows[0])
+    chosen = urlencode([("request", row.id) for row in rows])
+    return f"{reverse('wfdash:alike', args=[first.id])}?{place.query}&{chosen}"
+
+
+# A row of the inbox as HTML. In Python: as templates, fifty rows would take most of the page's time.
+
+UNREAD = SafeString('<span class="unread-dot" title="Not opened yet"></span><span class="visually-hidden">New: </span>')
+NOTHING = SafeString("")
+ROW = (
+    '<li id="row-{id}" class="{classes}" data-row="{id}" data-nav-row>{box}'
+    '<a class="row-link" href="{href}" data-nav data-cell="row"{here}>'
+    '<span class="row-mark">{unread}</span><span class="row-risk">{risk}</span>'
+    '<span class="row-title" title="{subject}">{subject}</span>'
+    '<span class="row-run" title="{run} · {step}">{run} · {step}</span>'
+    '<span class="row-meta">{meta}</span></a></li>'
+)
+
+
+def render_row(line: InboxRow) -> SafeString:
+    """Return the row as a list item."""
+    row = line.row
+    return format_html(
+        ROW,
+        id=row.id,
+        classes=line.classes,
+        box=_box(line) if line.selectable else NOTHING,
+        href=line.href,
+        here=SafeString(' aria-current="true"') if line.here else NOTHING,
+        unread=UNREAD if row.unread and row.open and not line.answered else NOTHING,
+        risk=_risk(row.risk) if row.risk and not line.gone else NOTHING,
+        subject=row.subject,
+        run=row.run_title,
+        step=line.step,
+        meta=SafeString("".join((*_marks(line), *_times(line)))),
+    )
+
+
+def _box(line: InboxRow) -> SafeString:
+    return format_html(
+        '<label class="row-tick"><input type="checkbox" name="request" value="{}" form="inbox-chosen"'
+        ' aria-label="Select {}"></label>',
+        line.row.id,
+        line.row.subject,
+    )
+
+
+def _risk(level: str) -> SafeString:
+    kind, drawing = (level if level in RISKS else "unknown"), draw_icon(RISKS.get(level, "question-mark-circle"), 16)
+    return format_html(
+        '<span class="risk-icon is-{0}" title="{1} risk">{2}<span class="visually-hidden">{1} risk: </span></span>',
+        kind,
+        level,
+        drawing,
+    )
+
+
+def _times(line: InboxRow) -> Iterator[SafeString]:
+    row = line.row
+    if line.gone:
+        yield format_html('<span class="row-gone">{}{}</span>', draw_icon("check-circle", 16), line.gone)
+    elif line.answered:
+        words = past(row.verdict) if row.answered else "given"
+        yield format_html('<span class="chip tone is-completed">{}</span>', words)
+        if row.answered:
+            yield format_html('<span class="row-when">{}</span>', draw_time(row.answered))
+    else:
+        yield format_html('<span class="row-when" title="Asked">{}</span>', draw_time(row.created))
+        if line.due:
+            words = "overdue, " if line.due == "late" else "due "
+            moment = draw_time(row.due, due=True)
+            yield format_html(DUE, line.due, CLOCK, words, moment)
+
+
+def _marks(line: InboxRow) -> Iterator[SafeString]:
+    row = line.row
+    if row.here:
+        names = ", ".join(row.here)
+        hint = SafeString('<span class="visually-hidden"> is viewing</span>')
+        eye = draw_icon("eye", 16)
+        yield format_html(
+            '<span class="inbox-here" title="{0} is viewing">{1}<span>{0}</span>{2}</span>', names, eye, hint
+        )
+    if row.asked and row.open:
+        yield ASKED
+    if line.whom and not line.gone and not line.answered:
+        yield _whom(line)
+
+
+def _whom(line: InboxRow) -> SafeString:
+    taken = bool(line.row.assignee)
+    words = "Assigned to" if taken else "For"
+    return format_html(
+        '<span class="inbox-who{}" title="{} {}">{}<span class="visually-hidden">{} </span><span>{}</span></span>',
+        " has-one" if taken else "",
+        words,
+        line.whom,
+        draw_icon("user" if taken else "user-group", 16),
+        words,
+        line.whom,
+    )
+
+
+CLOCK = draw_icon("clock", 16)
+DUE = '<span class="row-due due-{}">{}<span class="due-words">{}</span>{}</span>'
+ASKED = format_html(
+    '<span class="inbox-asked" title="Information requested">{}<span>information requested</span></span>',
+    draw_icon("chat-bubble-left-ellipsis", 16),
+)
+
+
+LABELS = {
+    "mine": "My queue",
+    "groups": "My groups",
+    "unassigned": "Unassigned",
+    "asked": "Questions for me",
+    "all": "All open",
+    "answered": "Decided by me",
+}
+SORTS = {"age": "Oldest first", "due": "Due date", "risk": "Risk", "alike": "Similar"}
+TEMPLATES = {False: "requests/inbox/page.html", True: "requests/inbox/focus.html"}
+FRAGMENTS = {"list": "requests/inbox/list.html", "news": "requests/inbox/news.html"}
+SHOWN = 50
+MOST_IDS = 200
+
+
+@page("GET")
+def inbox(request: HttpRequest) -> HttpResponse:
+    """Show a tab of the inbox. ``request`` names the selected one; without it the first is shown on wide screens.
+
+    ``view`` alone opens a saved view; ``focus`` shows one card and nothing else; ``fragment=news`` says what became
+    of the requests named by ``ids``, and how many are new since ``since``.
+    """
+    viewer, place = viewer_of(request), read_inbox_address(request.GET)
+    if place.view and "tab" not in request.GET:
+        return open_view(viewer, place.view)
+    fragment = request.GET.get("fragment", "")
+    if fragment == "news":
+        return respond(request, "requests/inbox/page.html", _news_context(request, viewer, place), FRAGMENTS)
+    context, place, shown = _surroundings(request, viewer, place, request.GET.get("request", ""))
+    if fragment != "list":
+        context |= _card(viewer, shown, place) | views_context(viewer, place)
+    return respond(request, TEMPLATES[place.focus], context, FRAGMENTS)
+
+
+def in_list(request: HttpRequest, request_id: str, panel: dict[str, Any], *, status: int) -> HttpResponse:
+    """Return the panel of a request with the list it was opened from, which the address names."""
+    viewer = viewer_of(request)
+    context, place, _ = _surroundings(request, viewer, read_inbox_address(request.GET), request_id)
+    return render(request, TEMPLATES[place.focus], context | panel | views_context(viewer, place), status=status)
+
+
+def _surroundings(
+    request: HttpRequest, viewer: Viewer, place: InboxAddress, selected: str
+) -> tuple[dict[str, Any], InboxAddress, str]:
+    """Return what is around a card, the place with its progress, and which request is shown."""
+    context = _list_context(request, viewer, place)
+    shown = selected or (context["rows"][0].row.id if context["rows"] else "")
+    for line in context["rows"]:
+        line.here = line.row.id == shown
+    context |= {"selected": selected, "back": place.query}
+    if place.focus:
+        context |= _progress(viewer, place, shown, context)
+        place = place.at(of=context["of"])
+    return context, place, shown
+
+
+@page("GET")
+def focus(request: HttpRequest) -> HttpResponse:
+    """Begin focus mode with what the address names."""
+    return redirect(read_inbox_address(request.GET).at(focus=True).url(request=request.GET.get("request", "")))
+
+
+def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
+    """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
+    now = timezone.now()
+    common = search_context(place, FILTER) | {"now": now, "sorts": _sorts(place)}
+    try:
+        counts, waiting = count_all(viewer, place.q)
+        cursor = request.GET.get("after", "")
+        found = read_inbox(viewer, place.tab, place.q, sort=place.sort, cursor=cursor, limit=1 if place.focus else 50)
+    except Invalid as error:
+        return common | {"tabs": _tabs(place, {}), "rows": [], "flaws": flaws_of(error)}
+    if place.sort == "alike":
+        alike = count_similar(viewer, place.tab, place.q, found.items)
+    else:
+        alike = count_similar_shown(found.items)
+    request.open_count = waiting  # type: ignore[attr-defined]
+    return common | {
+        "tabs": _tabs(place, counts),
+        "counts": counts,
+        "count": counts[place.tab],
+        "rows": inbox_rows(RowsContext(viewer=viewer, place=place, rows=found.items, alike=alike, now=now)),
+        "older": place.url(after=found.next) if found.next else "",
+        "paged": bool(cursor),
+    }
+
+
+def _news_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
+    ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
+    rows, now = request_rows(viewer, ids), timezone.now()
+    counts, waiting = count_all(viewer, place.q)
+    request.open_count = waiting  # type: ignore[attr-defined]
+    since, known = moment_in(request.GET.get("since", "")) or now, ids if request.GET.get("whole") else None
+    return {
+        "spot": place,
+        "tabs": _tabs(place, counts),
+        "rows": inbox_rows(RowsContext(viewer=viewer, place=place, rows=rows, alike={}, now=now)),
+        "new": count_since(viewer, place.tab, place.q, since, known),
+    }
+
+
+def _tabs(place: InboxAddress, counts: dict[str, int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": tab,
+            "label": LABELS[tab],
+            "count": counts.get(tab),
+            "here": tab == place.tab,
+            "href": place.at(tab=tab, view="", focus=False).url(),
+        }
+        for tab in TABS
+    ]
+
+
+def _sorts(place: InboxAddress) -> list[dict[str, Any]]:
+    return [
+        {"label": label, "href": place.at(sort=sort, focus=False).url(), "here": sort == place.sort}
+        for sort, label in SORTS.items()
+    ]
+
+
+def _card(viewer: Viewer, request_id: str, place: InboxAddress) -> dict[str, Any]:
+    if not request_id:
+        return {}
+    try:
+        return panel(read_request(viewer, request_id), place.parts)
+    except NotFound:
+        return {"gone": True}
+    except (Damaged, Locked) as error:
+        return {"unreadable": why(error), "remedy": str(error)}
+
+
+def _progress(viewer: Viewer, place: InboxAddress, shown: str, context: dict[str, Any]) -> dict[str, Any]:
+    """Return the progress in focus mode, the number of the request in the list, and the ways to its neighbours."""
+    left = context.get("count", 0)
+    of = max(place.of, left)
+    before, after = read_neighbours(viewer, shown, place.tab, place.q, sort=place.sort) if shown else ("", "")
+    return {
+        "left": left,
+        "at": position(viewer, shown, place.tab, place.q, sort=place.sort) if shown else 0,
+        "of": of,
+        "done": of - left,
+        "before": place.at(of=of).url(request=before) if before else "",
+        "after": place.at(of=of).url(request=after) if after else "",
+        "leave": place.at(focus=False).url(request=shown),
+    }
+
+
+# Rows of the inbox as they are shown: words, marks, links. Drawn by the fifty, so that they are made of few parts.
+
+SOON = timedelta(hours=4)
+MOST_NAMES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsContext:
+    """Rows, for whom they are drawn, and where."""
+
+    viewer: Viewer
+    place: InboxAddress
+    rows: Iterable[RequestRow]
+    alike: Mapping[tuple[str, str, str], int]
+    now: datetime
+
+
+@dataclass(kw_only=True)
+class InboxRow:
+    """A row. ``gone``: what became of it, if it is not open any more; ``head``: begins a group of alike ones."""
+
+    row: RequestRow
+    title: str
+    step: str
+    href: str
+    whom: str
+    due: str
+    """``late``, ``soon``, ``later``, or empty."""
+    gone: str = ""
+    alike: int = 0
+    batch: str = ""
+    head: bool = False
+    here: bool = False
+    answered: bool = False
+    """It stands among one's answers."""
+    selectable: bool = False
+    """It can be selected, to be acted upon with others."""
+    states: list[str] = field(default_factory=list)
+
+    @property
+    def classes(self) -> str:
+        """Return the row's state as classes."""
+        return " ".join(["inbox-row", *self.states, *(["is-here"] if self.here else [])])
+
+
+def inbox_rows(listed: RowsContext) -> list[InboxRow]:
+    """Return the rows as they are shown."""
+    return list(_rows(listed, catalog.titles()))
+
+
+def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
+    last, grouped = None, set()
+    for row in listed.rows:
+        number = listed.alike.get(row.gate, 0)
+        first = row.gate not in grouped
+        grouped.add(row.gate)
+        batch = reverse("wfdash:alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
+        due = _due(row, listed.now)
+        yield InboxRow(
+            row=row,
+            title=titles.get(row.workflow, row.workflow),
+            step=step_label(row.step, row.workflow),
+            href=listed.place.url(request=row.id),
+            whom=_responsible(row, listed.viewer),
+            due=due,
+            gone=_outcome(row, listed),
+            alike=number,
+            batch=batch,
+            answered=listed.place.tab == "answered",
+            selectable=listed.place.tab != "answered",
+            head=listed.place.sort == "alike" and row.gate != last,
+            states=_states(row, listed, due),
+        )
+        last = row.gate
+
+
+def _due(row: RequestRow, now: datetime) -> str:
+    if row.due is None or not row.open:
+        return ""
+    return "late" if row.due <= now else "soon" if row.due <= now + SOON else "later"
+
+
+def _responsible(row: RequestRow, viewer: Viewer) -> str:
+    """Say whose it is: the one who has it, else those it is for."""
+    if row.assignee:
+        return "you" if row.assignee == viewer.name else row.assignee
+    names = ["you" if name == viewer.name else "the requester" if name == "requester" else name for name in row.by]
+    more = f" +{len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _outcome(row: RequestRow, listed: RowsContext) -> str:
+    """Say what became of a request that is not open any more."""
+    if row.open or listed.place.tab == "answered":
+        return ""
+    if row.answered is not None:
+        who = "You" if row.answered_by == listed.viewer.name else row.answered_by or "A deadline"
+        return f"{who} {past(row.verdict)} it"
+    if row.settles is not None:
+        return "Just decided"
+    return {"withdrawn": "No longer needed", "cancelled": "The run was cancelled"}.get(row.closed_as, "Asked again")
+
+
+def _states(row: RequestRow, listed: RowsContext, due: str) -> list[str]:
+    answered = listed.place.tab == "answered"
+    found = {
+        "is-unread": row.unread and row.open and not answered,
+        "is-gone": not row.open and not answered,
+        "is-overdue": due == "late",
+    }
+    return [name for name, holds in found.items() if holds]

@@ -1,0 +1,399 @@
+"""One request: its decision card, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.encoding import escape_uri_path
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.models import Reply
+from checkpoints.models.user_model import User
+from wfdash.access.viewer import Viewer
+from wfdash.actions.requests.answer import answer_request, marks_for
+from wfdash.actions.requests.answer_links import AnswerLink, answer_by_link, needs_sign_in, read_link, undo_by_link
+from wfdash.actions.requests.collaboration import save_draft
+from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.domain.errors import (
+    AlreadyAnswered,
+    Changed,
+    Invalid,
+    LinkUsed,
+    NoLongerOpen,
+    NotAllowed,
+    NotFound,
+    WrongState,
+)
+from wfdash.engines.catalog import titles
+from wfdash.notifications.rendering import render, render_to_string
+from wfdash.queries.requests.collaboration import read_collaboration
+from wfdash.queries.requests.inbox import next_request
+from wfdash.queries.requests.request import RequestView, read_request
+from wfdash.values.schemas.secrets import sample
+from wfdash.web.pages.requests.inbox import in_list
+from wfdash.web.pages.requests.panel import (
+    address_params,
+    back_to,
+    fields_of,
+    live_context,
+    offer_undo,
+    panel,
+    typed_texts,
+)
+from wfdash.web.pages.site.decorators import key_of, page, viewer_of, zone_of
+from wfdash.web.pages.ui import card
+from wfdash.web.pages.ui.card import CardMedia, json_at, media_at
+from wfdash.web.pages.ui.card.card import actions_of
+from wfdash.web.pages.ui.commands import Commands, commands
+from wfdash.web.pages.ui.diff import diff_values
+from wfdash.web.pages.ui.event_text import past
+from wfdash.web.pages.ui.fragments import respond
+from wfdash.web.pages.ui.json_value import NoSuchNode
+
+# Answer links: the card for one person without a session. Viewing changes nothing; only the form's POST decides.
+
+LINK_PAGE = "requests/answer_link/page.html"
+
+
+@never_cache
+@sensitive_variables("token")
+@require_http_methods(["GET", "HEAD", "POST"])
+def answer_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the request of a link, or its outcome; a POST answers, or undoes."""
+    try:
+        response = _answer_by_link(request, token) if request.method == "POST" else _link_page(request, token)
+    except (NotFound, NotAllowed, WrongState) as error:
+        status = {NotFound: 404, NotAllowed: 403}.get(type(error), 410)
+        response = render(request, "requests/answer_link/stale.html", {"reason": str(error)}, status=status)
+    # Not ``no-referrer``: with it a browser hides the form's origin, too, and the form would be refused.
+    response["Referrer-Policy"] = "same-origin"
+    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    return response
+
+
+def _link_page(request: HttpRequest, token: str) -> HttpResponse:
+    link = read_link(token)
+    return render(request, LINK_PAGE, _context(request, link, token))
+
+
+def _answer_by_link(request: HttpRequest, token: str) -> HttpResponse:
+    link, signed_in = read_link(token), _signed_in(request)
+    if "_undo" in request.POST:
+        undo_by_link(token, signed_in=signed_in)
+        return redirect("wfdash:answer-link", token)
+    found = read_request(link.viewer, link.request)
+    reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
+    if found.open and not link.changed and not link.used and (reading.editing or reading.errors):
+        context = _context(request, link, token, reading=reading)
+        return render(request, LINK_PAGE, context, status=200 if reading.editing else 422)
+    shown = render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+    try:
+        answer_by_link(
+            token,
+            reading.value,
+            verdict=reading.action,
+            as_text=reading.as_text,
+            page=shown,
+            signed_in=signed_in,
+            key=key_of(request),
+        )
+    except Invalid as error:
+        refused = reading._replace(errors=error.errors)
+        return render(request, LINK_PAGE, _context(request, link, token, reading=refused), status=422)
+    except (AlreadyAnswered, Changed, LinkUsed, NoLongerOpen) as error:
+        context = _context(request, read_link(token), token)
+        context |= {"refused": True, "conflict": str(error), "typed": typed_texts(found, reading.value)}
+        # The page itself says that the request changed, and when someone else answered.
+        if isinstance(error, Changed):
+            context["conflict"] = ""
+        elif isinstance(error, AlreadyAnswered) and error.facts["by"] != link.viewer.name:
+            context["conflict"] = f"Already answered by {error.facts['by']}"
+        return render(request, LINK_PAGE, context, status=409)
+    return redirect("wfdash:answer-link", token)
+
+
+def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -> dict[str, Any]:
+    """Return the page's context: the card, with a form only where this link may still answer it."""
+    found = read_request(link.viewer, link.request)
+    signed_in = _signed_in(request)
+    stranger = signed_in is not None and signed_in.pk != link.viewer.user.pk
+    asks = needs_sign_in(link, signed_in)
+    voted = found.open and not found.refusal and read_collaboration(found).mine is not None
+    decides = found.open and not (found.refusal or link.used or link.changed or stranger or asks or voted)
+    url = reverse("wfdash:answer-link", args=[token])
+    begin = (found.suggestion or {}).get("value")
+    return {
+        "item": found,
+        "link": link,
+        "card": card.build(found.card, found.answer_schema, url=url if decides else "", initial=begin, **given),
+        "title": titles().get(found.workflow, found.workflow),
+        "person": link.viewer.name,
+        "stranger": signed_in.get_username() if stranger and signed_in else "",
+        "asks_sign_in": asks and found.open and not stranger,
+        "decides": decides,
+        "voted": voted,
+        "undo": found.state == "settling" and link.used and found.answer and found.answer.by == link.viewer.name,
+        "url": url,
+    }
+
+
+def _signed_in(request: HttpRequest) -> User | None:
+    return request.user if isinstance(request.user, User) and request.user.is_authenticated else None
+
+
+# Changing a request's deadline, in the person's own time zone.
+
+SHAPE = "%Y-%m-%dT%H:%M"
+A_DAY = timedelta(days=1)
+"""What the form suggests from now on where there is no due date yet."""
+
+
+@page("GET", "POST")
+def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show the deadline; a POST changes it. For operators and the assignee."""
+    viewer, problem = viewer_of(request), ""
+    zone = ZoneInfo(zone_of(viewer))
+    if request.method == "POST":
+        try:
+            extend_deadline(viewer, request_id, _parse_local(request.POST.get("due", ""), zone), key=key_of(request))
+            messages.success(request, "Due date changed.")
+            return back_to(request_id, address_params(request.GET))
+        except Invalid as error:
+            problem = str(error.errors[0]["msg"])
+    found = read_request(viewer, request_id)
+    if not (found.open and (found.operates or found.assignee == viewer.name)):
+        raise NotAllowed("Only operators and the assignee can change the due date of an open request")
+    shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(SHAPE)
+    context = {
+        "item": found,
+        "verb": "Change" if found.due else "Set",
+        "zone": zone.key,
+        "value": request.POST.get("due", shown),
+        "problem": problem,
+        "origin": request.GET.urlencode(),
+    }
+    return render(request, "requests/request/deadline.html", context, status=422 if problem else 200)
+
+
+def _parse_local(text: str, zone: ZoneInfo) -> datetime:
+    try:
+        return datetime.strptime(text, SHAPE).replace(tzinfo=zone)
+    except ValueError:
+        raise Invalid([{"loc": ["due"], "msg": "Enter a date and time"}]) from None
+
+
+# The images and files of a card: for people who may see the request, and never run by a browser.
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+DOCUMENT = {
+    **HEADERS,
+    # In a sandbox browsers do not show PDF documents at all. Nothing else can be loaded, and only a card frames it.
+    "Content-Security-Policy": "default-src 'none'; object-src 'self'; frame-ancestors 'self'",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+
+
+@page("GET")
+def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
+    """Send an image or a PDF to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
+
+    The type is detected from the content, and for a file never one that a browser shows; ``download`` saves the others
+    too. ``before``: the earlier version of an image. A value is sent as JSON, or what of it is ``at`` a JSON Pointer.
+    """
+    found = read_request(viewer_of(request), request_id)
+    media = _media(request, found.card, number) if found.shown else None
+    if media is None:
+        raise NotFound("This request has no such image or file")
+    attached = not media.inline or "download" in request.GET
+    headers = HEADERS if attached or media.picture else DOCUMENT
+    response = HttpResponse(media.data, content_type=media.media_type, headers=headers)
+    response["Content-Disposition"] = content_disposition_header(attached, media.name) or "attachment"
+    return response
+
+
+def _media(request: HttpRequest, card: Mapping[str, Any], number: int) -> CardMedia | None:
+    try:
+        value = json_at(card, number, request.GET.get("at", ""))
+    except NoSuchNode as error:
+        raise NotFound(str(error)) from None
+    return value or media_at(card, number, before="before" in request.GET)
+
+
+__all__ = ["address_params", "panel", "request"]
+
+PAGE = "requests/request/page.html"
+FRAGMENTS = {"live": "requests/request/live.html"}
+
+
+@page("GET", "POST")
+def request(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show a request; a POST answers it. 422 and 409 keep what was typed.
+
+    ``tab``, ``q`` and ``sort`` say where in the inbox the person came from, so that the next one opens after it.
+    ``override`` is an operator's way to decide instead of those it is addressed to.
+    """
+    viewer = viewer_of(request)
+    posted = request.method == "POST"
+    found = read_request(viewer, request_id, marks_for(undo=True) if posted else None)
+    override = "override" in request.GET
+    if posted:
+        return _answer(request, viewer, found, override)
+    place, piece = address_params(request.GET), request.GET.get("piece", "")
+    if request.GET.get("fragment") == "live":
+        context = live_context(found, place, override=override)
+    else:
+        context = panel(found, place, override=override, piece=piece)
+    shown = request.GET.get("seen", "")
+    # What the open page shows stays the base of its comparison, however often this part is refreshed.
+    context |= {"fragment": "fragment" in request.GET, "seen": shown}
+    context["stale"] = found.open and shown not in {"", found.seen}
+    if context["decides"] and not override:
+        context["answer_commands"] = _answer_commands(request, found)
+    return respond(request, PAGE, context, FRAGMENTS)
+
+
+def _answer_commands(request: HttpRequest, found: RequestView) -> Commands:
+    """Return the commands that answer a request, for those who may, with the first of its answers to change."""
+    body = {"value": sample(found.answer_schema), "seen": found.seen}
+    path = reverse("wfdash:api:answer_request", args=[found.id])
+    return commands(request, "answer-commands", "Answer from a program", path, body)
+
+
+def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: bool) -> HttpResponse:
+    reading = card.read_answer(found.answer_schema, found.card, request.POST, request.FILES)
+    place, seen, piece = address_params(request.GET), request.POST.get("_seen", ""), request.GET.get("piece", "")
+    if found.open and seen in {"", found.seen} and (reading.editing or reading.errors):
+        context = panel(found, place, reading, override=override, piece=piece)
+        return _render_again(request, found, context | _operator_fields(request), 200 if reading.editing else 422)
+    try:
+        reply = answer_request(
+            viewer,
+            found.id,
+            reading.value,
+            verdict=reading.action,
+            reason=request.POST.get("_reason", ""),
+            seen=seen,
+            undo=True,
+            via="page",
+            page=_rendered_card(found),
+            override=override,
+            on_behalf_of=request.POST.get("_for", "") if override else "",
+            as_text=reading.as_text,
+            key=key_of(request),
+            found=found.row,
+        )
+    except Invalid as error:
+        context = panel(found, place, reading, error.errors, override=override, piece=piece)
+        return _render_again(request, found, context | _operator_fields(request), 422)
+    except (AlreadyAnswered, Changed, NoLongerOpen) as error:
+        return _conflict(request, viewer, found, reading, error)
+    _flash_result(request, viewer, found, reply)
+    return offer_undo(request, _next_page(request, viewer, found, place), found.id, reply.settles)
+
+
+def _render_again(request: HttpRequest, found: RequestView, context: dict[str, Any], status: int) -> HttpResponse:
+    """Render the card with what was typed: in the inbox, if the person came from there."""
+    if address_params(request.GET):
+        return in_list(request, found.id, context, status=status)
+    return render(request, PAGE, context, status=status)
+
+
+def _operator_fields(request: HttpRequest) -> dict[str, str]:
+    """Return an operator's fields beside the card: why they decide, and on whose behalf."""
+    return {"override_reason": request.POST.get("_reason", ""), "override_for": request.POST.get("_for", "")}
+
+
+def _conflict(
+    request: HttpRequest,
+    viewer: Viewer,
+    found: RequestView,
+    reading: card.PostedAnswer,
+    error: AlreadyAnswered | Changed | NoLongerOpen,
+) -> HttpResponse:
+    """Render why the answer was refused and what changed, with what was typed."""
+    now = read_request(viewer, found.id)
+    context = panel(now, address_params(request.GET), reading._replace(errors=[]), override="override" in request.GET)
+    typed = typed_texts(found, reading.value)
+    context |= {
+        "conflict": str(error),
+        "typed": typed,
+        "typed_text": "\n\n".join(text for _, text in typed),
+        "error": type(error).__name__,
+    }
+    before, after = error.facts.get("before"), now.card
+    if isinstance(error, NoLongerOpen) and now.replaced_by:
+        before, after = now.card, _carry_over(request, viewer, now.replaced_by)
+        context["carried"] = after is not None
+    if before is not None and after is not None:
+        context["changes"] = diff_values(before, after)
+    return _render_again(request, found, context, 409)
+
+
+def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
+    """Store what was typed as a draft of the request that replaced this one, and return its card."""
+    try:
+        later = read_request(viewer, replaced_by)
+        if later.open and not later.refusal:
+            save_draft(viewer, replaced_by, fields_of(request.POST))
+    except (NotFound, NotAllowed, Invalid):
+        return None
+    return later.card
+
+
+def _rendered_card(found: RequestView) -> str:
+    """Return the card as HTML, for the audit. It is what was shown: its fingerprint is compared."""
+    return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+
+
+def _flash_result(request: HttpRequest, viewer: Viewer, found: RequestView, reply: Reply) -> None:
+    """Flash the outcome of the answer; while it can be undone, the undo bar shows it."""
+    if reply.settles is not None:
+        return
+    if found.rules.need > 1 and read_request(viewer, found.id).open:
+        messages.success(
+            request, f"Your vote was recorded: you {past(reply.verdict)} “{found.subject}”.", extra_tags="toast"
+        )
+        return
+    words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
+    labels = {choice.name: choice.label for choice in actions_of(found.answer_schema, found.card)}
+    done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
+    messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}", extra_tags="toast")
+
+
+def _what_follows(found: RequestView) -> str:
+    """Return what becomes of a run that has its answer."""
+    if settings.WFDASH_HOLD:
+        return "The run continues where this installation is not on hold."
+    return "The run continues once it is resumed." if found.run_phase == "paused" else "The run continues."
+
+
+def _next_page(request: HttpRequest, viewer: Viewer, found: RequestView, place: dict[str, str]) -> HttpResponseRedirect:
+    """Redirect to the next request of the inbox where the answer came from there, else to this one's outcome, which has
+    the address that the answer was sent to.
+    """
+    if not place:
+        return HttpResponseRedirect(escape_uri_path(request.path))
+    try:
+        order = {"sort": place.get("sort", "age")}
+        following = next_request(viewer, found.id, place["tab"], place.get("q", ""), **order)
+    except Invalid:  # an invalid filter: the answer was accepted all the same
+        following = ""
+    further = {"request": following} if following and place["tab"] != "answered" else {}
+    return redirect(f"{reverse('wfdash:inbox')}?{urlencode({**place, **further})}")

@@ -1,0 +1,337 @@
+"""What list pages share: the search box with its help and errors, its suggestions, saved views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Self
+from urllib.parse import parse_qsl, quote_plus, urlencode
+
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import Invalid
+from wfdash.domain.search_attributes import known_names
+from wfdash.queries.account import ViewRow, read_view, read_views
+from wfdash.queries.audit import audit_suggestions
+from wfdash.queries.requests.decisions import decision_suggestions
+from wfdash.queries.requests.inbox import SORTS, TABS, count_in_views
+from wfdash.queries.requests.qualifiers import request_suggestions
+from wfdash.queries.runs import listing
+from wfdash.queries.runs.filter_keys import run_suggestions
+from wfdash.queries.runs.listing import DEFAULT_SORT, count_found
+from wfdash.queries.schedules import schedule_suggestions
+from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.workflows import workflow_suggestions
+from wfdash.records.base import Page, ScannedPage
+from wfdash.web.pages.site.decorators import page, viewer_of
+
+# Addresses of lists by what they shall find: every number of a chart leads to what it counts.
+
+NEEDS_QUOTES = frozenset(' ,"<>')
+
+
+def term(key: str, value: str) -> str:
+    """Return a term of a filter; a value with blanks, commas or signs is quoted."""
+    plain, quote, _ = value.partition('"')
+    # A filter has no way to write a quote: what begins so is found.
+    value = f"{plain}*" if quote else value
+    return f'{key}:"{value}"' if NEEDS_QUOTES & set(value) else f"{key}:{value}"
+
+
+def error_term(error: str) -> str:
+    """Return the term for a class of errors; of runs whose class is unknown where it is empty."""
+    return term("error", error) if error else "-error:*"
+
+
+class ListLinks:
+    """Addresses of one list by what it shall find. Its path is looked up once: charts have hundreds of links."""
+
+    def __init__(self, page: str) -> None:
+        """Look up the path of ``runs`` or ``decisions``."""
+        self._path = reverse(f"wfdash:{page}")
+
+    def __call__(self, *terms: str, workflow: str = "") -> str:
+        """Return the address of what these terms find, of one workflow or of all."""
+        found = _joined(terms, workflow)
+        return f"{self._path}?{urlencode({'q': found})}" if found else self._path
+
+    def by_time(self, *terms: str, key: str, workflow: str = "") -> Callable[[str], str]:
+        """Return what returns the address of what these terms find in a range of times, which the key filters by.
+
+        The same as with ``f"{key}:{range}"`` as the last term, without putting it together again for each range.
+        """
+        before = quote_plus(" ".join([*filter(None, terms), f"{key}:"]))
+        after = quote_plus(f" {term('workflow', workflow)}") if workflow else ""
+        return lambda when: f"{self._path}?q={before}{_quoted(when)}{after}"
+
+
+@lru_cache(maxsize=256)
+def _quoted(when: str) -> str:
+    return quote_plus(when)
+
+
+def runs_address(*terms: str, workflow: str = "") -> str:
+    """Return the address of the runs that these terms find, of one workflow or of all."""
+    return ListLinks("runs")(*terms, workflow=workflow)
+
+
+def decisions_address(*terms: str, workflow: str = "") -> str:
+    """Return the address of the decisions that these terms find, of one workflow or of all."""
+    return ListLinks("decisions")(*terms, workflow=workflow)
+
+
+def _joined(terms: tuple[str, ...], workflow: str) -> str:
+    return " ".join([*filter(None, terms), *([term("workflow", workflow)] if workflow else [])])
+
+
+SUGGESTIONS = {
+    "inbox": request_suggestions,
+    "runs": run_suggestions,
+    "audit": audit_suggestions,
+    "decisions": decision_suggestions,
+    "schedules": schedule_suggestions,
+    "workflows": workflow_suggestions,
+}
+
+COUNTED_VIEWS = 20
+"""Of how many saved views the rows are counted."""
+MOST_COUNTED = 99
+
+
+@page("GET")
+def suggestions(request: HttpRequest, name: str) -> HttpResponse:
+    """Return what the search box of a list suggests, as JSON."""
+    return JsonResponse(SUGGESTIONS[name](viewer_of(request)))
+
+
+def search_context(place: ListAddress, known: ListFilter[Any, Any]) -> dict[str, Any]:
+    """Return what the search box of a list shows."""
+    return {"spot": place, "help": known.help(), "words": f"{place.page}-words"}
+
+
+def flaws_of(error: Invalid) -> list[dict[str, str]]:
+    """Return the parts of a filter that cannot be understood, each with its message."""
+    return [{"part": flaw["loc"][-1], "message": flaw["msg"]} for flaw in error.errors]
+
+
+def pages_context(place: ListAddress, found: Page[Any]) -> dict[str, Any]:
+    """Return the links to what follows: to the next page, or on where only a part of the list was looked through."""
+    reached = found.reached if isinstance(found, ScannedPage) else None
+    return {
+        "older": place.url(after=found.next) if found.next and reached is None else "",
+        "further": place.url(after=found.next, far="1") if reached else "",
+        "reached": reached,
+    }
+
+
+def views_context(viewer: Viewer, place: ListAddress) -> dict[str, Any]:
+    """Return the saved views of a list, the one that is open, and whether the list has been changed since."""
+    views = read_views(viewer, place.page)
+    current = next((view for view in views if view.id == place.view), None)
+    changed = current is not None and address_in(place.page, current.query).saved != place.saved
+    return {"views": views, "current_view": current, "view_changed": changed, "saved": place.saved}
+
+
+def counted_views(viewer: Viewer, name: str, views: Sequence[ViewRow]) -> tuple[ViewRow, ...]:
+    """Return saved views of a list with how many rows they have: the first of them, and up to a limit each."""
+    counted, rest = views[:COUNTED_VIEWS], views[COUNTED_VIEWS:]
+    places = [address_in(name, view.query) for view in counted]
+    count = _count_runs if name == "runs" else _count_requests
+    numbers = count(viewer, places)
+    return (*(_with_count(view, number) for view, number in zip(counted, numbers, strict=True)), *rest)
+
+
+def _count_requests(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
+    wanted = [(place.tab, place.q) for place in places if isinstance(place, InboxAddress)]
+    return count_in_views(viewer, wanted, MOST_COUNTED + 1)
+
+
+def _count_runs(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
+    return [_found_runs(viewer, place.q) for place in places]
+
+
+def _found_runs(viewer: Viewer, text: str) -> int | None:
+    try:
+        number, more = count_found(viewer, text, MOST_COUNTED)
+    except Invalid:
+        return None
+    return number + more
+
+
+def _with_count(view: ViewRow, number: int | None) -> ViewRow:
+    if number is None:
+        return view.model_copy(update={"broken": True})
+    return view.model_copy(update={"count": f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)})
+
+
+def open_view(viewer: Viewer, view_id: str) -> HttpResponse:
+    """Return to the list a saved view names."""
+    view = read_view(viewer, view_id)
+    return redirect(address_in(view.page, view.query).at(view=view.id).url())
+
+
+# Addresses of list pages: filter, order, columns, saved view. What they name is what a saved view stores.
+
+MOST_OF = 1_000_000
+COLUMNS = {
+    "status": "Status",
+    "progress": "Progress",
+    "tags": "Tags",
+    "started": "Started",
+    "took": "Duration",
+    "by": "Started by",
+    "finished": "Finished",
+    "version": "Version",
+}
+"""What a row of the list of runs can show beside its name, in this order."""
+DURATIONS = ("-took", "took")
+RUN_SORTS = (*listing.RUN_SORTS, *DURATIONS)
+NONE = "none"
+Query = QueryDict | Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListAddress:
+    """A list and how it is looked at. ``page`` is the name of its address."""
+
+    page: str
+    q: str = ""
+    view: str = ""
+    sort: str = "age"
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The query parameters, empty where they have their default."""
+        return {"q": self.q, "view": self.view}
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The query parameters, without defaults."""
+        return {name: value for name, value in self.given.items() if value}
+
+    @property
+    def is_sorted(self) -> bool:
+        """Return whether another order than the usual one was chosen."""
+        return self.sort != type(self).sort
+
+    @property
+    def query(self) -> str:
+        """The query string, without defaults."""
+        return urlencode(self.parts)
+
+    @property
+    def kept(self) -> Self:
+        """The address without what a saved view does not store."""
+        return replace(self, view="")
+
+    @property
+    def saved(self) -> str:
+        """The query string that a saved view stores."""
+        return self.kept.query
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """The query parameters that another filter leaves as they are."""
+        return {name: value for name, value in self.kept.parts.items() if name != "q"}
+
+    def url(self, **changes: str) -> str:
+        """Return the address, with parameters added."""
+        path, query = self._base
+        parts = urlencode({name: value for name, value in changes.items() if value})
+        return path + (f"?{query}{'&' if query and parts else ''}{parts}" if query or parts else "")
+
+    @cached_property
+    def _base(self) -> tuple[str, str]:
+        """The path and the query: a list asks for the address of each of its rows."""
+        return reverse(f"wfdash:{self.page}"), self.query
+
+    def at(self, **changes: Any) -> Self:
+        """Return the address with parts of it changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InboxAddress(ListAddress):
+    """The inbox. ``of``: how many requests there were when focus mode began."""
+
+    page: str = "inbox"
+    tab: str = "mine"
+    focus: bool = False
+    of: int = 0
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The query parameters. The tab is always there: it says that the person comes from the inbox."""
+        found = {"tab": self.tab, "q": self.q, "sort": self.sort if self.sort != "age" else "", "view": self.view}
+        return found | {"focus": "1" if self.focus else "", "of": str(self.of or "") if self.focus else ""}
+
+    @property
+    def kept(self) -> Self:
+        """The address without saved view and focus mode."""
+        return replace(self, view="", focus=False, of=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsAddress(ListAddress):
+    """The list of runs. ``columns``: those the address names, None if it names none."""
+
+    page: str = "runs"
+    sort: str = DEFAULT_SORT
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The query parameters."""
+        columns = "" if self.columns is None else ",".join(self.columns) or NONE
+        return {"q": self.q, "sort": self.sort if self.is_sorted else "", "columns": columns, "view": self.view}
+
+
+def read_address(page: str, query: Query) -> ListAddress:
+    """Return the address that query parameters of a list page name; unknown ones get their default."""
+    if page == "inbox":
+        return read_inbox_address(query)
+    return read_runs_address(query) if page == "runs" else ListAddress(page=page, **_common(query))
+
+
+def read_inbox_address(query: Query) -> InboxAddress:
+    """Return the address of the inbox that query parameters name."""
+    tab, sort = query.get("tab") or "", query.get("sort") or ""
+    number = query.get("of") or ""
+    return InboxAddress(
+        **_common(query),
+        tab=tab if tab in TABS else "mine",
+        sort=sort if sort in SORTS else "age",
+        focus=bool(query.get("focus")),
+        of=min(int(number), MOST_OF) if re.fullmatch(r"[0-9]{1,7}", number) else 0,
+    )
+
+
+def read_runs_address(query: Query) -> RunsAddress:
+    """Return the address of the list of runs that query parameters name."""
+    given = query.get("columns") or ""
+    sort = query.get("sort") or ""
+    return RunsAddress(
+        **_common(query),
+        sort=sort if sort in RUN_SORTS else DEFAULT_SORT,
+        columns=known_columns(given.split(",")) if given else None,
+    )
+
+
+def address_in(page: str, query: str) -> ListAddress:
+    """Return the address that the query string of a saved view names."""
+    return read_address(page, dict(parse_qsl(query)))
+
+
+def known_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those that are columns of the list of runs, in its order; fields of input and output follow as given."""
+    given = list(names)
+    return (*(name for name in COLUMNS if name in given), *known_names(given))
+
+
+def _common(query: Query) -> dict[str, str]:
+    return {"q": (query.get("q") or "").strip().replace("\0", ""), "view": (query.get("view") or "")[:36]}

@@ -1,0 +1,423 @@
+"""The page of statistics: charts with their tables for a range of days, and current counts; each leads to its list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from checkpoints.records import Phase, Status
+from wfdash.engines import catalog
+from wfdash.notifications.rendering import render
+from wfdash.queries.search.conditions import range_text
+from wfdash.queries.statistics.figures import STARTED, Statistics, read_statistics
+from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
+from wfdash.queries.statistics.histograms import ANYONE, GROUP, NAMED, REQUESTER, Measure
+from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, WaitingRequestRecord
+from wfdash.web.pages.requests.batch import DECIDED
+from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.list_page import ListLinks, decisions_address, error_term, runs_address, term
+from wfdash.web.pages.ui import times
+from wfdash.web.pages.ui.charts import (
+    BarChart,
+    Cell,
+    LineChart,
+    Series,
+    bar_chart,
+    duration_or_dash,
+    line_chart,
+    nice_count,
+    share,
+)
+from wfdash.web.pages.ui.event_text import step_label
+from wfdash.web.pages.ui.times import number
+
+RANGES = ((1, "24 hours"), (7, "7 days"), (30, "30 days"))
+DEFAULT_DAYS = 7
+AUDIENCES = {
+    ANYONE: ("Any reviewer", "anyone"),
+    REQUESTER: ("The requester", REQUESTER),
+    NAMED: ("People by name", "people"),
+}
+"""Who was asked -> what that is called, and how it is filtered by."""
+ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRow:
+    """How many runs have a status, and where they are listed."""
+
+    status: str
+    count: str
+    bar: float
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedRow:
+    """A duration: as text, and as two bars out of a thousand, one within the other. ``cells``: what was counted."""
+
+    name: str
+    workflow: str
+    href: str
+    p50: str
+    p95: str
+    mean: str
+    half: float
+    most: float
+    cells: tuple[tuple[str, Cell], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasonRow:
+    """Why runs failed, and where they are listed."""
+
+    error: str
+    workflow: str
+    count: str
+    bar: float
+    href: str
+
+
+@page("GET")
+def statistics(request: HttpRequest) -> HttpResponse:
+    """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
+    days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
+    found = read_statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
+    titles, axis = catalog.titles(), axis_of(found)
+    context: dict[str, Any] = {
+        "statistics": found,
+        "days": days,
+        "ranges": [(n, label, n == days) for n, label in RANGES],
+        "workflows": [(name, titles.get(name, name)) for name in found.workflows],
+        "unit": "hour" if found.hourly else "day",
+        "states": state_rows(found),
+        "flows": outcome_charts(found, axis),
+        "courses": duration_charts(found, axis),
+        "runs": run_rows(found, titles, axis.whole),
+        "steps": step_rows(found, titles, axis.whole),
+        "gates": gate_rows(found, titles, axis.whole),
+        "trends": gate_charts(found, titles, axis),
+        "people": asked_rows(found, axis.whole),
+        "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
+        "reasons": reason_rows(found, titles, axis.whole),
+        "oldest": named_requests(found.oldest, titles),
+    }
+    return render(request, "statistics/page.html", context)
+
+
+def chosen_days(text: str) -> int:
+    """Return the requested range; the default for anything else."""
+    return next((days for days, _ in RANGES if str(days) == text), DEFAULT_DAYS)
+
+
+def state_rows(found: Statistics) -> tuple[StateRow, ...]:
+    """Return how many runs are in each state, those that need attention first."""
+    order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
+    most = max(found.states.values(), default=0)
+    return tuple(
+        StateRow(
+            status=status.value,
+            count=number(found.states[status]),
+            bar=share(found.states[status], most),
+            href=runs_address(f"status:{status.value}", workflow=found.workflow),
+        )
+        for status in order
+        if found.states.get(status)
+    )
+
+
+def run_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+    """Return the durations of completed runs, by workflow."""
+    spreads = [one.spread for one in found.runs]
+
+    def row(one: TimingRecord) -> TimedRow:
+        href = runs_that(Phase.COMPLETED.value, one.workflow)(when)
+        cells = (("Runs", Cell(text=number(one.count), href=href)),)
+        return _timed(one.spread, spreads, titles.get(one.workflow, one.workflow), "", href, cells)
+
+    return tuple(map(row, found.runs))
+
+
+def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+    """Return the slowest steps. They lead to the runs of that time which reached them: an execution has no list."""
+    spreads = [one.spread for one in found.steps]
+
+    def row(one: TimingRecord) -> TimedRow:
+        href = runs_address(term("step", one.step), f"active:{when}", workflow=one.workflow)
+        counts = (("Count", one.count), ("Retried", one.retried), ("Failed", one.failed))
+        cells = tuple((name, Cell(text=number(count))) for name, count in counts)
+        return _timed(
+            one.spread,
+            spreads,
+            step_label(one.step, one.workflow),
+            titles.get(one.workflow, one.workflow),
+            href,
+            cells,
+        )
+
+    return tuple(map(row, found.steps))
+
+
+def gate_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+    """Return how each question was decided, each number with its list, and how long people took."""
+    gates = found.decisions.gates
+    spreads = [gate.spread for gate in gates]
+
+    def row(gate: GateRecord) -> TimedRow:
+        workflow = titles.get(gate.workflow, gate.workflow)
+        cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in TREND)
+        return _timed(
+            gate.spread, spreads, step_label(gate.step, gate.workflow), workflow, decisions_that("", gate)(when), cells
+        )
+
+    return tuple(map(row, gates))
+
+
+def asked_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
+    """Return the time to decision by who was asked: groups, never single people."""
+    ordered = sorted(found.decisions.asked.items(), key=lambda one: (-one[1].count, one[0]))
+    spreads = [spread for _, spread in ordered]
+
+    def row(label: str, spread: DurationSummary) -> TimedRow:
+        name, value = AUDIENCES.get(label, (label.removeprefix(GROUP), label.removeprefix(GROUP)))
+        href = decisions_address(term("asked", value), BY_PEOPLE, f"answered:{when}", workflow=found.workflow)
+        return _timed(spread, spreads, name, "", href, (("Decisions", Cell(text=number(spread.count), href=href)),))
+
+    return tuple(row(label, spread) for label, spread in ordered)
+
+
+def _decided(gate: GateRecord, kind: str, when: str) -> Cell:
+    count = gate.total(kind)
+    return Cell(text=number(count), href=decisions_that(kind, gate)(when) if count else "")
+
+
+def _timed(
+    spread: DurationSummary,
+    among: Iterable[DurationSummary],
+    name: str,
+    workflow: str,
+    href: str,
+    cells: tuple[tuple[str, Cell], ...],
+) -> TimedRow:
+    """Return a row whose bars share one scale with the others."""
+    most = max((one.p95 or 0.0 for one in among), default=0.0)
+    return TimedRow(
+        name=name,
+        workflow=workflow,
+        href=href,
+        p50=duration_or_dash(spread.p50),
+        p95=duration_or_dash(spread.p95),
+        mean=duration_or_dash(spread.mean),
+        half=share(spread.p50, most),
+        most=share(spread.p95, most),
+        cells=cells,
+    )
+
+
+def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[ReasonRow, ...]:
+    """Return why runs failed, each with the address of the list of those that did."""
+    most = max((group.count for group in found.failures), default=0)
+    return tuple(
+        ReasonRow(
+            error=group.called,
+            workflow=titles.get(group.workflow, group.workflow),
+            count=number(group.count),
+            bar=share(group.count, most),
+            href=runs_address("status:failed", f"finished:{when}", error_term(group.error), workflow=group.workflow),
+        )
+        for group in found.failures
+    )
+
+
+def named_requests(
+    rows: Iterable[WaitingRequestRecord], titles: Mapping[str, str]
+) -> list[tuple[WaitingRequestRecord, str, str]]:
+    """Return requests, each with its subject (else its step) and the title of its workflow."""
+    return [
+        (one, one.subject or step_label(one.step, one.workflow), titles.get(one.workflow, one.workflow)) for one in rows
+    ]
+
+
+# The charts of the statistics page: names of slots in the reader's zone, and the list that each slot leads to.
+
+TICKS = 4
+OUTCOMES = (
+    (STARTED, "Started", "is-running"),
+    (Phase.COMPLETED.value, "Completed", "is-completed"),
+    (Phase.FAILED.value, "Failed", "is-failed"),
+    (Phase.CANCELLED.value, "Cancelled", "is-cancelled"),
+)
+BY_PEOPLE = f"-outcome:{DEADLINE}"
+Link = Callable[[str], str]
+"""Returns where the range of a slot leads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotAxis:
+    """What all charts of a page share: of each slot its name, the label under it, and the filter of its time.
+
+    ``whole``: the filter of all of it.
+    """
+
+    names: tuple[str, ...]
+    ticks: tuple[str, ...]
+    ranges: tuple[str, ...]
+    whole: str
+
+
+@dataclass(frozen=True)
+class SlotLinks(Sequence[str]):
+    """Where each slot leads, made when it is asked for: most slots of most charts are empty."""
+
+    link: Link
+    ranges: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.link(self.ranges[place])
+
+
+def axis_of(found: Statistics) -> SlotAxis:
+    """Return what the charts of these statistics share."""
+    return SlotAxis(
+        names=slot_names(found),
+        ticks=tick_names(found),
+        ranges=tuple(range_text(slot.since, slot.until) for slot in found.slots),
+        whole=range_text(found.slots[0].since, found.slots[-1].until),
+    )
+
+
+def slot_names(found: Statistics) -> tuple[str, ...]:
+    """Return the name of each slot: ``2026-11-21 14:00`` or ``Sat 2026-11-21``."""
+    name = times.minute if found.hourly else times.weekday
+    zones = [(slot.since, slot.since.tzinfo or UTC) for slot in found.slots]
+    names = tuple(name(at, zone) for at, zone in zones)
+    if len(set(names)) == len(names):
+        return names
+    # The hour in which the clock is set back is there twice.
+    return tuple(f"{name} {times.offset(at, zone)}" for name, (at, zone) in zip(names, zones, strict=True))
+
+
+def tick_names(found: Statistics) -> tuple[str, ...]:
+    """Return a short label under each slot, of which at most ``TICKS`` are not empty: ``14:00`` or ``11-21``."""
+    stride = -(-len(found.slots) // TICKS)
+    part = slice(11, 16) if found.hourly else slice(5, 10)
+    names = (times.minute(slot.since, slot.since.tzinfo or UTC)[part] for slot in found.slots)
+    return tuple(name if place % stride == 0 else "" for place, name in enumerate(names))
+
+
+def runs_that(outcome: str, workflow: str) -> Link:
+    """Return where a count of runs leads: to those that started, or ended so, in a time."""
+    address = ListLinks("runs")
+    if outcome == STARTED:
+        return address.by_time(key="started", workflow=workflow)
+    return address.by_time(f"status:{outcome}", key="finished", workflow=workflow)
+
+
+def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
+    """Return started, completed, failed and cancelled runs as charts that share one scale."""
+    top = nice_count(max((max(counts, default=0) for counts in found.flow.values()), default=0))
+    return tuple(
+        bar_chart(
+            outcome,
+            title,
+            [Series(name=title, counts=found.flow[outcome], links=SlotLinks(link, axis.ranges))],
+            axis.names,
+            tone=tone,
+            top=top,
+            ticks=axis.ticks,
+            href=link(axis.whole),
+        )
+        for outcome, title, tone in OUTCOMES
+        for link in [runs_that(outcome, found.workflow)]
+    )
+
+
+def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[LineChart, ...]:
+    """Return the durations of runs, steps and decisions over time, those that were measured."""
+    workflow, runs, decisions = found.workflow, ListLinks("runs"), ListLinks("decisions")
+    of: tuple[tuple[Measure, str, str, Link], ...] = (
+        (Measure.RUN, "Run duration", "is-completed", runs_that(Phase.COMPLETED.value, workflow)),
+        (Measure.STEP, "Step duration", "is-running", runs.by_time(key="active", workflow=workflow)),
+        (
+            *(Measure.DECISION, "Decision time", "is-waiting"),
+            decisions.by_time(BY_PEOPLE, key="answered", workflow=workflow),
+        ),
+    )
+    return tuple(
+        _line_chart(found, axis, measure, title, tone, link)
+        for measure, title, tone, link in of
+        if any(spread.count for spread in found.courses[measure])
+    )
+
+
+def _line_chart(found: Statistics, axis: SlotAxis, measure: Measure, title: str, tone: str, link: Link) -> LineChart:
+    spreads = found.courses[measure]
+    lines = (("median", "half", [one.p50 for one in spreads]), ("p95", "most", [one.p95 for one in spreads]))
+    links = SlotLinks(link, axis.ranges)
+    return line_chart(f"{measure.value}-time", title, lines, axis.names, tone=tone, ticks=axis.ticks, links=links)
+
+
+def decisions_that(kind: str, gate: GateRecord, address: ListLinks | None = None) -> Link:
+    """Return where a count of a question's decisions leads: to those that were decided so in a time."""
+    what = {"": "", REVERSED: f"is:{REVERSED}"}.get(kind, f"outcome:{kind}")
+    step, decisions = term("step", gate.step), address or ListLinks("decisions")
+    return decisions.by_time(what, step, key="answered", workflow=gate.workflow)
+
+
+def gate_charts(found: Statistics, titles: dict[str, str], axis: SlotAxis) -> tuple[tuple[BarChart, str, str], ...]:
+    """Return how each question was decided over time, in parts, with its workflow and how many were approved."""
+    address = ListLinks("decisions")
+    return tuple(
+        (_gate_chart(gate, place, axis, address), titles.get(gate.workflow, gate.workflow), approved(gate))
+        for place, gate in enumerate(found.decisions.gates)
+    )
+
+
+def approved(gate: GateRecord) -> str:
+    """Return how many of a question's decisions approved, edited or not: ``82 % approved``; empty where none did."""
+    agreed = gate.total("approved") + gate.total("edited")
+    return f"{agreed / gate.decided:.0%} approved".replace("%", " %") if agreed else ""
+
+
+def gate_summary(gates: Sequence[GateRecord], days: int) -> list[tuple[str, str, str, str]]:
+    """Return of each question its name, where its decisions are, how many were approved, and the median time."""
+    return [
+        (
+            step_label(gate.step, gate.workflow),
+            decisions_that("", gate)(f"<{days}d"),
+            ", ".join(filter(None, (f"{times.number(gate.decided)} decided", approved(gate)))),
+            duration_or_dash(gate.spread.p50),
+        )
+        for gate in gates
+    ]
+
+
+def _gate_chart(gate: GateRecord, place: int, axis: SlotAxis, address: ListLinks) -> BarChart:
+    def links(kind: str) -> SlotLinks:
+        return SlotLinks(decisions_that(kind, gate, address), axis.ranges)
+
+    *series, back = [
+        Series(name=DECIDED[kind], counts=gate.counts[kind], links=links(kind), style=kind) for kind in TREND
+    ]
+    return bar_chart(
+        f"gate-{place}",
+        step_label(gate.step, gate.workflow),
+        series,
+        axis.names,
+        ticks=axis.ticks,
+        links=links(""),
+        href=decisions_that("", gate, address)(axis.whole),
+        beside=(
+            (back.name, [Cell(text=times.number(count), href=back.link(n)) for n, count in enumerate(back.counts)]),
+            ("Median", [Cell(text=duration_or_dash(one.p50)) for one in gate.times]),
+            ("p95", [Cell(text=duration_or_dash(one.p95)) for one in gate.times]),
+        ),
+    )

@@ -1,0 +1,261 @@
+"""``{% load wfdash %}``: the components of the design system, as tags and filters."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from wfdash.records.audit import AuditRecord
+from wfdash.web.pages import audit
+from wfdash.web.pages.requests.inbox import InboxRow, render_row
+from wfdash.web.pages.ui import event_text, times
+from wfdash.web.pages.ui.card import CardView
+from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
+from wfdash.web.pages.ui.graph import Drawing
+from wfdash.web.pages.ui.json_value import pretty, render_value
+from wfdash.web.pages.ui.markup import highlight, render_markdown
+from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
+
+register = template.Library()
+
+
+_TONES = {"success": "good", "warning": "warn", "error": "bad"}
+_TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
+
+
+@register.simple_tag
+def icon(name: str, size: int = 20, **attributes: str) -> str:
+    """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
+    return draw_icon(name, size, tuple(attributes.items()))
+
+
+@register.simple_tag
+def once_key(form: str = "") -> SafeString:
+    """Return the hidden field with an idempotency key, so that a form counts once. ``form``: the id of its form."""
+    of = format_html(' form="{}"', form) if form else ""
+    return format_html('<input type="hidden" name="_key" value="{}"{}>', secrets.token_urlsafe(12), of)
+
+
+@register.inclusion_tag("components/copy.html")
+def copy(what: Any, label: str = "", *, words: str = "", how: str = "copy") -> dict[str, Any]:
+    """Return a button that copies, shown only where scripts run. ``label``: what it does, if it shows no ``words``.
+
+    ``how``: ``what`` is a text, an address to copy (``copy-link``) or to fetch (``copy-from``), or the id of the
+    element whose text is copied (``copy-of``).
+    """
+    return {"what": what, "label": label, "words": words, "how": how}
+
+
+@register.inclusion_tag("components/status.html")
+def status(value: Any, detail: str = "") -> dict[str, str]:
+    """Return a status pill. ``value``: a ``records.Status`` or its text; ``detail``: for whom, until when."""
+    return {"status": str(value), "detail": detail}
+
+
+@register.simple_tag
+def risk(level: str) -> SafeString:
+    """Return a risk chip for low, medium or high; any other word is shown without a colour."""
+    return draw_risk(level)
+
+
+@register.simple_tag
+def when(at: datetime | None, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
+    """Return a ``<time>`` whose text the browser keeps current. ``due``: red once past. ``since``: no "ago".
+
+    ``clock``: date and time.
+    """
+    return draw_time(at, due=due, since=since, clock=clock)
+
+
+@register.simple_tag
+def moment(at: datetime, start: datetime | None = None) -> SafeString:
+    """Return the date and time of what happened in a run that began at ``start``, and how long after that it was."""
+    return draw_moment(at, start)
+
+
+@register.simple_tag
+def recorded(at: datetime) -> SafeString:
+    """Return a time in UTC, to the millisecond: a record reads the same for everyone."""
+    return draw_recorded(at)
+
+
+@register.simple_tag
+def zone(lists: bool = False) -> SafeString:
+    """Return the offset of the zone in which times are shown, once for each table. ``lists``: only beside dates."""
+    return draw_zone(lists=lists)
+
+
+@register.filter
+def duration(seconds: float | timedelta | None) -> str:
+    """Return seconds (or a timedelta) as text; a dash for None."""
+    return times.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
+
+
+@register.filter
+def ticking(seconds: float | timedelta) -> SafeString:
+    """Return a duration that still grows; the browser keeps it current."""
+    total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
+    return format_html('<span data-ticking="{}">{}</span>', f"{total:.3f}", times.duration(total))
+
+
+@register.filter
+def number(count: int) -> str:
+    """Return a number with its thousands apart."""
+    return times.number(count)
+
+
+@register.filter
+def up_to(count: int, most: int) -> str:
+    """Return a number as a badge has room for it: ``99+`` for more than 99."""
+    return str(count) if count <= most else f"{most}+"
+
+
+@register.filter(name="bytes")
+def size_in_bytes(count: float | None) -> str:
+    """Return a number of bytes as text; a dash for None."""
+    return times.size(count) if isinstance(count, (int, float)) else "—"
+
+
+@register.filter
+def inbox_row(line: InboxRow) -> SafeString:
+    """Return a row of the inbox."""
+    return render_row(line)
+
+
+@register.filter
+def event_row(line: EventItem) -> SafeString:
+    """Return a row of events."""
+    return render_event_row(line)
+
+
+@register.filter
+def in_zone(at: datetime, zone: str) -> str:
+    """Return a time in a zone, which it names: ``Mon 2026-11-23 09:00 CET``."""
+    return times.in_zone(at, zone)
+
+
+@register.filter
+def past(verdict: str) -> str:
+    """Return a verdict in the past tense: ``approve`` -> ``approved``; ``answered`` where it has no name."""
+    return event_text.past(verdict)
+
+
+@register.filter
+def because(reason: str) -> str:
+    """Return the text of the reason a checkpoint was written for."""
+    return event_text.REASONS.get(str(reason), str(reason))
+
+
+@register.filter
+def audit_text(row: AuditRecord) -> str:
+    """Return the text of an audit entry."""
+    return audit.action_text(row.verb, row.facts)
+
+
+@register.filter
+def called(step: str, workflow: str = "") -> str:
+    """Return a step's name as shown to people: its title where the workflow is known and gives it one."""
+    return event_text.step_label(step, workflow)
+
+
+@register.filter
+def json_pretty(value: Any) -> str:
+    """Return indented JSON text; values JSON does not support become their repr."""
+    return pretty(value)
+
+
+@register.filter
+def tone(level: str) -> str:
+    """Return the tone class of a Django message level."""
+    return _TONES.get(level, "info")
+
+
+@register.filter
+def tone_icon(level: str) -> str:
+    """Return the icon of a Django message level."""
+    return _TONE_ICONS.get(level, "information-circle")
+
+
+@register.simple_tag(takes_context=True)
+def query_set(context: template.Context, name: str, value: Any) -> str:
+    """Return the request's query string with one parameter replaced (removed when empty), without its page."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    for stale in ("before", "after", "fragment", name):
+        query.pop(stale, None)
+    if value not in (None, ""):
+        query[name] = str(value)
+    return f"?{query.urlencode()}"
+
+
+@register.inclusion_tag("components/page_links.html")
+def page_links(older: str = "", newer: str = "", onward: str = "Older") -> dict[str, str]:
+    """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out.
+
+    ``onward`` is what the next page is called: that of a list of what is to come has later entries.
+    """
+    return {"older": older, "newer": newer, "onward": onward}
+
+
+@register.inclusion_tag("components/form.html")
+def schema_form(form: FormView) -> dict[str, FormView]:
+    """Return the fields of a form and its error summary; the page provides the ``<form>`` tag and the buttons."""
+    return {"form": form}
+
+
+@register.filter
+def markdown(text: Any) -> SafeString:
+    """Return untrusted markdown as safe HTML."""
+    return render_markdown(str(text or ""))
+
+
+@register.filter
+def comment(text: Any) -> SafeString:
+    """Return a comment's untrusted markdown as safe HTML, its code without colour."""
+    return render_markdown(str(text or ""), coloured=False)
+
+
+@register.filter
+def mentioned(text: str, names: Iterable[str]) -> str:
+    """Return markdown in which the mentions of these people are highlighted."""
+    known = "|".join(re.escape(name) for name in names)
+    return re.sub(rf"(?<![\w@/.`*])@({known})(?![\w-])", r"**@\1**", text) if known else text
+
+
+@register.filter
+def first_paragraph(text: Any) -> str:
+    """Return a text up to its first empty line."""
+    return re.split(r"\n\s*\n", str(text or "").strip(), maxsplit=1)[0]
+
+
+@register.filter
+def code(text: Any, language: str = "") -> SafeString:
+    """Return a code block, coloured when a language is given."""
+    return highlight(str(text or ""), language)
+
+
+@register.simple_tag
+def value(item: Any, levels: int = 1) -> SafeString:
+    """Return any JSON value as a folding tree; the first ``levels`` are open."""
+    return render_value(item, open_levels=levels)
+
+
+@register.inclusion_tag("components/card.html", takes_context=True)
+def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
+    """Return the whole decision card with its own ``<form>``."""
+    return {"card": card, "csrf_token": context.get("csrf_token")}
+
+
+@register.inclusion_tag("components/graph.html")
+def graph(drawing: Drawing, label: str = "", *, tools: bool = False) -> dict[str, Any]:
+    """Return a laid-out graph as SVG with a list for screen readers. ``tools``: it can be zoomed, and has a legend."""
+    return {"graph": drawing, "label": label, "tools": tools}

@@ -1,0 +1,98 @@
+"""The code of a workflow as numbered, coloured lines, with anchors of its steps; long files are shown in excerpts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from wfdash.domain.labels import visible
+from wfdash.installation.workflow_sources import SourceFile
+from wfdash.web.pages.ui.text_cache import TextCache
+
+WHOLE = 500
+"""Lines of a file that is shown whole; of a longer one only its steps are."""
+AROUND = 3
+MOST = 2_000
+"""Lines of one workflow."""
+_coloured = TextCache(max_chars=4_000_000)
+
+
+LINE = (
+    '{gap}<span class="source-line" id="{anchor}">{steps}<a class="source-number" href="#{anchor}" tabindex="-1"'
+    ' aria-label="Line {number}" data-number="{number}"></a>{html}\n</span>'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeFile:
+    """A file as it is shown. ``changed``: it is another one on the disk now."""
+
+    name: str
+    path: str
+    html: SafeString
+    changed: bool
+
+
+def anchor_of(file: int, line: int) -> str:
+    """Return the anchor of a line on the workflow's page."""
+    return f"L{line}" if file == 0 else f"f{file + 1}-L{line}"
+
+
+def code_files(files: Iterable[SourceFile]) -> list[CodeFile]:
+    """Return the files, at most ``MOST`` lines in all."""
+    shown, left = [], MOST
+    for index, file in enumerate(files):
+        lines = _chosen(file)[:left]
+        left -= len(lines)
+        html = SafeString("".join(_drawn(index, file, lines)))
+        shown.append(CodeFile(name=file.path.name, path=str(file.path), html=html, changed=file.has_changed()))
+    return shown
+
+
+def _drawn(index: int, file: SourceFile, lines: Iterable[int]) -> Iterator[str]:
+    html = _html_lines(file.text)
+    begins: dict[int, SafeString] = defaultdict(SafeString)
+    for step, (first, _last) in file.steps.items():
+        begins[first] += format_html('<span id="step-{}"></span>', step)
+    before = 0
+    for number in lines:
+        yield format_html(
+            LINE,
+            gap=_gap(number - before - 1),
+            anchor=anchor_of(index, number),
+            steps=begins[number],
+            number=number,
+            html=SafeString(html[number - 1]),
+        )
+        before = number
+    yield _gap(len(html) - before)
+
+
+def _gap(lines: int) -> SafeString:
+    words = f"⋯ {lines} line{'' if lines == 1 else 's'}\n"
+    return format_html('<span class="source-gap">{}</span>', words) if lines else SafeString("")
+
+
+def _chosen(file: SourceFile) -> list[int]:
+    count = len(file.lines)
+    if count <= WHOLE:
+        return list(range(1, count + 1))
+    near = {n for first, last in file.steps.values() for n in range(first - AROUND, last + AROUND + 1)}
+    return sorted(n for n in near if 1 <= n <= count)
+
+
+def _html_lines(text: str) -> list[str]:
+    return _coloured.get("source", text, lambda: _colour(visible(text.removesuffix("\n")))).split("\n")
+
+
+def _colour(text: str) -> str:
+    lexer = get_lexer_by_name("python", stripnl=False, ensurenl=False)
+    html: str = highlight(text, lexer, HtmlFormatter(nowrap=True, classprefix="hl-"))
+    return html.removesuffix("\n")
