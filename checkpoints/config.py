@@ -56,7 +56,11 @@ def decide(infos: Sequence[CheckpointInfo], config: CheckpointConfig, needs: Nee
     sizes = accumulate(info.size for info in infos)
     return PrunePlan(
         decisions=tuple(
-            _decision(info, _protection(place, info, good, config, needs), _excess(place, info, size, config, now))
+            _decision(
+                info,
+                _protection(place, info, good, config, needs),
+                "; ".join(_beyond(place, info, size, config, now)) or None,
+            )
             for place, (info, size) in enumerate(zip(infos, sizes, strict=True))
         )
     )
@@ -84,11 +88,6 @@ def _protection(
     if config.keep_pauses and info.reason is Reason.PAUSE:
         return "people were asked here"
     return None
-
-
-def _excess(place: int, info: CheckpointInfo, size: int, config: CheckpointConfig, now: datetime) -> str | None:
-    """Return which limits it is beyond, None if it is within all of them."""
-    return "; ".join(_beyond(place, info, size, config, now)) or None
 
 
 def _beyond(place: int, info: CheckpointInfo, size: int, config: CheckpointConfig, now: datetime) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.errors import InvalidValue
 from checkpoints.events import STORED, check_event
-from checkpoints.records import Checkpoint, Commit, Effect, Json, Request
+from checkpoints.records import Checkpoint, Commit, Json, Request
 
 S = TypeVar("S", bound=str)
 
@@ -145,7 +145,9 @@ def check_commit(commit: Commit) -> None:
     for request in commit.opened:
         _check_request(request)
     for effect in commit.effects:
-        _check_effect(effect)
+        check("call key", effect.key)
+        check("call name", effect.name)
+        check("step name", effect.step)
 
 
 def check_checkpoint(checkpoint: Checkpoint) -> None:
@@ -181,12 +183,6 @@ def _check_request(request: Request) -> None:
     check("request key", request.key)
     check("request kind", request.kind)
     check("step name", request.step)
-
-
-def _check_effect(effect: Effect) -> None:
-    check("call key", effect.key)
-    check("call name", effect.name)
-    check("step name", effect.step)
 
 
 def findable(text: S) -> S:

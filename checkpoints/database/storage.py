@@ -330,12 +330,8 @@ def unsupported(connection: BaseDatabaseWrapper) -> Unsupported:
 
 def scripts_for(dialect: Dialect, encryptor: Encryptor) -> Scripts:
     """Return the scripts in a dialect, with this project's table of users."""
-    return Scripts(dialect, Statements(dialect, users=_user_table()), encryptor)
-
-
-def _user_table() -> UserTable:
     users: Any = get_user_model()
     model = users._meta
     names = model.db_table, model.pk.column, model.get_field(users.USERNAME_FIELD).column
     table, key, name = (f'"{written}"' for written in names)  # so that "user" is a name in PostgreSQL, too
-    return UserTable(table=table, key=key, name=name)
+    return Scripts(dialect, Statements(dialect, users=UserTable(table=table, key=key, name=name)), encryptor)

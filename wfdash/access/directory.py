@@ -104,9 +104,16 @@ def decidability_of(
     if unknown := unknown_in(request.not_by):
         return _stuck(policy, found, (), UNKNOWN, unknown_words(unknown), "Create it or fix the workflow.")
     people = people_who("answer", request.workflow, limit=MOST_VOTERS) if reviewers is None else reviewers
-    able = _able(request, people, given)
+    spoken, hands = spoken_in(given), {reply.by_id for reply in given}
+    rights = [
+        (person.name, person.right_to(request, spoken=spoken))
+        for person in people
+        if person.user.pk not in hands and person.name not in spoken
+    ]
+    able = tuple(sorted({right.acting_for or name for name, right in rights if right is not None}))
     if found and is_split(found, need=policy.need, left=len(able), vetoes=vetoes(request.card, veto=policy.veto)):
-        return _stuck(policy, found, able, SPLIT, _split_words(policy, found), "Withdraw a vote or override.")
+        each = ", ".join(f"{count.people} of {policy.need} for {count.verdict}" for count in found)
+        return _stuck(policy, found, able, SPLIT, f"{each}: no one is left to decide.", "Withdraw a vote or override.")
     if not found and not able:
         return _stuck(policy, found, able, NO_ONE, _no_one_words(request, people), _remedy(policy))
     if not found and len(able) < policy.need:
@@ -120,22 +127,6 @@ def _stuck(
     policy: Policy, found: tuple[Count, ...], able: tuple[str, ...], problem: str, words: str, remedy: str
 ) -> Decidability:
     return Decidability(need=policy.need, counts=found, able=able, problem=problem, words=words, remedy=remedy)
-
-
-def _able(request: HumanRequest, people: Iterable[Viewer], given: Sequence[Reply]) -> tuple[str, ...]:
-    """Return the people whose vote is still to come: neither have they voted nor has anyone for them."""
-    spoken, hands = spoken_in(given), {reply.by_id for reply in given}
-    rights = [
-        (person.name, person.right_to(request, spoken=spoken))
-        for person in people
-        if person.user.pk not in hands and person.name not in spoken
-    ]
-    return tuple(sorted({right.acting_for or name for name, right in rights if right is not None}))
-
-
-def _split_words(policy: Policy, found: Sequence[Count]) -> str:
-    each = ", ".join(f"{count.people} of {policy.need} for {count.verdict}" for count in found)
-    return f"{each}: no one is left to decide."
 
 
 def _remedy(policy: Policy) -> str:

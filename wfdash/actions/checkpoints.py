@@ -212,20 +212,16 @@ def _reopen_request(run: Run, request: Request, *, origin: Run) -> HumanRequest:
     # Its deadline starts over: the old one would decide it at once.
     due = now + policy.due if policy.due else request.due
     again = request.model_copy(update={"due": due, "alarm": policy.next_alarm(now, due, now)})
+    given = timemachine.earlier_answers(origin.pk, [request.key]).get(request.key)
     row = HumanRequest.objects.create(
         **request_row(ids.new_request_id(), run.pk, run.workflow, again),
         created=now,
         replaces=earlier.id if earlier and run == origin else None,
-        suggestion=_suggestion(origin.pk, request),
+        suggestion=None if given is None else timemachine.as_suggestion(given),
     )
     facts = {"request": row.pk, "key": row.key, "subject": card_subject(row.card, row.step)}
     append_event(run, EventKind.REQUEST_OPENED.draft(row.step, **facts))
     return row
-
-
-def _suggestion(run_id: str, request: Request) -> dict[str, Any] | None:
-    given = timemachine.earlier_answers(run_id, [request.key]).get(request.key)
-    return None if given is None else timemachine.as_suggestion(given)
 
 
 def _rewind(run: Run, head: Checkpoint, viewer: Viewer, altered: str) -> None:

@@ -122,21 +122,16 @@ def lock_as_found(run: Run, *, wake: bool) -> bool:
     return number is not None
 
 
-def _counted_event(run: Run, *, wake: bool) -> int:
-    """Return the number of the event that was counted when the run was locked, once; 0 if there is none."""
-    number, woken = vars(run).pop(COUNTED, (0, wake))
-    if woken != wake:
-        raise RuntimeError("The run was locked for another event")  # its number would be missing
-    return int(number)
-
-
 def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     """Append the run's next event in the caller's transaction and return its number; topics are published on commit.
 
     ``wake``: also make a run due that waits for an answer or a time.
     """
     kind, now = check_event(event), timezone.now()
-    seq = _counted_event(run, wake=wake) or count_event(run.pk, now, wake=wake)
+    number, woken = vars(run).pop(COUNTED, (0, wake))
+    if woken != wake:
+        raise RuntimeError("The run was locked for another event")  # its number would be missing
+    seq = int(number) or count_event(run.pk, now, wake=wake)
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
     insert(Event(**dict(zip(EVENT, row, strict=True)), at=now))
     run_id = run.pk

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -257,16 +257,12 @@ def _charge(key: str, most: int, amount: int) -> None:
         return
     SignInTries.objects.bulk_create([SignInTries(key=key, began=now)], ignore_conflicts=True)
     if row.filter(count__lte=most - amount).update(count=F("count") + amount) != 1:
-        raise _too_often(most, row.values_list("began", flat=True)[0] + PERIOD, now)
-
-
-def _too_often(most: int, until: datetime, now: datetime) -> TooOften:
-    seconds = max(1, math.ceil((until - now).total_seconds()))
-    minutes = math.ceil(seconds / 60)
-    wait = f"{minutes} minutes" if minutes > 1 else "a minute"
-    period = PERIOD // timedelta(minutes=1)
-    words = f"Limit reached: {most:,} times in {period} minutes. Nothing was changed. Try again in {wait}"
-    return TooOften(f"{words}.", retry_after=seconds)
+        seconds = max(1, math.ceil(((row.values_list("began", flat=True)[0] + PERIOD) - now).total_seconds()))
+        minutes = math.ceil(seconds / 60)
+        wait = f"{minutes} minutes" if minutes > 1 else "a minute"
+        period = PERIOD // timedelta(minutes=1)
+        words = f"Limit reached: {most:,} times in {period} minutes. Nothing was changed. Try again in {wait}"
+        raise TooOften(f"{words}.", retry_after=seconds)
 
 
 REST = 3.0

@@ -359,15 +359,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         file.flush()
         os.fsync(file.fileno())
     if is_new:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_archive(paths: Iterable[Path], run: str = "") -> Iterator[dict[str, Any]]:

@@ -117,7 +117,7 @@ def tidy(now: datetime, using: str | None = None) -> int:
         saved += (
             Tally.objects.using(using).filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
         )
-    until = _day(now - HOURS)
+    until = (now - HOURS).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = Tally.objects.using(using).filter(hour__gte=until - LOOK_BACK, hour__lt=until)
     apart = rows.annotate(clock=ExtractHour("hour", tzinfo=UTC), day=TruncDate("hour", tzinfo=UTC)).filter(clock__gt=0)
     parts = apart.values_list("day", "measure").distinct().order_by("day", "measure")
@@ -138,10 +138,6 @@ def _merge_day(day: datetime, measure: str, using: str | None) -> int:
         _add_rows(sums, using)
         before: int = sum(row[-1] for row in found)
         return before - len(sums)
-
-
-def _day(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _mark(using: str | None) -> int:
@@ -380,23 +376,15 @@ def measure_events(after: int, last: int, using: str | None = None) -> dict[Metr
     for event in events:
         if event.run not in context.runs:
             continue
-        workflow, hour = context.runs[event.run][0], _hour(event.at)
+        workflow, hour = context.runs[event.run][0], event.at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         for found in MEASURED[event.kind](event, context):
-            _add_measurement(sums, found, workflow, hour)
+            bucket = bucket_of(found.seconds) if found.measure in SIZED else 0
+            for at in (hour, ALL_TIME):
+                key = MetricKey(found.measure.value, at, workflow, found.step[:LONGEST], found.label[:LONGEST], bucket)
+                row = sums.setdefault(key, MetricSums())
+                row.count += 1
+                row.total += found.seconds
     return sums
-
-
-def _add_measurement(sums: dict[MetricKey, MetricSums], found: Measurement, workflow: str, hour: datetime) -> None:
-    bucket = bucket_of(found.seconds) if found.measure in SIZED else 0
-    for at in (hour, ALL_TIME):
-        key = MetricKey(found.measure.value, at, workflow, found.step[:LONGEST], found.label[:LONGEST], bucket)
-        row = sums.setdefault(key, MetricSums())
-        row.count += 1
-        row.total += found.seconds
-
-
-def _hour(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def _counted_events(after: int, last: int, using: str | None) -> list[CountedEvent]:

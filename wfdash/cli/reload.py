@@ -91,7 +91,11 @@ def _reload() -> None:
     _said.clear()
     known = {(failure.source, failure.traceback) for failure in catalog.failures()}
     found = catalog.reload()
-    _release_held()
+    # Let held runs continue that the new code declares how to carry over; workers look for the others themselves.
+    further: str | None = ""
+    while further is not None:
+        _, after = release_declared(further)
+        further = after or None
     # Other processes have read nothing again.
     pubsub.requests_changed.deliver(EVERY, "code", str(found.number))
     if found.words or not found.failures:
@@ -104,11 +108,3 @@ def _reload() -> None:
         print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)
         if failure.raised is not None and failure.raised.__traceback__ is not None:
             print(_frames(failure.raised, failure.raised.__traceback__), flush=True)
-
-
-def _release_held() -> None:
-    """Let held runs continue that the new code declares how to carry over; workers look for the others themselves."""
-    further: str | None = ""
-    while further is not None:
-        _, after = release_declared(further)
-        further = after or None

@@ -170,7 +170,7 @@ def _field_problem(field: TitleField, schema: Schema, subject: Subject) -> str:
         nodes = below
     if any(is_secret(node) for node in nodes):
         return f"{field.name} is secret: {subject.audience}"
-    if nodes and not any(is_single(node) or _is_list(node) or _is_open(node) for node in nodes):
+    if nodes and not any(is_single(node) or (node.get("type") == "array") or _is_open(node) for node in nodes):
         return f"{field.name} holds several values: name one of them"
     return ""
 
@@ -185,10 +185,6 @@ def _is_open(node: Schema) -> bool:
     """Return whether a node allows values that it does not describe."""
     described = {"type", "properties", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"} & node.keys()
     return not described or (node.get("type") == "object" and "properties" not in node)
-
-
-def _is_list(node: Schema) -> bool:
-    return node.get("type") == "array"
 
 
 def _unknown(field: TitleField, nodes: list[Schema], subject: Subject) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 EVERY = "*"
 """The workflows that are not named."""
@@ -52,7 +52,9 @@ def keep_rules(setting: Setting) -> KeepRules:
     """Return the rules of a setting: days, days by workflow (``*``: every other one), or None. ``ValueError``."""
     by_workflow = setting if isinstance(setting, Mapping) else {EVERY: setting}
     for name, days in by_workflow.items():
-        if days is not None and not (_is_number(days) and 0 < days < MOST_DAYS):
+        if days is not None and not (
+            (isinstance(days, int | float) and not isinstance(days, bool)) and 0 < days < MOST_DAYS
+        ):
             raise ValueError(f"WFDASH_KEEP_RUNS: {name!r} must be kept for days, more than 0, or None, not {days!r}")
     named = {name: days for name, days in by_workflow.items() if name != EVERY}
     return KeepRules(default=by_workflow.get(EVERY), named=named)
@@ -83,10 +85,6 @@ def _read_days(text: str, part: str) -> float | None:
     if not 0 < days < MOST_DAYS:
         raise ValueError(f"WFDASH_KEEP_RUNS: {part!r} must be days, more than 0, or {FOREVER}; empty keeps all")
     return days
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def days_text(days: float | None) -> str:

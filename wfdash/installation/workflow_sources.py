@@ -76,7 +76,7 @@ def _import_file(path: Path) -> ModuleType:
         raise ImportError(f"{path} not found")
     use_folder(path.parent)
     _refuse_other_meanings(path)
-    package = _package_of(path.parent)
+    package = list(path.parent.relative_to(_root_of(path.parent)).parts)
     if package:
         root = _root_of(path.parent)
         use_folder(root)
@@ -115,11 +115,6 @@ def _root_of(folder: Path) -> Path:
     while (folder / "__init__.py").is_file():
         folder = folder.parent
     return folder
-
-
-def _package_of(folder: Path) -> list[str]:
-    """Return the names of a folder's packages, from the outermost; empty if it is none."""
-    return list(folder.relative_to(_root_of(folder)).parts)
 
 
 def _refuse_other_meanings(path: Path) -> None:

@@ -337,15 +337,15 @@ class UnsentMessages:
         entry.texts.append(text)
 
     def _end(self, run: str, step: str) -> None:
-        ended = [("text", run, step)] if step else [key for key in self._open if _is_text_of(run, key)]
+        ended = (
+            [("text", run, step)]
+            if step
+            else [key for key in self._open if (isinstance(key, tuple) and key[:2] == ("text", run))]
+        )
         for key in ended:
             self._open.pop(key, None)
         # Never joined with an earlier one: text may lie between them.
         self._append("ended", object(), (run, step))
-
-
-def _is_text_of(run: str, key: Hashable) -> bool:
-    return isinstance(key, tuple) and key[:2] == ("text", run)
 
 
 # What crosses between processes: messages of topics, packed into texts that are short enough and can be trusted.

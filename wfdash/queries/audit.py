@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -138,18 +138,14 @@ def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     for row in rows:
         shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
         if shown:
-            found[row.n] = _evidence(shown)
+            card = json.loads(shown.get("card", "{}"))
+            found[row.n] = Evidence(
+                card=card.get("card"),
+                answer_schema=card.get("answer_schema"),
+                policy=card.get("policy") or {},
+                page=shown.get("page", ""),
+            )
     return found
-
-
-def _evidence(bodies: Mapping[str, str]) -> Evidence:
-    card = json.loads(bodies.get("card", "{}"))
-    return Evidence(
-        card=card.get("card"),
-        answer_schema=card.get("answer_schema"),
-        policy=card.get("policy") or {},
-        page=bodies.get("page", ""),
-    )
 
 
 def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRecord, ...]:

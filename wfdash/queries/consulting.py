@@ -222,16 +222,12 @@ def _wait(row: Consultation, workers: int, replied: Event, deadline: float) -> W
         if found.worker in unread_by or len(unread_by) + 1 >= workers:
             return WorkerReply(unread=True, unread_by=(*unread_by, found.worker))
         unread_by.append(found.worker)
-        _leave_to_others(found, unread_by)
+        document = WorkerReply(unread=True, unread_by=tuple(unread_by)).model_dump(mode="json")
+        open_again = {"worker": "", "reply": encrypted_for(Consultation, "reply", document, found.pk)}
+        with write():
+            Consultation.objects.filter(pk=found.pk, worker=found.worker).update(**open_again)
         taken, signalled = False, 0.0
     return WorkerReply(unread=True, unread_by=tuple(unread_by)) if unread_by else None
-
-
-def _leave_to_others(row: Consultation, unread_by: Sequence[str]) -> None:
-    document = WorkerReply(unread=True, unread_by=tuple(unread_by)).model_dump(mode="json")
-    open_again = {"worker": "", "reply": encrypted_for(Consultation, "reply", document, row.pk)}
-    with write():
-        Consultation.objects.filter(pk=row.pk, worker=row.worker).update(**open_again)
 
 
 def _read(document: Json) -> WorkerReply:

@@ -297,7 +297,8 @@ def matching(rows: Iterable[WorkflowRow], text: str) -> list[WorkflowRow]:
     words = [(word.lower(), True) for word in wanted.words] + [(word.lower(), False) for word in wanted.unwanted]
 
     def holds(row: WorkflowRow) -> bool:
-        said = _text_of(row)
+        steps = (f"{step.name} {step.title}" for step in row.description.steps)
+        said = " ".join([row.name, row.title, row.description.doc, *steps]).lower()
         terms = (
             any(FILTER[term.key].condition(row, value) for value in term.values) != term.negated
             for term in wanted.terms
@@ -310,11 +311,6 @@ def matching(rows: Iterable[WorkflowRow], text: str) -> list[WorkflowRow]:
 def workflow_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of the catalogue suggests (no query)."""
     return FILTER.suggestions([entry for entry in catalog.entries() if viewer.may("see", entry.name)])
-
-
-def _text_of(row: WorkflowRow) -> str:
-    steps = (f"{step.name} {step.title}" for step in row.description.steps)
-    return " ".join([row.name, row.title, row.description.doc, *steps]).lower()
 
 
 # What workers have published of their workflows, for a server that has not loaded them.

@@ -178,7 +178,12 @@ class AnswerType:
         self._schema: dict[str, Json] = kind if isinstance(kind, dict) else {}
         self.types = {} if self._codec is None else {"": kind}
         if self._codec is None:
-            _check_schema(self._schema)
+            try:
+                refuse_heavy(self._schema)
+            except TooMuchWork as error:
+                raise InvalidCall(f"answer= is a JSON Schema that takes too long to check: {error}") from error
+            if flaw := flaw_of(self._schema):
+                raise InvalidCall(f"answer= is no JSON Schema: {flaw}")
         elif unstorable := unstorable_in(self._codec):
             raise InvalidCall(f"ctx.ask: an answer of type {unstorable} {UNSTORABLE}")
 
@@ -284,15 +289,6 @@ def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InvalidCall(f"{what} of {', '.join(unknown)}, but the actions are {', '.join(names)}")
-
-
-def _check_schema(schema: dict[str, Json]) -> None:
-    try:
-        refuse_heavy(schema)
-    except TooMuchWork as error:
-        raise InvalidCall(f"answer= is a JSON Schema that takes too long to check: {error}") from error
-    if flaw := flaw_of(schema):
-        raise InvalidCall(f"answer= is no JSON Schema: {flaw}")
 
 
 def _is_nothing(value: Any) -> bool:

@@ -95,7 +95,15 @@ class EmbeddedWorker:
                 return
 
     def _begin(self, lock: IO[str]) -> None:
-        self._lock, self._home = lock, _read_home(lock)
+        lock.seek(0)
+        token = lock.read().strip()
+        if not token:
+            token = new_token()
+            lock.write(token)
+            lock.flush()
+        found = os.fstat(lock.fileno())
+        place = f"{_boot_id()}:{found.st_dev}:{found.st_ino}"
+        self._lock, self._home = lock, f"{token}-{sha256(place.encode()).hexdigest()[:12]}"
         signals.start()
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
@@ -140,23 +148,6 @@ class EmbeddedWorker:
             await worker.serve()
         finally:
             await storage.aclose()
-
-
-def _read_home(lock: IO[str]) -> str:
-    """Return the name of this data directory's worker: a token in its lock file, and where that file is.
-
-    A copy of the directory has the token, too; it is another file, or a file on another machine or after another
-    start of this one.
-    """
-    lock.seek(0)
-    token = lock.read().strip()
-    if not token:
-        token = new_token()
-        lock.write(token)
-        lock.flush()
-    found = os.fstat(lock.fileno())
-    place = f"{_boot_id()}:{found.st_dev}:{found.st_ino}"
-    return f"{token}-{sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _boot_id() -> str:

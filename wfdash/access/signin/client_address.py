@@ -32,13 +32,9 @@ def client_address(meta: Mapping[str, Any], proxies: Sequence[Network], *, behin
     forwarded = str(meta.get("HTTP_X_FORWARDED_FOR", ""))
     hops = [text for part in reversed(forwarded.split(",")) if (text := part.strip())]
     found: Address | None = peer
-    while found is not None and hops and _is_one_of(found, proxies):
+    while found is not None and hops and any(found in network for network in proxies):
         found = _parse_address(hops.pop(0))
     return "" if found is None else _home(found)
-
-
-def _is_one_of(address: Address, networks: Sequence[Network]) -> bool:
-    return any(address in network for network in networks)
 
 
 def _parse_address(text: str) -> Address | None:

@@ -70,7 +70,13 @@ def finish(request: HttpRequest, provider: Provider) -> Arrival:
 
     ``SignInFailed``, ``NotAllowed`` (they, or the provider, refused), ``ProviderUnavailable``, ``Busy``.
     """
-    _refuse_error(request, provider)
+    error, code = request.GET.get("error", ""), request.GET.get("code", "")
+    if error == "access_denied":
+        raise NotAllowed(f"{provider.name} did not let you in, or you cancelled there")
+    if error or not code or len(code) > LONGEST:
+        said = f"{error[:80]}: {request.GET.get('error_description', '')[:200]}" if error else "no code"
+        cause = " ".join(said.split())
+        raise SignInFailed(f"{provider.name} refused this sign-in", cause=cause)
     conversation = _Conversation(request, provider)
     with slots.take(), _errors_of(provider):
         state = _state(request, conversation.get_provider())
@@ -229,16 +235,6 @@ def _state(request: HttpRequest, flow: _Flow) -> Mapping[str, Any]:
         words = "This sign-in was started in another browser, took more than ten minutes, or was finished already"
         raise SignInFailed(words, cause="unknown state") from None
     return state
-
-
-def _refuse_error(request: HttpRequest, provider: Provider) -> None:
-    error, code = request.GET.get("error", ""), request.GET.get("code", "")
-    if error == "access_denied":
-        raise NotAllowed(f"{provider.name} did not let you in, or you cancelled there")
-    if error or not code or len(code) > LONGEST:
-        said = f"{error[:80]}: {request.GET.get('error_description', '')[:200]}" if error else "no code"
-        cause = " ".join(said.split())
-        raise SignInFailed(f"{provider.name} refused this sign-in", cause=cause)
 
 
 def _fits(key: Mapping[str, Any], header: Mapping[str, Any]) -> bool:

@@ -33,10 +33,6 @@ def stored_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:40]
 
 
-def _key_of(stored: str) -> Any:
-    return User._meta.pk.to_python(stored)
-
-
 MOST_KNOWN = 10_000
 """Sessions of which a process remembers whose they are."""
 _owners: dict[str, str] = {}
@@ -113,7 +109,7 @@ class SessionStore(db.SessionStore):
         user = self.get(SESSION_KEY)
         super().flush()
         if user is not None:
-            pubsub.rights_changed.publish(_key_of(user))
+            pubsub.rights_changed.publish(User._meta.pk.to_python(user))
 
     def exists(self, session_key: str) -> bool:
         """Return whether there is a session with this key."""

@@ -76,7 +76,13 @@ def use_token(text: str, *, address: str = "") -> Token:
     """
     token = _find(text)
     if token is None:
-        _count_bad(address)
+        limits = [AttemptLimit(key=attempt_limits.key_of("token", address), most=MOST_BAD)]
+        try:
+            attempt_limits.check(limits)
+            attempt_limits.charge(limits)
+        except TooManyTries as error:
+            wait = error.facts["retry_after"]
+            raise TooManyTries(f"Too many bad tokens. Wait {wait} seconds.", retry_after=wait) from None
         raise BadToken(UNKNOWN)
     now = timezone.now()
     if problem := _problem_of(token, now):
@@ -142,16 +148,6 @@ def _note_use(token: Token, now: datetime) -> None:
     seldom = Q(used__isnull=True) | Q(used__lte=now - NOTED_EVERY)
     with write():
         Token.objects.filter(seldom, pk=token.pk).update(used=now)
-
-
-def _count_bad(address: str) -> None:
-    limits = [AttemptLimit(key=attempt_limits.key_of("token", address), most=MOST_BAD)]
-    try:
-        attempt_limits.check(limits)
-        attempt_limits.charge(limits)
-    except TooManyTries as error:
-        wait = error.facts["retry_after"]
-        raise TooManyTries(f"Too many bad tokens. Wait {wait} seconds.", retry_after=wait) from None
 
 
 def _hash(secret: str) -> str:

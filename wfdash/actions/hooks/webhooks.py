@@ -336,19 +336,15 @@ def _about(event: Event) -> dict[str, Any] | None:
     """Return what a delivery is about, None if it cannot be read: it must not hold up the others."""
     try:
         if event.kind == EventKind.REQUEST_WITHDRAWN:
-            return _about_request(event)
+            data = decrypted(Event, "data", event.data, event.run_id, str(event.seq))
+            request = HumanRequest.objects.filter(FOR_PEOPLE, pk=data.get("request")).first()
+            return None if request is None else {"request": request, "payload": facts_of_request(request)}
         return {"request": None, "payload": _facts_of_run(event)}
     except Exception as error:
         if is_outage(error):
             raise
         log.exception("Webhooks are not sent event %d of run %s, which could not be read", event.seq, event.run_id)
         return None
-
-
-def _about_request(event: Event) -> dict[str, Any] | None:
-    data = decrypted(Event, "data", event.data, event.run_id, str(event.seq))
-    request = HumanRequest.objects.filter(FOR_PEOPLE, pk=data.get("request")).first()
-    return None if request is None else {"request": request, "payload": facts_of_request(request)}
 
 
 def _facts_of_run(event: Event) -> dict[str, Json]:

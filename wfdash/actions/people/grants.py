@@ -37,7 +37,9 @@ def revoke_role(viewer: Viewer, grant_id: int) -> None:
     with write(), acting(viewer, "admin"):
         pacing.charge(viewer, "grant")
         grant = Grant.objects.select_for_update().filter(pk=grant_id).first()
-        if grant is None or not (viewer.may("admin", grant.workflow) or _shown(viewer, grant)):
+        if grant is None or not (
+            viewer.may("admin", grant.workflow) or (grant.workflow == EVERY and viewer.may_anywhere("admin"))
+        ):
             raise NotFound("Grant not found, or already revoked")
         refuse_unless_admin_of(viewer, grant.workflow)
         everywhere = grant.workflow == EVERY
@@ -94,8 +96,3 @@ def _knows(viewer: Viewer, group: Group, workflow: str) -> bool:
         return True
     granted = Grant.objects.filter(group=group, workflow__in=[EVERY, workflow]).exists()
     return granted or group.name in named_in([workflow])
-
-
-def _shown(viewer: Viewer, grant: Grant) -> bool:
-    """Return whether the viewer is shown a grant that they cannot revoke: it counts for what they administer, too."""
-    return grant.workflow == EVERY and viewer.may_anywhere("admin")

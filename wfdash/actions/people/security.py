@@ -47,7 +47,12 @@ def set_absence_of(
         if delegate == viewer.name:
             raise NotAllowed("You cannot make yourself someone's delegate. Choose someone else")
         absence = insert_absence(person, delegate, since, until)
-        facts = {"user": name, **facts_of(absence), "reason": _checked(reason)}
+        reason = " ".join(cleaned(reason.replace("\0", "")).split())
+        if not reason:
+            raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
+        if len(reason) > LONGEST_REASON:
+            raise Invalid([{"loc": ["reason"], "msg": f"At most {LONGEST_REASON} characters"}])
+        facts = {"user": name, **facts_of(absence), "reason": reason}
         audit.record(viewer, "away", right="admin", facts=facts)
     return absence
 
@@ -58,12 +63,3 @@ def end_absence_of(viewer: Viewer, name: str, absence_id: int) -> None:
         absence = remove_absence(find_other(viewer, name), absence_id)
         facts = {"user": name, "delegate": absence.delegate.get_username()}
         audit.record(viewer, "back", right="admin", facts=facts)
-
-
-def _checked(reason: str) -> str:
-    reason = " ".join(cleaned(reason.replace("\0", "")).split())
-    if not reason:
-        raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
-    if len(reason) > LONGEST_REASON:
-        raise Invalid([{"loc": ["reason"], "msg": f"At most {LONGEST_REASON} characters"}])
-    return reason

@@ -131,7 +131,12 @@ def _take_answer(
     votes = votes_of(request) if has(request, "voted") else []
     spoken = spoken_in(votes)
     right = right_of(viewer, request, override=context.override, on_behalf_of=context.on_behalf_of, spoken=spoken)
-    _refuse_unless_open(request)
+    if request.answered is not None or request.settles is not None:
+        raise _already_answered(request)
+    if request.closed is not None:
+        raise _closed(request)
+    if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
+        raise NoLongerOpen(f"The run is {request.run.phase}")
     _refuse_second_vote(viewer, right, votes)
     context = replace(context, seen=_refuse_if_changed(request, context.seen))
     why = visible(reason or reason_in(value))
@@ -214,15 +219,6 @@ def _contradiction(value: Json, verdict: str) -> list[Problem]:
     """
     chosen = verdict_of(value)
     return [{"loc": ["verdict"], "msg": f"The answer says {chosen}"}] if verdict[:40] not in {"", chosen} else []
-
-
-def _refuse_unless_open(request: HumanRequest) -> None:
-    if request.answered is not None or request.settles is not None:
-        raise _already_answered(request)
-    if request.closed is not None:
-        raise _closed(request)
-    if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
-        raise NoLongerOpen(f"The run is {request.run.phase}")
 
 
 def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> None:
@@ -394,19 +390,14 @@ def lock_for_answer(viewer: Viewer, found: HumanRequest, *, at_once: bool) -> Hu
     ``at_once``: the answer makes the run due, else it can be undone. Where one answer decides, the event that the
     caller appends next may be counted already.
     """
-    if _is_decided_by_one(found):
+    ended = found.answered or found.settles or found.closed
+    open_ = are_known(found) and not ended and not has(found, "voted")
+    if open_ and Policy.model_validate(found.policy).need == 1:
         refuse_beyond(viewer, found)
         if lock_as_found(found.run, wake=at_once):
             return found
     lock_rows(Run.objects.filter(pk=found.run_id))
     return find_request(viewer, found.pk, marks_of)
-
-
-def _is_decided_by_one(found: HumanRequest) -> bool:
-    """Return whether the next answer decides: it is open, asks for one answer, and has none."""
-    ended = found.answered or found.settles or found.closed
-    open_ = are_known(found) and not ended and not has(found, "voted")
-    return open_ and Policy.model_validate(found.policy).need == 1
 
 
 # What an answer has to know of a request beside its row: read with it, because most requests have none of it.

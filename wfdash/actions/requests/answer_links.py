@@ -154,22 +154,17 @@ def needs_sign_in(link: AnswerLink, signed_in: User | None) -> bool:
 
 def _refuse_stranger(link: AnswerLink, signed_in: User | None, wanted: str) -> None:
     if signed_in is not None and signed_in.pk != link.viewer.user.pk:
-        _record_refusal(link, signed_in, wanted)
+        # Record that someone tried another person's link: once per person and request, so that attempts do not flood
+        # the audit.
+        with write():
+            known = AuditEntry.objects.filter(verb="refused", request=link.request, actor=signed_in.get_username())
+            if not known.exists():
+                request = HumanRequest.objects.get(pk=link.request)
+                facts = {"link_of": link.viewer.name, "wanted": wanted}
+                audit.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
         raise NotAllowed(f"This link is for {link.viewer.name}, and you are signed in as {signed_in.get_username()}")
     if needs_sign_in(link, signed_in):
         raise NotAllowed("High-risk request: sign in to decide")
-
-
-def _record_refusal(link: AnswerLink, signed_in: User, wanted: str) -> None:
-    """Record that someone tried another person's link: once per person and request, so that attempts do not flood the
-    audit.
-    """
-    with write():
-        known = AuditEntry.objects.filter(verb="refused", request=link.request, actor=signed_in.get_username())
-        if not known.exists():
-            request = HumanRequest.objects.get(pk=link.request)
-            facts = {"link_of": link.viewer.name, "wanted": wanted}
-            audit.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
 
 
 def _lock(link: AnswerLink) -> None:

@@ -135,7 +135,11 @@ def _answer_one(
         return Outcome(request=request_id, subject="", problem="It no longer exists", kind="NotFound")
     subject = card_subject(found.card, found.step)
     try:
-        _refuse_alone(found, seen)
+        # Refuse requests that may not be decided in batches, and those whose own row was not shown.
+        if because := alone_because(found.risk, found.policy, found.card):
+            raise NotAllowed(because)
+        if not seen:
+            raise Invalid([{"loc": ["tick"], "msg": "Not in the table"}])
         reply = answer_request(
             viewer, request_id, value, verdict=verdict, seen=seen, undo=True, via="batch", page=page, key=key
         )
@@ -148,11 +152,3 @@ def _answer_one(
     except (AlreadyAnswered, NoLongerOpen, NotAllowed, NotFound) as error:
         return Outcome(request=request_id, subject=subject, problem=str(error), kind=type(error).__name__)
     return Outcome(request=request_id, subject=subject, reply=reply)
-
-
-def _refuse_alone(request: HumanRequest, seen: str) -> None:
-    """Refuse requests that may not be decided in batches, and those whose own row was not shown."""
-    if because := alone_because(request.risk, request.policy, request.card):
-        raise NotAllowed(because)
-    if not seen:
-        raise Invalid([{"loc": ["tick"], "msg": "Not in the table"}])

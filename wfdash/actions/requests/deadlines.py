@@ -79,7 +79,11 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str 
         if due <= now or due - now > FURTHEST:
             words = "Enter a time in the future" if due <= now else "Enter a time within the next ten years"
             raise Invalid([{"loc": ["due"], "msg": words}])
-        _refuse_to_bring_forward(viewer, request, due)
+        # Raise ``NotAllowed`` for people who would make a default answer count sooner and may not decide the request.
+        later = request.due is not None and due >= request.due
+        default = Policy.model_validate(request.policy).on_timeout
+        if not later and default is not None and default != "fail":
+            right_of(viewer, request, override=viewer.right_to(request) is None, on_behalf_of="")
         alarm = Policy.model_validate(request.policy).next_alarm(request.created, due, now)
         if HumanRequest.objects.filter(WAITING, pk=request.pk).update(due=due, alarm=alarm) != 1:
             raise WrongState("This request no longer needs an answer")
@@ -90,14 +94,6 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str 
         _record(viewer, request, "extend", moved, right)
         notify_inbox(request.workflow)
     return request
-
-
-def _refuse_to_bring_forward(viewer: Viewer, request: HumanRequest, due: datetime) -> None:
-    """Raise ``NotAllowed`` for people who would make a default answer count sooner and may not decide the request."""
-    later = request.due is not None and due >= request.due
-    default = Policy.model_validate(request.policy).on_timeout
-    if not later and default is not None and default != "fail":
-        right_of(viewer, request, override=viewer.right_to(request) is None, on_behalf_of="")
 
 
 def due_moments(

@@ -52,7 +52,13 @@ def right_of(
     if on_behalf_of:
         return _right_for_another(viewer, request, on_behalf_of)
     if override:
-        return _right_to_override(viewer, request)
+        _refuse_unless_overridable(viewer, request, "Only operators can override")
+        own = viewer.right_for(request.by, request.not_by, origin_of(request.run))
+        return Right(
+            words=own.words if own else "operator override",
+            acting_for=own.acting_for if own else "",
+            beyond=True,
+        )
     if not viewer.may("answer", request.workflow):
         raise NotAllowed("You cannot answer requests of this workflow. Ask an admin")
     right = viewer.right_to(request, spoken=spoken) or viewer.right_to(request)
@@ -75,17 +81,6 @@ def _refusal(viewer: Viewer, request: HumanRequest) -> str:
     named = ", ".join(request.by[:NAMED]) + ("" if len(request.by) <= NAMED else " and others")
     how = ". As an operator you can override and give a reason" if viewer.may("operate", request.workflow) else ""
     return f"Addressed to {named or 'others'}{how}"
-
-
-def _right_to_override(viewer: Viewer, request: HumanRequest) -> Right:
-    """Return an operator's right to decide instead of those it is addressed to; their own, where they have one."""
-    _refuse_unless_overridable(viewer, request, "Only operators can override")
-    own = viewer.right_for(request.by, request.not_by, origin_of(request.run))
-    return Right(
-        words=own.words if own else "operator override",
-        acting_for=own.acting_for if own else "",
-        beyond=True,
-    )
 
 
 def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Right:

@@ -198,18 +198,14 @@ def _take_turn(acts: QuerySet[Bulk], limit: int) -> int:
         raise  # The database is unavailable: that says nothing about this operation.
     except Exception:
         log.exception("Bulk operation %s was set aside", bulk_id)
-        _end_failed(bulk_id)
+        # End an operation that cannot continue; its remaining runs count as refused.
+        with write():
+            rows = Bulk.objects.filter(pk=bulk_id)
+            bulk = rows.get()
+            why = dict(bulk.refused.get("why") or {})
+            why[UNEXPECTED] = why.get(UNEXPECTED, 0) + max(len(bulk.runs) - bulk.done, 1)
+            rows.update(finished=timezone.now(), refused={**bulk.refused, "why": why})
         return 1
-
-
-def _end_failed(bulk_id: str) -> None:
-    """End an operation that cannot continue; its remaining runs count as refused."""
-    with write():
-        rows = Bulk.objects.filter(pk=bulk_id)
-        bulk = rows.get()
-        why = dict(bulk.refused.get("why") or {})
-        why[UNEXPECTED] = why.get(UNEXPECTED, 0) + max(len(bulk.runs) - bulk.done, 1)
-        rows.update(finished=timezone.now(), refused={**bulk.refused, "why": why})
 
 
 def record_export(viewer: Viewer, what: str, *, text: str, kind: str) -> None:
@@ -348,7 +344,10 @@ def delete_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str, *, key: s
             return
         run = lock_run(find_run(viewer, run_id, right="operate"))
         chosen = find_checkpoint(run, checkpoint_id)
-        _refuse_needed(run, chosen)
+        if chosen.pk in runs.needed_of(run.pk):
+            raise WrongState("This is the current checkpoint and cannot be deleted")
+        if chosen.label is not None:
+            raise WrongState("Labelled checkpoints are kept. Remove the label first")
         facts: dict[str, Any] = {"checkpoint": chosen.pk, "n": chosen.n, "step": chosen.step or "", "size": chosen.size}
         audit.record_run(viewer, "delete-checkpoint", run, **facts)
         Checkpoint.objects.filter(pk=chosen.pk).delete()
@@ -372,13 +371,6 @@ def _remove(run: str) -> Removed:
     except Conflict as error:
         raise WrongState(str(error).split(",")[0].capitalize()) from error
     return removed or Removed(relative=None)
-
-
-def _refuse_needed(run: Run, chosen: Checkpoint) -> None:
-    if chosen.pk in runs.needed_of(run.pk):
-        raise WrongState("This is the current checkpoint and cannot be deleted")
-    if chosen.label is not None:
-        raise WrongState("Labelled checkpoints are kept. Remove the label first")
 
 
 # Tags: short labels people add to runs, to find and handle them together.

@@ -157,7 +157,9 @@ def end_abandoned(limit: int = 100) -> int:
 def _end_abandoned(run_id: str) -> bool:
     with write():
         run = Run.objects.select_for_update().exclude(ending="").filter(pk=run_id).first()
-        return bool(run and not _is_held_live(run) and _end(run, "", frozenset()))
+        return bool(
+            run and not Claim.objects.filter(run=run, expires__gt=Now()).exists() and _end(run, "", frozenset())
+        )
 
 
 def _end_later(viewer: Viewer, run: Run, how: Phase) -> Run:
@@ -170,10 +172,6 @@ def _end_later(viewer: Viewer, run: Run, how: Phase) -> Run:
     notify_workers(run.id)
     run.refresh_from_db()
     return run
-
-
-def _is_held_live(run: Run) -> bool:
-    return Claim.objects.filter(run=run, expires__gt=Now()).exists()
 
 
 def _end(run: Run, after: str, begun: frozenset[str] | None) -> bool:

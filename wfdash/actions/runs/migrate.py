@@ -185,7 +185,13 @@ def _apply_migration(run: Run, head: records.Checkpoint | None, carried: Carried
     if head is not None:
         fresh = migrated_checkpoint(head, carried, version=version, created=timezone.now())
         insert_row(fresh, run, seq=seq)
-        _update_requests(run, carried)
+        # Close requests that are no longer asked; the others stay open, asked by the step's new name.
+        pending = HumanRequest.objects.filter(run=run, closed__isnull=True)
+        gone, now = pending.filter(key__in=carried.closed), timezone.now()
+        gone.filter(answered__isnull=False).update(closed=now, closed_as="taken")
+        gone.update(closed=now, closed_as="withdrawn")
+        for request in carried.requests:
+            pending.filter(key=request.key).exclude(step=request.step).update(step=request.step)
         changes["n"] = fresh.n
     Run.objects.filter(pk=run.pk).update(**changes)
 
@@ -195,13 +201,3 @@ def _loaded(run: Run) -> Entry:
     if entry is None:
         raise Incompatible(f"workflow {run.workflow!r} is not loaded")
     return entry
-
-
-def _update_requests(run: Run, carried: Carried) -> None:
-    """Close requests that are no longer asked; the others stay open, asked by the step's new name."""
-    pending = HumanRequest.objects.filter(run=run, closed__isnull=True)
-    gone, now = pending.filter(key__in=carried.closed), timezone.now()
-    gone.filter(answered__isnull=False).update(closed=now, closed_as="taken")
-    gone.update(closed=now, closed_as="withdrawn")
-    for request in carried.requests:
-        pending.filter(key=request.key).exclude(step=request.step).update(step=request.step)

@@ -20,7 +20,6 @@ from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
-from checkpoints.models.user_model import User
 from checkpoints.records import Json
 from wfdash import pubsub
 from wfdash.access.directory import people_who
@@ -197,16 +196,11 @@ def announce_held(run: Run) -> None:
 def _notify(run: Run, kind: str, *, text: str, alike: str) -> None:
     hour = f"{timezone.now():%Y-%m-%dT%H}"
     facts = {"run": run.pk, "subject": title_for_everyone(run), "text": text}
-    notify_workflow(kind, run.workflow, _concerned(run), facts=facts, once=f"{kind}:{hour}:{alike}"[:120])
-
-
-def _concerned(run: Run) -> list[User]:
-    """Return the operators of the run's workflow, and who started it if they may see it."""
     found = [viewer.user for viewer in people_who("operate", run.workflow)]
     starter = run.created_by
     if starter is not None and starter not in found and viewer_for(starter).may("see", run.workflow):
         found.append(starter)
-    return found
+    notify_workflow(kind, run.workflow, found, facts=facts, once=f"{kind}:{hour}:{alike}"[:120])
 
 
 def title_for_everyone(run: Run) -> str:

@@ -59,7 +59,10 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
         if call.previous_result is not None:
             return made_before(Signal, call.previous_result["signal"])
         run = lock_run(found)
-        _refuse_unless_open(run, name)
+        if run.phase in OVER:
+            raise WrongState(f"The run is {run.phase} and no longer receives signals")
+        if Signal.objects.filter(run=run, taken__isnull=True).count() >= MOST_KEPT:
+            raise WrongState(f"The run already has {MOST_KEPT} unreceived signals")
         pacing.charge(viewer, "signal")
         _match(run)
         if problems := judged or _problems(run, name, value):
@@ -106,7 +109,11 @@ def _match(run: Run, unfit: Mapping[tuple[str, str], list[Problem]] = NOTHING) -
         for signal in _kept_for(request):
             problems = unfit.get((request.pk, signal.pk)) or problems_of(request.answer_schema, signal.value)
             if problems:
-                _set_aside(run, request, signal, problems)
+                # Set aside a stored signal that is invalid for the waiting step, so that it does not block those
+                # behind it.
+                Signal.objects.filter(pk=signal.pk).update(taken="")
+                facts = {"name": signal.name, "by": audit.name_of(signal.by), "problem": str(problems[0]["msg"])}
+                append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **facts))
             else:
                 _deliver(run, request, signal)
                 done += 1
@@ -136,13 +143,6 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     notify_workers(run.id)
 
 
-def _set_aside(run: Run, request: HumanRequest, signal: Signal, problems: list[Problem]) -> None:
-    """Set aside a stored signal that is invalid for the waiting step, so that it does not block those behind it."""
-    Signal.objects.filter(pk=signal.pk).update(taken="")
-    facts = {"name": signal.name, "by": audit.name_of(signal.by), "problem": str(problems[0]["msg"])}
-    append_event(run, EventKind.SIGNAL_REFUSED.draft(request.step, **facts))
-
-
 def _store_signal(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
     now = timezone.now()
     signal = Signal.objects.create(id=ids.new_request_id(), run=run, name=name, value=value, by=viewer.user, at=now)
@@ -170,13 +170,6 @@ def _right(viewer: Viewer, run: Run) -> str:
     if not right:
         raise NotAllowed("Only operators and users who can start this workflow can send signals")
     return right
-
-
-def _refuse_unless_open(run: Run, name: str) -> None:
-    if run.phase in OVER:
-        raise WrongState(f"The run is {run.phase} and no longer receives signals")
-    if Signal.objects.filter(run=run, taken__isnull=True).count() >= MOST_KEPT:
-        raise WrongState(f"The run already has {MOST_KEPT} unreceived signals")
 
 
 def _at_value(problems: list[Problem]) -> list[Problem]:

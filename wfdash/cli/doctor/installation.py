@@ -60,7 +60,11 @@ def data_directory() -> Findings:
     """Look at rights, room and file system of the data directory."""
     folder = Path(settings.WFDASH_DATA_DIR)
     names = ("secret_key", "push_key", "wfdash.sqlite3")
-    others = [path for path in (folder, *map(folder.joinpath, names)) if path.exists() and _open_to_others(path)]
+    others = [
+        path
+        for path in (folder, *map(folder.joinpath, names))
+        if path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    ]
     if others:
         yield problem(
             "data",
@@ -185,7 +189,3 @@ def file_system_of(folder: Path, mounts: Path) -> str:
 def _short(secret: str) -> str:
     """Return what shows whether two secrets are the same. Slow to make, as a guess at the secret would be."""
     return fingerprint(secret, SALT).rpartition("$")[2][:8]
-
-
-def _open_to_others(path: Path) -> bool:
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

@@ -162,8 +162,6 @@ def _plain(name: str, value: Any) -> Json:
     """Return a field of one kind of card as JSON: a type as its schema."""
     if name == "edit" and value is not None:
         return AnswerType(value).schema()
-    return [_option(one) for one in value] if isinstance(value, list) else value
-
-
-def _option(option: str | Option) -> Json:
-    return option.model_dump() if isinstance(option, Option) else option
+    return (
+        [(one.model_dump() if isinstance(one, Option) else one) for one in value] if isinstance(value, list) else value
+    )

@@ -85,7 +85,10 @@ def seed(data: Path) -> Seeded:
         make_shop(repository)
     runs = [_start(key, workflow, message) for key, workflow, message in _runs(repository)]
     if runs[0]:
-        _plan()
+        # Schedule the review of a month's expenses for the first of the next.
+        plan = SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
+        if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
+            create_schedule(viewer_for(User.objects.get(has_name("adam"))), "expense_batch", plan)
     return Seeded(people=people, runs=tuple(run for run in runs if run), repository=repository)
 
 
@@ -122,10 +125,3 @@ def _start(key: str, workflow: str, message: Json) -> str | None:
         return None
     adam = viewer_for(User.objects.get(has_name("adam")))
     return start_run(adam, workflow, message, key=f"demo-{key}").id
-
-
-def _plan() -> None:
-    """Schedule the review of a month's expenses for the first of the next."""
-    plan = SchedulePlan(name="Month end", cron="0 7 1 * *", zone="Europe/Rome", message={}, overlap="skip")
-    if not Schedule.objects.filter(workflow="expense_batch", name=plan.name).exists():
-        create_schedule(viewer_for(User.objects.get(has_name("adam"))), "expense_batch", plan)

@@ -244,7 +244,11 @@ def _extended(
         if kind in MIGRATED:
             transitions = migrate_transitions(transitions, json.loads(more or "{}"), json.loads(ended or "[]"), at)
         if kind in RUN_EVENTS:
-            _apply_run_event(transitions, kind, at)
+            # Append the transitions that an event of the run implies.
+            if kind in STOPPING:
+                stop_all(transitions, at)
+            elif kind in RESUMING:
+                resume_all(transitions, at)
             transitions.append(StepTransition("", "", kind, at, run, seq))
             retrying = _retrying(transitions)
             continue
@@ -270,14 +274,6 @@ def _follows(last: StepTransition, run: str, seq: int, ranges: list[EventRange])
         part for part in ranges if part.run == run and part.low < seq and (part.high is None or seq <= part.high)
     )
     return last.run == run and last.seq >= part.low
-
-
-def _apply_run_event(transitions: list[StepTransition], kind: str, at: datetime) -> None:
-    """Append the transitions that an event of the run implies."""
-    if kind in STOPPING:
-        stop_all(transitions, at)
-    elif kind in RESUMING:
-        resume_all(transitions, at)
 
 
 def migrate_transitions(

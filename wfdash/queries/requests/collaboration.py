@@ -39,7 +39,11 @@ def may_answer(viewer: Viewer) -> Q:
     excluded = _excluded(viewer, viewer.name, viewer.groups)
     if viewer.made_by is not None:
         excluded |= _excluded(viewer, viewer.made_by.name, viewer.made_by.groups)
-    return viewer.scope("answer") & (_addressed(viewer) | assigned_to(viewer)) & ~excluded
+    wanted = Q(NamesEmpty("by")) | _addressed_by_name(viewer, viewer.name, viewer.groups)
+    for absent in viewer.acts_for:
+        free = ~_excluded(viewer, absent.name, absent.groups) & ~_voted(absent.name)
+        wanted |= _addressed_by_name(viewer, absent.name, absent.groups) & free
+    return viewer.scope("answer") & (wanted | assigned_to(viewer)) & ~excluded
 
 
 def through_groups(viewer: Viewer) -> Q:
@@ -79,14 +83,6 @@ def awaiting_reply_of(viewer: Viewer) -> Q:
     for absent in viewer.acts_for:
         started |= viewer.scope("see") & _started_by(viewer, absent.name)
     return Q(asked__isnull=False) & started
-
-
-def _addressed(viewer: Viewer) -> Q:
-    wanted = Q(NamesEmpty("by")) | _addressed_by_name(viewer, viewer.name, viewer.groups)
-    for absent in viewer.acts_for:
-        free = ~_excluded(viewer, absent.name, absent.groups) & ~_voted(absent.name)
-        wanted |= _addressed_by_name(viewer, absent.name, absent.groups) & free
-    return wanted
 
 
 def _voted(name: str) -> Q:

@@ -151,20 +151,16 @@ def _matches_type(wanted: str, found: str, content: bytes) -> bool:
     if wanted.endswith("/*"):
         return found.startswith(wanted[:-1])
     if wanted == "application/json":
-        return _parses(content)
+        try:
+            json.loads(content)
+        except (ValueError, RecursionError):
+            return False
+        return True
     if wanted.startswith("text/") or wanted in _TEXTUAL:
         return found == "text/plain"
     if wanted.startswith(_ZIPPED):
         return found == "application/zip"
     return wanted not in _NAMED
-
-
-def _parses(content: bytes) -> bool:
-    try:
-        json.loads(content)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _description_of(found: str) -> str:

@@ -114,7 +114,16 @@ def problems_of(schema: Mapping[str, Any], value: Any, *, root: Mapping[str, Any
     try:
         # A list first: evaluating a broken schema may fail half-way.
         with bounded_work():
-            found = list(islice(_problems(_validator(schema, root), value), MOST_FOUND))
+            whole = schema if root is None else root
+            try:
+                text = dumps(whole)
+            except ValueError:  # No JSON: whether that is a flaw is for the validator to say.
+                text = b""
+            spend(len(text) // 1000)
+            made = _kept(text) if 0 < len(text) <= MAX_KEPT else _made(dict(whole))
+            found = list(
+                islice(_problems(made if root is None else made.evolve(schema=dict(schema)), value), MOST_FOUND)
+            )
     except TooMuchWork as error:
         return [{"loc": [], "msg": str(error)}]
     except Exception as error:  # A schema is untrusted input: whatever it breaks, the schema is wrong.
@@ -157,17 +166,6 @@ def _stray_fields(card: Mapping[str, Any], value: Any) -> Iterator[Problem]:
     for name, owned in owners.items():
         if name not in SHARED and value.get(name) is not None and value["action"] not in owned:
             yield {"loc": [name], "msg": misplaced(owned)}
-
-
-def _validator(schema: Mapping[str, Any], root: Mapping[str, Any] | None) -> Any:
-    whole = schema if root is None else root
-    try:
-        text = dumps(whole)
-    except ValueError:  # No JSON: whether that is a flaw is for the validator to say.
-        text = b""
-    spend(len(text) // 1000)
-    made = _kept(text) if 0 < len(text) <= MAX_KEPT else _made(dict(whole))
-    return made if root is None else made.evolve(schema=dict(schema))
 
 
 @lru_cache(128)

@@ -88,7 +88,8 @@ def completed(document: Document) -> Document:
     """Return the document with what the framework does not know."""
     components = document["components"]
     schemes = components.get("securitySchemes", {})
-    schemas = {**components["schemas"], **_problem_schemas()}
+    found = Problem.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    schemas = {**components["schemas"], **found.pop("$defs", {}), "Problem": found}
     paths = {
         path: {method: _operation(path, method, one, schemas) for method, one in methods.items()}
         for path, methods in document["paths"].items()
@@ -132,19 +133,16 @@ def _operation(path: str, method: str, one: Document, schemas: Document) -> Docu
     if method == "post" and one["operationId"] not in PURE:
         found["parameters"] = [*one["parameters"], KEY]
     if "requestBody" in one:
-        found["requestBody"] = _with_example(one["requestBody"], schemas)
+        body = one["requestBody"]
+        content = body["content"][JSON]
+        example = body_example(content["schema"], schemas)
+        found["requestBody"] = {**body, "content": {JSON: {**content, "example": example}}}
     return found
 
 
 def summary_of(name: str) -> str:
     """Return an operation's id as words."""
     return name.replace("_", " ").capitalize()
-
-
-def _with_example(body: Document, schemas: Document) -> Document:
-    content = body["content"][JSON]
-    example = body_example(content["schema"], schemas)
-    return {**body, "content": {JSON: {**content, "example": example}}}
 
 
 def _success(answer: Document, schemas: Document) -> Document:
@@ -154,11 +152,6 @@ def _success(answer: Document, schemas: Document) -> Document:
         return answer
     given = contents[JSON]
     return {**answer, "content": {**contents, JSON: {**given, "example": answer_example(given["schema"], schemas)}}}
-
-
-def _problem_schemas() -> Document:
-    found = Problem.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    return {**found.pop("$defs", {}), "Problem": found}
 
 
 def _problem_response(status: int) -> Document:

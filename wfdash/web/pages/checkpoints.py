@@ -250,18 +250,14 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
         try:
             found = compare_checkpoints(viewer, run_id, first, second)
             if request.GET.get("raw"):
-                return _raw(found, request.GET["raw"])
+                patch = found.shown_patch if request.GET["raw"] == "shown" else found.patch
+                return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
             context |= _compared(found)
         except (NotFound, Invalid) as error:
             message = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
             context |= {"problem": message}
             status = 404 if isinstance(error, NotFound) else 422
     return render(request, "checkpoints/compare.html", context, status=status)
-
-
-def _raw(found: Comparison, what: str) -> HttpResponse:
-    patch = found.shown_patch if what == "shown" else found.patch
-    return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
 
 
 def _compared(found: Comparison) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from wfdash.notifications.rendering import render
 from wfdash.queries.audit import read_entries
 from wfdash.queries.people import (
     SHOWN,
-    PeoplePage,
     PersonView,
     WorkflowAccess,
     managed_workflows,
@@ -211,6 +210,8 @@ def people_list(request: HttpRequest) -> HttpResponse:
     number = number_in(request.GET.get("page", "")) or 1
     found = read_people(viewer, text, show=show, number=number)
     whole = administered(viewer) is None
+    before = _people_address(text, show, found.number - 1) if found.number > 1 else ""
+    after = _people_address(text, show, found.number + 1) if found.number < found.pages else ""
     context = {
         "found": found,
         "q": text,
@@ -219,7 +220,8 @@ def people_list(request: HttpRequest) -> HttpResponse:
         "whole": whole,
         "here": "people",
         "needs": len(needs(viewer)) if whole else 0,
-        **_people_neighbours(found, text, show),
+        "before": before,
+        "after": after,
     }
     return render(request, "people/page.html", context)
 
@@ -263,12 +265,6 @@ def _made_service_account(request: HttpRequest, roles: list[tuple[str, str]]) ->
     user = create_service_account(viewer_of(request), name, about=about, groups=chosen, roles=roles)
     messages.success(request, f"Service account {user.get_username()} made. Make its first token below.")
     return redirect("wfdash:person", user.get_username())
-
-
-def _people_neighbours(found: PeoplePage, text: str, show: str) -> dict[str, str]:
-    before = _people_address(text, show, found.number - 1) if found.number > 1 else ""
-    after = _people_address(text, show, found.number + 1) if found.number < found.pages else ""
-    return {"before": before, "after": after}
 
 
 def _people_address(text: str, show: str, number: int = 1) -> str:

@@ -203,11 +203,7 @@ def default_input(request: HttpRequest, viewer: Viewer, row: WorkflowRow) -> tup
         last = last_of(viewer, row.name)
         if last:
             return input_of(viewer, last)[1], "Filled in from your last run, without secrets."
-    return _example(row, request.GET.get("example", "")), ""
-
-
-def _example(row: WorkflowRow, number: str) -> Json:
-    """Return the example a person asked for (1, 2, ...), or None."""
+    number = request.GET.get("example", "")
     examples = row.description.examples
     wanted = number_in(number)
-    return examples[wanted - 1] if 0 < wanted <= len(examples) else None
+    return (examples[wanted - 1] if 0 < wanted <= len(examples) else None), ""

@@ -228,7 +228,14 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
     call = {node.name: names.get(node.name, node.name) for node in nodes}
     shape = {
         "nodes": sorted(
-            [call[n.name], list(n.order), type_name(n.takes), type_name(n.gives), _begins(n), _join_shape(n.join)]
+            [
+                call[n.name],
+                list(n.order),
+                type_name(n.takes),
+                type_name(n.gives),
+                [n.start, True] if n.follow_up else n.start,
+                _join_shape(n.join),
+            ]
             for n in nodes
         ),
         "edges": sorted(
@@ -246,11 +253,6 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
         ),
     }
     return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _begins(node: Node) -> bool | list[bool]:
-    """Return how a node may begin a run. Where none takes a follow-up, signatures stay what they were."""
-    return [node.start, True] if node.follow_up else node.start
 
 
 def _join_shape(join: JoinRule | None) -> list[Any]:

@@ -44,20 +44,15 @@ def carry(
     else:
         how, run = _declared(graph, hooks, checkpoint, difference, run)
     check = MigrationCheck(graph, *_changes(difference))
-    run = check.fitted(_with_versions(run, graph))
-    if check.problems:
-        listed = "; ".join(dict.fromkeys(check.problems))
-        raise Incompatible(f"checkpoint {checkpoint.n} does not match this graph: {listed}", problems=check.problems)
-    return _settled(graph, checkpoint, how, run)
-
-
-def _with_versions(run: MigratingRun, graph: Graph) -> MigratingRun:
-    """Return it with the versions of the graph's sub-workflows."""
     position = run.position.copy()
     position.pop("levels", None)
     if graph.levels:
         position["levels"] = graph.marks
-    return replace(run, position=position)
+    run = check.fitted(replace(run, position=position))
+    if check.problems:
+        listed = "; ".join(dict.fromkeys(check.problems))
+        raise Incompatible(f"checkpoint {checkpoint.n} does not match this graph: {listed}", problems=check.problems)
+    return _settled(graph, checkpoint, how, run)
 
 
 def _declared(

@@ -99,7 +99,14 @@ class CheckpointEdit:
             self._start_over(activation, record, packed)
 
     def _start_over(self, activation: str, record: Activation, packed: Packed) -> None:
-        self.position["live"] = {**self.position["live"], activation: _afresh(record, packed)}
+        fresh: Activation = {"step": record["step"], "message": packed, "scope": record["scope"], "journal": []}
+        if "rounds" in record:
+            fresh["rounds"] = record["rounds"]
+        if "called" in record:
+            fresh["called"] = record["called"]
+        if "queued" in record:
+            fresh["queued"] = record["queued"]
+        self.position["live"] = {**self.position["live"], activation: fresh}
         if is_first(self.graph, activation, record):
             self.input = (plain(packed),)
         gone = [key for key, place in self.position["asked"].items() if place[0] == activation]
@@ -119,18 +126,6 @@ class CheckpointEdit:
         return Edited(
             body=body, requests=requests, closed=tuple(self.closed), words=tuple(self.words), input=self.input
         )
-
-
-def _afresh(record: Activation, packed: Packed) -> Activation:
-    """Return an activation about to start with another message, in the same place."""
-    fresh: Activation = {"step": record["step"], "message": packed, "scope": record["scope"], "journal": []}
-    if "rounds" in record:
-        fresh["rounds"] = record["rounds"]
-    if "called" in record:
-        fresh["called"] = record["called"]
-    if "queued" in record:
-        fresh["queued"] = record["queued"]
-    return fresh
 
 
 def state_value(rule: StateRule, key: str, value: Json) -> Json:

@@ -90,7 +90,13 @@ def on_step_ended(builder: MomentBuilder, tick: StepEnded) -> None:
     builder.emit(EventKind.STEP_FINISHED, tick.activation, ms=tick.ms, output=tick.shown, **facts)
     builder.writable("live").pop(tick.activation)
     if node.looped:
-        _guard_loop(builder, node, record["scope"])
+        # Guard against loops that no person interrupts.
+        scope = record["scope"]
+        count = builder.position["since"].get(scope, 0) + 1
+        builder.writable("since")[scope] = count
+        if count >= builder.graph.max_steps:
+            text = f"step {node.name!r}: {count} steps in a loop without an answer; raise max_steps if that is meant"
+            builder.commands.append(FailRun(ErrorInfo(type="Runaway", message=text, step=node.name)))
     if tick.output is not None and not tick.skipped:
         _keep_output(builder, node, record["scope"], tick.output)
     for route in tick.routes:
@@ -105,15 +111,6 @@ def _continue_run(builder: MomentBuilder, scope: str) -> None:
     settle(builder, scope)
     if not builder.position["live"]:
         builder.commands.append(CompleteRun())
-
-
-def _guard_loop(builder: MomentBuilder, node: Node, scope: str) -> None:
-    """Guard against loops that no person interrupts."""
-    count = builder.position["since"].get(scope, 0) + 1
-    builder.writable("since")[scope] = count
-    if count >= builder.graph.max_steps:
-        text = f"step {node.name!r}: {count} steps in a loop without an answer; raise max_steps if that is meant"
-        builder.commands.append(FailRun(ErrorInfo(type="Runaway", message=text, step=node.name)))
 
 
 def _keep_output(builder: MomentBuilder, node: Node, scope: str, output: Packed) -> None:
@@ -135,7 +132,10 @@ def on_step_failed(builder: MomentBuilder, tick: StepFailed) -> None:
     record.pop("parked", None)
     _forget_raised(builder, tick)
     if tick.error.type == "ReplayMismatch":
-        _allow_asking(builder, tick.activation)
+        # Let the next attempt, maybe of fixed code, ask again as often as the first one.
+        for index, entry in enumerate(builder.position["live"][tick.activation]["journal"]):
+            if entry.get("again"):
+                builder.entry(tick.activation, index).pop("again")
     if tick.error.type == "StateConflict":
         record["born"] = builder.position["v"]
     error = {"type": tick.error.type, "message": tick.error.message, "traceback": tick.error.traceback[-4_000:]}
@@ -160,13 +160,6 @@ def _forget_raised(builder: MomentBuilder, tick: StepFailed) -> None:
     for index, entry in enumerate(journal):
         if "raised" in entry and (index in tick.calls or entry["raised"]["at"] == len(journal)):
             builder.entry(tick.activation, index).pop("raised")
-
-
-def _allow_asking(builder: MomentBuilder, activation: str) -> None:
-    """Let the next attempt, maybe of fixed code, ask again as often as the first one."""
-    for index, entry in enumerate(builder.position["live"][activation]["journal"]):
-        if entry.get("again"):
-            builder.entry(activation, index).pop("again")
 
 
 def on_operation_issued(builder: MomentBuilder, tick: OperationIssued) -> None:

@@ -158,7 +158,11 @@ def _edges_taken(
     later: list[Edge] = []
     for edge in edges:
         if edge.switch is not None and edge.switch not in cases:
-            cases[edge.switch] = _case(edges, edge, value)
+            if edge.key is None:
+                raise AssertionError("a switch has a key")
+            found = edge.key(value)
+            known = [other.case for other in edges if other.switch == edge.switch and not other.default]
+            cases[edge.switch] = found if found in known else DEFAULT
         if edge.otherwise:
             later.append(edge)
             continue
@@ -175,15 +179,6 @@ def _edges_taken(
 
 
 DEFAULT = object()
-
-
-def _case(edges: tuple[Edge, ...], edge: Edge, value: Any) -> Any:
-    """Return the case of a switch that matches, or ``DEFAULT``; evaluated once."""
-    if edge.key is None:
-        raise AssertionError("a switch has a key")
-    found = edge.key(value)
-    known = [other.case for other in edges if other.switch == edge.switch and not other.default]
-    return found if found in known else DEFAULT
 
 
 def _goes(edge: Edge, value: Any, cases: dict[str, Any]) -> bool:

@@ -106,6 +106,15 @@ def _operation(document: Document, origin: str, path: str, method: str, one: Doc
         for status, found in one["responses"].items()
         if "$ref" in found
     )
+    example = content.get("example") if content else None
+    lines = [f"curl --fail-with-body {shlex.quote(origin + path)}", '-H "Authorization: Bearer $WFDASH_TOKEN"']
+    if method not in {"get", "post"}:
+        lines.append(f"-X {method.upper()}")
+    if example is not None:
+        body = json.dumps(example, ensure_ascii=False)
+        lines += ['-H "Content-Type: application/json"', f"-d {shlex.quote(body)}"]
+    elif method == "post":
+        lines.append("-X POST")
     return OperationView(
         id=one["operationId"],
         method=method,
@@ -117,7 +126,7 @@ def _operation(document: Document, origin: str, path: str, method: str, one: Doc
         status=status,
         answer=tuple(_fields(answer, document)),
         problems=problems,
-        curl=_curl(origin, path, method, content.get("example") if content else None),
+        curl=" \\\n  ".join(lines),
     )
 
 
@@ -171,15 +180,3 @@ def kind_of(schema: Document, document: Document) -> str:
     names = {"string": "text", "boolean": "true or false", "integer": "whole number", "date-time": "time"}
     kind = str(schema.get("format") or schema.get("type") or "any JSON")
     return names.get(kind, kind)
-
-
-def _curl(origin: str, path: str, method: str, example: Any) -> str:
-    lines = [f"curl --fail-with-body {shlex.quote(origin + path)}", '-H "Authorization: Bearer $WFDASH_TOKEN"']
-    if method not in {"get", "post"}:
-        lines.append(f"-X {method.upper()}")
-    if example is not None:
-        body = json.dumps(example, ensure_ascii=False)
-        lines += ['-H "Content-Type: application/json"', f"-d {shlex.quote(body)}"]
-    elif method == "post":
-        lines.append("-X POST")
-    return " \\\n  ".join(lines)

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from wfdash.access.signin import attempt_limits
 from wfdash.access.signin.client_address import address_of
-from wfdash.access.signin.identities import Arrival, provider_in_use
+from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.people.identities import connect_identity, sign_in_at
 from wfdash.domain.errors import Busy, NotAllowed, ProviderUnavailable, SignInFailed, TooManyTries, WrongState, kind_of
@@ -55,7 +55,14 @@ def back_from_provider(request: HttpRequest) -> HttpResponse:
     try:
         arrival = openid_connect.finish(request, provider)
         if arrival.connects:
-            return _connected(request, provider, arrival)
+            if not request.user.is_authenticated or str(request.user.pk) != arrival.connects:
+                raise SignInFailed(
+                    "The account that was to be connected is no longer signed in here", cause="another session"
+                )
+            connect_identity(viewer_for(request.user), provider, arrival.identity)
+            attempt_limits.forgive(_limits(request))
+            messages.success(request, f"Connected. You can sign in with {provider.name} from now on.")
+            return redirect("wfdash:account")
         user = sign_in_at(provider, arrival.identity)
     except FAILURES as error:
         return _failed(request, provider, error)
@@ -90,15 +97,6 @@ def _provider() -> Provider:
     if provider is None:
         raise Http404
     return provider
-
-
-def _connected(request: HttpRequest, provider: Provider, arrival: Arrival) -> HttpResponse:
-    if not request.user.is_authenticated or str(request.user.pk) != arrival.connects:
-        raise SignInFailed("The account that was to be connected is no longer signed in here", cause="another session")
-    connect_identity(viewer_for(request.user), provider, arrival.identity)
-    attempt_limits.forgive(_limits(request))
-    messages.success(request, f"Connected. You can sign in with {provider.name} from now on.")
-    return redirect("wfdash:account")
 
 
 def _limits(request: HttpRequest) -> list[attempt_limits.AttemptLimit]:

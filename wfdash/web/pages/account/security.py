@@ -38,7 +38,11 @@ def account(request: HttpRequest) -> HttpResponse:
         return _shown(request, viewer)
     try:
         if act == "password":
-            _change_password(request, viewer)
+            given = {name: request.POST.get(name, "") for name in ("repeated", "current", "code", "passkey")}
+            user = set_password(viewer, request.POST.get("new", ""), **given, session=request.session.session_key)
+            # Also gives the session another key, so that a stolen one is worth nothing.
+            update_session_auth_hash(request, user)
+            messages.success(request, "Password saved. Other browsers were signed out.")
         elif act == "connect":
             return _connect(request, viewer)
         elif act == "disconnect":
@@ -66,14 +70,6 @@ def _connect(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         raise NotFound("No sign-in provider is set")
     may_connect(viewer, provider, **{name: request.POST.get(name, "") for name in ("current", "code", "passkey")})
     return to_provider(request, provider, "", connects=str(viewer.user.pk))
-
-
-def _change_password(request: HttpRequest, viewer: Viewer) -> None:
-    given = {name: request.POST.get(name, "") for name in ("repeated", "current", "code", "passkey")}
-    user = set_password(viewer, request.POST.get("new", ""), **given, session=request.session.session_key)
-    # Also gives the session another key, so that a stolen one is worth nothing.
-    update_session_auth_hash(request, user)
-    messages.success(request, "Password saved. Other browsers were signed out.")
 
 
 def _shown(

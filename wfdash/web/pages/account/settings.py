@@ -65,7 +65,11 @@ def settings(request: HttpRequest) -> HttpResponse:
         "here": "settings",
         "push": push_settings(viewer),
     }
-    _offer_zone(context, browser_zone(request), taken=request.GET.get("zone") == "browser")
+    # Offer the browser's zone where the form holds another one; ``taken``: fill it in.
+    browser = browser_zone(request)
+    if (request.GET.get("zone") == "browser") and browser:
+        context["values"]["zone"] = browser
+    context["browser_zone"] = "" if browser == context["values"]["zone"] else browser
     return render(request, "account/settings/page.html", context, status=422 if problems else 200)
 
 
@@ -91,13 +95,6 @@ def _posted_settings(request: HttpRequest, channels: list[str], before: Preferen
         "digest": post.get("digest", ""),
         "digest_at": post.get("digest_at", "") or "08:00",
     }
-
-
-def _offer_zone(context: dict[str, Any], browser: str, *, taken: bool) -> None:
-    """Offer the browser's zone where the form holds another one; ``taken``: fill it in."""
-    if taken and browser:
-        context["values"]["zone"] = browser
-    context["browser_zone"] = "" if browser == context["values"]["zone"] else browser
 
 
 def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any]) -> dict[str, Any]:

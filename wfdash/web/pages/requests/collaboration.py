@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
-from checkpoints.models import Comment
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.preferences import read_notices
 from wfdash.actions.requests.answer import undo_answer
@@ -57,7 +56,11 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
         return _render_again(request, viewer, request_id, text, str(error.errors[0]["msg"]), 422)
     except WrongState as error:
         return _render_again(request, viewer, request_id, text, str(error), 409)
-    _warn_unreached(request, comment)
+    # Show a warning about mentioned people who were not notified.
+    unheard = set(MENTION.findall(comment.text)) - set(comment.mentions)
+    if unheard:
+        names = ", ".join(f"@{name}" for name in sorted(unheard))
+        messages.warning(request, f"{names} was not notified: no such user, or no access to this request.")
     return back_to(request_id, place, f"#said-{comment.pk}")
 
 
@@ -88,14 +91,6 @@ def _render_again(
     context = panel(read_request(viewer, request_id), address_params(request.GET))
     context |= {"comment_text": text, "comment_problem": problem}
     return render(request, "requests/request/page.html", context, status=status)
-
-
-def _warn_unreached(request: HttpRequest, comment: Comment) -> None:
-    """Show a warning about mentioned people who were not notified."""
-    unheard = set(MENTION.findall(comment.text)) - set(comment.mentions)
-    if unheard:
-        names = ", ".join(f"@{name}" for name in sorted(unheard))
-        messages.warning(request, f"{names} was not notified: no such user, or no access to this request.")
 
 
 def _evidence(request: HttpRequest) -> list[dict[str, Any]]:

@@ -451,6 +451,12 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         grouped.add(row.gate)
         batch = reverse("wfdash:alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
         due = _due(row, listed.now)
+        answered = listed.place.tab == "answered"
+        found = {
+            "is-unread": row.unread and row.open and not answered,
+            "is-gone": not row.open and not answered,
+            "is-overdue": due == "late",
+        }
         yield InboxRow(
             row=row,
             title=titles.get(row.workflow, row.workflow),
@@ -464,7 +470,7 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
             answered=listed.place.tab == "answered",
             selectable=listed.place.tab != "answered",
             head=listed.place.sort == "alike" and row.gate != last,
-            states=_states(row, listed, due),
+            states=[name for name, holds in found.items() if holds],
         )
         last = row.gate
 
@@ -494,13 +500,3 @@ def _outcome(row: RequestRow, listed: RowsContext) -> str:
     if row.settles is not None:
         return "Just decided"
     return {"withdrawn": "No longer needed", "cancelled": "The run was cancelled"}.get(row.closed_as, "Asked again")
-
-
-def _states(row: RequestRow, listed: RowsContext, due: str) -> list[str]:
-    answered = listed.place.tab == "answered"
-    found = {
-        "is-unread": row.unread and row.open and not answered,
-        "is-gone": not row.open and not answered,
-        "is-overdue": due == "late",
-    }
-    return [name for name, holds in found.items() if holds]

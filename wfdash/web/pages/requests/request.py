@@ -57,7 +57,7 @@ from wfdash.web.pages.site.decorators import key_of, page, viewer_of, zone_of
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.card import CardMedia, json_at, media_at
 from wfdash.web.pages.ui.card.card import actions_of
-from wfdash.web.pages.ui.commands import Commands, commands
+from wfdash.web.pages.ui.commands import commands
 from wfdash.web.pages.ui.diff import diff_values
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import respond
@@ -265,15 +265,10 @@ def request(request: HttpRequest, request_id: str) -> HttpResponse:
     context |= {"fragment": "fragment" in request.GET, "seen": shown}
     context["stale"] = found.open and shown not in {"", found.seen}
     if context["decides"] and not override:
-        context["answer_commands"] = _answer_commands(request, found)
+        body = {"value": sample(found.answer_schema), "seen": found.seen}
+        path = reverse("wfdash:api:answer_request", args=[found.id])
+        context["answer_commands"] = commands(request, "answer-commands", "Answer from a program", path, body)
     return respond(request, PAGE, context, FRAGMENTS)
-
-
-def _answer_commands(request: HttpRequest, found: RequestView) -> Commands:
-    """Return the commands that answer a request, for those who may, with the first of its answers to change."""
-    body = {"value": sample(found.answer_schema), "seen": found.seen}
-    path = reverse("wfdash:api:answer_request", args=[found.id])
-    return commands(request, "answer-commands", "Answer from a program", path, body)
 
 
 def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: bool) -> HttpResponse:

@@ -60,10 +60,11 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
 def _logs_context(request: HttpRequest, run: RunView, found: LogPage, wanted: LogFilter) -> dict[str, Any]:
     steps = step_titles(run)
     wrap, events = request.GET.get("wrap", "") != "off", reverse("wfdash:run-events", args=[run.id])
+    of = f" of {steps.get(wanted.step, step_label(wanted.step))}" if wanted.step else ""
     return part_context(request, run, found) | {
         "wanted": wanted,
         "steps": steps.items(),
-        "title": _title(wanted, steps),
+        "title": f"Log{of}{', one execution' if wanted.activation else ''}",
         "lines": [
             LogLine(record=record, wanted=wanted.text, start=run.created, events=events, workflow=run.workflow)
             for record in found.records
@@ -72,11 +73,6 @@ def _logs_context(request: HttpRequest, run: RunView, found: LogPage, wanted: Lo
         "wrapping": address(request, wrap="off" if wrap else ""),
         "download": reverse("wfdash:run-logs-text", args=[run.id]) + address(request, wrap=""),
     }
-
-
-def _title(wanted: LogFilter, steps: dict[str, str]) -> str:
-    of = f" of {steps.get(wanted.step, step_label(wanted.step))}" if wanted.step else ""
-    return f"Log{of}{', one execution' if wanted.activation else ''}"
 
 
 def log_filter_of(request: HttpRequest) -> LogFilter:

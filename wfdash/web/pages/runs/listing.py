@@ -184,7 +184,11 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
         continue_bulk(row.pk)
         return redirect("wfdash:runs-told", row.pk)
     if request.GET.get("fragment") == "news":
-        return respond(request, "runs/listing/told.html", _bulk_news_context(request, row), BULK_FRAGMENTS)
+        known = set(row.runs)
+        ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:PAGE]
+        return respond(
+            request, "runs/listing/told.html", _rows_context(request, ids) | {"new": 0, "most": 0}, BULK_FRAGMENTS
+        )
     return respond(request, "runs/listing/told.html", _result_context(request, row), BULK_FRAGMENTS)
 
 
@@ -223,12 +227,6 @@ def _rows_context(request: HttpRequest, ids: Sequence[str]) -> dict[str, Any]:
         "shown": dict.fromkeys(RESULT_COLUMNS, True),
         "gone": len(ids) - len(rows),
     }
-
-
-def _bulk_news_context(request: HttpRequest, row: Any) -> dict[str, Any]:
-    known = set(row.runs)
-    ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:PAGE]
-    return _rows_context(request, ids) | {"new": 0, "most": 0}
 
 
 def _refused_runs(request: HttpRequest, row: Any) -> list[dict[str, str]]:
@@ -337,7 +335,12 @@ def runs(request: HttpRequest) -> HttpResponse:
     if place.view and not request.GET.keys() - {"view"}:
         return open_view(viewer, place.view)
     if request.GET.keys() & {"from", "to"}:
-        return _open_dates(request, place)
+        try:
+            text = with_dates(place.q, request.GET.get("from", ""), request.GET.get("to", ""))
+        except Invalid as error:
+            messages.error(request, error.summary)
+            return redirect(place.url())
+        return redirect(place.at(q=text, view="").url())
     fragment = request.GET.get("fragment", "")
     if fragment == "news":
         return respond(request, "runs/listing/page.html", _news_context(request, viewer, place), FRAGMENTS)
@@ -357,16 +360,6 @@ def columns(request: HttpRequest) -> HttpResponse:
     chosen = known_columns(request.POST.getlist("column"))
     set_columns(viewer_of(request), "runs", chosen)
     return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
-
-
-def _open_dates(request: HttpRequest, place: RunsAddress) -> HttpResponse:
-    """Lead to the list of what began between two times, which its filter says from then on."""
-    try:
-        text = with_dates(place.q, request.GET.get("from", ""), request.GET.get("to", ""))
-    except Invalid as error:
-        messages.error(request, error.summary)
-        return redirect(place.url())
-    return redirect(place.at(q=text, view="").url())
 
 
 def sort_of(place: RunsAddress, column: str) -> ColumnSort:

@@ -342,6 +342,12 @@ def _drawn_cell(cell: Cell) -> str:
 
 def _bar(series: Sequence[Series], place: int, slots: int, name: str, top: float, links: Sequence[str]) -> Bar:
     width = WIDTH / max(slots, 1)
+    blocks, foot = [], HEIGHT
+    for one in series:
+        if one.counts[place]:
+            height = max(one.counts[place] / top * HEIGHT, MIN_BAR)
+            foot -= height
+            blocks.append(Block(y=round(max(foot, 0), 2), height=round(height, 2), style=one.style))
     return Bar(
         x=round(place * width + width * GAP / 2, 2),
         width=round(width * (1 - GAP), 2),
@@ -349,18 +355,8 @@ def _bar(series: Sequence[Series], place: int, slots: int, name: str, top: float
         full=round(width, 2),
         words=_words(series, place, name),
         href=links[place],
-        blocks=_blocks(series, place, top),
+        blocks=tuple(blocks),
     )
-
-
-def _blocks(series: Sequence[Series], place: int, top: float) -> tuple[Block, ...]:
-    blocks, foot = [], HEIGHT
-    for one in series:
-        if one.counts[place]:
-            height = max(one.counts[place] / top * HEIGHT, MIN_BAR)
-            foot -= height
-            blocks.append(Block(y=round(max(foot, 0), 2), height=round(height, 2), style=one.style))
-    return tuple(blocks)
 
 
 def _words(series: Sequence[Series], place: int, name: str) -> str:

@@ -150,7 +150,8 @@ def describe(kind: str, step: str, data: Mapping[str, Any], workflow: str = "") 
     if kind == EventKind.REQUEST_OPENED and (signal := name_in(str(data.get("key") or ""))):
         words = f"{known['step']} waiting for signal {signal!r}"
     if kind == EventKind.PROGRESS:
-        words = _progress(data)
+        fraction, text = data.get("fraction"), str(data.get("text") or "Progress")
+        words = f"{text}: {fraction:.0%}" if isinstance(fraction, int | float) else text
     if kind == EventKind.LOG and "message" not in data:
         words = f"{known['step']} wrote a log record. Your role cannot view it."
     words = words[:MOST_WORDS] + _added(kind, data, workflow)
@@ -222,11 +223,6 @@ def _parse_time(text: str) -> str:
         return exact(datetime.fromisoformat(text))
     except ValueError:
         return text
-
-
-def _progress(data: Mapping[str, Any]) -> str:
-    fraction, text = data.get("fraction"), str(data.get("text") or "Progress")
-    return f"{text}: {fraction:.0%}" if isinstance(fraction, int | float) else text
 
 
 def icon_of(kind: str) -> str:

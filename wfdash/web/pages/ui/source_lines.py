@@ -57,7 +57,7 @@ def code_files(files: Iterable[SourceFile]) -> list[CodeFile]:
 
 
 def _drawn(index: int, file: SourceFile, lines: Iterable[int]) -> Iterator[str]:
-    html = _html_lines(file.text)
+    html = _coloured.get("source", file.text, lambda: _colour(visible(file.text.removesuffix("\n")))).split("\n")
     begins: dict[int, SafeString] = defaultdict(SafeString)
     for step, (first, _last) in file.steps.items():
         begins[first] += format_html('<span id="step-{}"></span>', step)
@@ -86,10 +86,6 @@ def _chosen(file: SourceFile) -> list[int]:
         return list(range(1, count + 1))
     near = {n for first, last in file.steps.values() for n in range(first - AROUND, last + AROUND + 1)}
     return sorted(n for n in near if 1 <= n <= count)
-
-
-def _html_lines(text: str) -> list[str]:
-    return _coloured.get("source", text, lambda: _colour(visible(text.removesuffix("\n")))).split("\n")
 
 
 def _colour(text: str) -> str:

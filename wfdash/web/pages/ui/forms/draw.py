@@ -490,7 +490,8 @@ def _length(spec: Spec) -> str:
     least, most = _int_keyword(spec, "minLength") or 0, _int_keyword(spec, "maxLength")
     if spec.kind not in {"text", "area", "secret"}:
         return ""
-    shape = _shape(spec)
+    pattern = spec.schema.get("pattern")
+    shape = f"Pattern: {pattern}" if isinstance(pattern, str) and not _example(spec) else ""
     if spec.schema.get("format") in {"uri", "url"} or (least <= 1 and most is None):
         return shape
     if most is None:
@@ -502,12 +503,6 @@ def _length(spec: Spec) -> str:
 def _int_keyword(spec: Spec, key: str) -> int | None:
     given = spec.schema.get(key)
     return given if isinstance(given, int) and not isinstance(given, bool) else None
-
-
-def _shape(spec: Spec) -> str:
-    """Return the pattern, where there is no example that shows it."""
-    pattern = spec.schema.get("pattern")
-    return f"Pattern: {pattern}" if isinstance(pattern, str) and not _example(spec) else ""
 
 
 def _file_kinds(spec: Spec) -> str:
