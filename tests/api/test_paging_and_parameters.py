@@ -12,7 +12,7 @@ from checkpoints.models.user_model import User
 from tests import people
 from tests.api.openapi import document, operations
 from tests.api.test_bodies import filled
-from wfdash.web.api.problems import MISSING, NO_OBJECT
+from wfdash.web.api.router import MISSING, NO_OBJECT
 
 PATHS = operations()
 

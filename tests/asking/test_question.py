@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from wfdash.client.asking.question import PeopleQuestion, question_of
-from wfdash.client.asking.workflows import ask_people
 from wfdash.contract import Finished, InvalidInput, Waiting
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import Diff, Image, Link, Table, Text
 from wfdash.workflow import Approval, Choice, Form, Option, Policy
+from wfdash.workflow.asking.question import PeopleQuestion, question_of
+from wfdash.workflow.asking.workflows import ask_people
 from wfdash.workflow.errors import InvalidCall
 
 PIXEL = base64.b64decode(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wfdash.contract import Description
-from wfdash.engines.discovery import definitions_in
+from wfdash.engines.catalog import definitions_in
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.serving import Served, serve
 from wfdash.workflow import Policy, Workflow

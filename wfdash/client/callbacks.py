@@ -20,12 +20,12 @@ from datetime import datetime
 from typing import Any, TypeVar, overload
 
 from checkpoints.events import EventKind
-from wfdash.client.asking.question import PeopleAnswer
 from wfdash.client.calls.questions import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
 from wfdash.domain.hooks import Received, Unsigned, check_signature, new_secret, secret_problem
 from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
+from wfdash.workflow.asking.question import PeopleAnswer
 
 T = TypeVar("T")
 ENDS = {EventKind.RUN_FAILED.value: "failed", EventKind.RUN_CANCELLED.value: "cancelled"}

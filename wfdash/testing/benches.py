@@ -5,31 +5,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 from unittest import mock
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.functions import Now
+from django.db.utils import ConnectionHandler
 from django.utils import timezone
 
 from checkpoints.claims import ClaimRenewer, boottime
+from checkpoints.database.alias import alias, connection
 from checkpoints.database.runs import info_of, read_row
+from checkpoints.database.storage import DatabaseStorage, scripts_for
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.models import OPEN, Checkpoint, Claim, Grant, HumanRequest, Reply, Run
 from checkpoints.models import Event as EventRow
 from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
 from checkpoints.rules import TIMED
+from checkpoints.sql.durability import Durability
+from checkpoints.sql.sqlite import executor
+from checkpoints.sql.sqlite.executor import SqliteDatabase
+from checkpoints.sql.statements import SQLITE
+from checkpoints.sql.writes import Database
 from wfdash.access.directory import vote_progress, votes_of
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions.checkpoints import fork_run, restore_run
@@ -46,13 +59,102 @@ from wfdash.domain.errors import Invalid
 from wfdash.engines import catalog
 from wfdash.engines.loading import load_engines
 from wfdash.questions.policy import Duration, span_of
-from wfdash.testing.database import BenchStorage, new_folder, own_database
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount, as_json, written_out
-from wfdash.testing.sqlite.base import clock
+from wfdash.testing.sqlite.base import clock, opened
 from wfdash.worker import sweeps
 from wfdash.worker.drive import ClaimedRecorder, advance
 from wfdash.workflow import Workflow
 from wfdash.workflow.runtime.invoke import calls_replaced
+
+ENGINE = "wfdash.testing.sqlite"
+MEMORY = Path("/dev/shm")  # noqa: S108 (a folder of its own is made there)
+OPTIONS = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": "PRAGMA journal_mode=WAL;"}
+_numbers = itertools.count(1)
+_in_use: list[str] = []
+
+
+class Redirected(ConnectionHandler):
+    """Django's connections while a bench is open: the default database and wfdash's are its one, in every thread."""
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(_in_use[-1] if _in_use and name in {DEFAULT_DB_ALIAS, alias()} else name)
+
+
+@contextmanager
+def own_database(folder: Path) -> Iterator[None]:
+    """Put a new database in the place of the default one, and of wfdash's. Call it outside of event loops."""
+    file = folder / "bench.sqlite3"
+    shutil.copy(template(), file)
+    with redirected(file):
+        yield
+
+
+@contextmanager
+def redirected(file: Path) -> Iterator[None]:
+    """Let the default database, and wfdash's, be this file, as long as it is open."""
+    name = f"wfdash bench {next(_numbers)}"
+    connections.settings[name] = {"ENGINE": ENGINE, "NAME": str(file), "OPTIONS": OPTIONS}
+    connections.configure_settings(connections.settings)
+    usual = type(connections)
+    connections.__class__ = Redirected
+    _in_use.append(name)
+    try:
+        yield
+    finally:
+        connections[name].close()
+        _in_use.remove(name)
+        while opened:
+            opened.pop().close()
+        connections.__class__ = usual
+        del connections.settings[name]
+
+
+def new_folder() -> Path:
+    """Return a new folder, in memory where that can be had."""
+    return Path(tempfile.mkdtemp(prefix="wfdash-bench-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
+
+
+@lru_cache(maxsize=1)
+def template() -> Path:
+    """Return a file with the tables of all installed apps, made once per process and removed with it."""
+    import atexit
+
+    folder = new_folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = folder / "template.sqlite3"
+    with redirected(file):
+        _create_tables()
+    return file
+
+
+def _create_tables() -> None:
+    """Create what migrations lead to, without their history: that takes seconds."""
+    from checkpoints.models import AuditHead
+    from checkpoints.models.fields import current_keyring
+
+    with connection().schema_editor() as editor:
+        for model in apps.get_models():
+            if model._meta.managed and not model._meta.proxy and not model._meta.swapped:
+                editor.create_model(model)
+    AuditHead.objects.get_or_create(pk=1, defaults={"signature": current_keyring().sign("head", "0", "")})
+    with connection().cursor() as cursor:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class BenchStorage(DatabaseStorage):
+    """The dashboard's storage, by the bench's clock. After the clock was moved, ``await follow_clock()``."""
+
+    def _open(self) -> Database:
+        now, later = (text.replace("'now'", f"'now','{clock.modifier}'") for text in (SQLITE.now, SQLITE.later))
+        scripts = scripts_for(replace(SQLITE, now=now, later=later), self.encryptor)
+        path = str(connection().settings_dict["NAME"])
+        return SqliteDatabase(path, scripts, executor.write_lock, durability=Durability.RELAXED)
+
+    async def follow_clock(self) -> None:
+        """Open the database again, with the time as it is now."""
+        await self.aclose()
+        await self.look()
+
 
 _open: list[Bench] = []
 

@@ -28,7 +28,7 @@ from wfdash.contract import (
 )
 from wfdash.engines import serve
 from wfdash.engines.agent_framework import AgentFrameworkEngine
-from wfdash.engines.discovery import definitions_in
+from wfdash.engines.catalog import definitions_in
 from wfdash.installation import frameworks
 from wfdash.questions.policy import Policy
 

@@ -19,13 +19,13 @@ from tests import people
 from tests.schemas.test_work import bomb, nested
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.hooks.incoming import IncomingPlan, create_incoming
-from wfdash.client.asking.workflows import ask_people
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.questions.cards import prepare
 from wfdash.web.pages.ui.text_cache import TextCache
 from wfdash.workflow import Approval
+from wfdash.workflow.asking.workflows import ask_people
 
 pytestmark = pytest.mark.django_db
 MOST_SECONDS = 0.5

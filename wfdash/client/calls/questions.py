@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 
 from typing_extensions import Unpack
 
-from wfdash.client.asking.question import PeopleAnswer, question_of
 from wfdash.client.calls import runs
 from wfdash.client.errors import NotAllowed, NotAnswered, NotFound
 from wfdash.client.script import Script
@@ -16,6 +15,7 @@ from wfdash.questions.card import Given
 from wfdash.questions.cards import prepare
 from wfdash.records.runs import Callback, RunDetail, RunError
 from wfdash.workflow import Approval, Choice, Policy
+from wfdash.workflow.asking.question import PeopleAnswer, question_of
 
 WORKFLOW = "ask_people"
 FOREVER = float("inf")

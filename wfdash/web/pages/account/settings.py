@@ -1,4 +1,4 @@
-"""Notification settings."""
+"""Settings of one person: notifications, time zone, the first steps that they close, the views that they saved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.preferences import set_preferences
+from wfdash.actions.account import preferences
+from wfdash.actions.account.preferences import change_view, delete_view, dismiss_first_steps, set_preferences
 from wfdash.domain.cron import zones
-from wfdash.domain.errors import Invalid
+from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.notifications.preferences import (
     APPRISE,
     BROWSER,
@@ -28,9 +29,10 @@ from wfdash.notifications.preferences import (
 )
 from wfdash.notifications.rendering import render
 from wfdash.notifications.write import preferences_of, reachable
-from wfdash.queries.account import push_browsers
+from wfdash.queries.account import push_browsers, read_first_steps, read_view, read_views
 from wfdash.web.pages.account.push import push_settings
 from wfdash.web.pages.site.decorators import browser_zone, keep_zone, page, viewer_of, zone_of
+from wfdash.web.pages.site.list_page import address_in, counted_views, open_view
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
 
@@ -127,3 +129,63 @@ def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any])
 def _channel_setting(wishes: Preferences, typed: Mapping[str, Any], kind: str, channel: str) -> ChannelSetting:
     on = bool(typed.get(f"{kind}.{channel}")) if typed else wishes.wants(kind, channel)
     return ChannelSetting(channel=channel, label=f"{KINDS[kind].label}: {LABELS[channel]}", on=on)
+
+
+@page("GET", "POST")
+def first_steps(request: HttpRequest) -> HttpResponse:
+    """Show what an installation still lacks; a POST stops showing it in empty lists."""
+    viewer = viewer_of(request)
+    found = read_first_steps(viewer)
+    if found is None:
+        raise NotAllowed("Only admins of every workflow set up the installation")
+    if request.method == "POST":
+        dismiss_first_steps(viewer)
+        return redirect("wfdash:inbox")
+    return render(request, "account/first_steps/page.html", {"steps": found})
+
+
+@page("POST")
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Save the current filter (``query``) of a list (``page``) under a name."""
+    name = "runs" if request.POST.get("page") == "runs" else "inbox"
+    place = address_in(name, request.POST.get("query", ""))
+    try:
+        given, shared = request.POST.get("name", ""), "shared" in request.POST
+        view = preferences.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.url())
+    messages.success(request, f"Saved: “{view.name}”.")
+    return redirect("wfdash:view", view.pk)
+
+
+@page("GET")
+def counts(request: HttpRequest) -> HttpResponse:
+    """Return the links to saved views of a list (``page``) with how many rows each has; ``view`` is the open one."""
+    viewer, name = viewer_of(request), "runs" if request.GET.get("page") == "runs" else "inbox"
+    views = counted_views(viewer, name, read_views(viewer, name))
+    current = next((view for view in views if view.id == request.GET.get("view")), None)
+    context = {"views": views, "current_view": current, "page": name, "counted": True}
+    return render(request, "components/list/view_links.html", context)
+
+
+@page("GET", "POST")
+def view(request: HttpRequest, view_id: str) -> HttpResponse:
+    """Open a view; a POST renames it, shares or unshares it, replaces its filter, or deletes it."""
+    viewer = viewer_of(request)
+    shows = read_view(viewer, view_id).page
+    if request.method != "POST":
+        return open_view(viewer, view_id)
+    place = address_in(shows, request.POST.get("query", ""))
+    try:
+        if "delete" in request.POST:
+            delete_view(viewer, view_id)
+            messages.success(request, "View deleted.")
+            return redirect(place.url())
+        query = place.saved if "now" in request.POST else None
+        name = request.POST.get("name", "")
+        change_view(viewer, view_id, name=name, query=query, shared="shared" in request.POST)
+    except Invalid as error:
+        messages.error(request, error.summary)
+        return redirect(place.at(view=view_id).url())
+    return redirect("wfdash:view", view_id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wfdash.client.asking.question import PeopleAnswer, PeopleQuestion
 from wfdash.questions.card import Given
 from wfdash.workflow import Context, Workflow
+from wfdash.workflow.asking.question import PeopleAnswer, PeopleQuestion
 
 ask_people = Workflow(
     "ask_people",
