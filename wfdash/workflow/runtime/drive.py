@@ -237,7 +237,10 @@ class Drive:
     def _collect(self, commands: list[ticks.Command]) -> None:
         """Add what a tick gave to the next commit, or to what follows it."""
         for command in commands:
-            match command:  # Records last: to ask whether something is one costs a call.
+            if type(command) is EventDraft:  # The most frequent. To ask whether something is a record costs a call.
+                self._events.append(command)
+                continue
+            match command:
                 case ticks.SaveCheckpoint():
                     self._reason, self._step = command.reason, command.step
                     self._label = command.label or self._label
@@ -250,8 +253,6 @@ class Drive:
                     self._complete = True
                 case ticks.FailRun():
                     self._failure = self._failure or command.error
-                case EventDraft():
-                    self._events.append(command)
                 case Request():
                     self._opened[command.key] = command
                 case Effect():

@@ -77,13 +77,14 @@ def _as_curl(url: str, auth: Auth, body: Any) -> str:
     if body is None:
         return " \\\n  ".join(lines)
     # A quoted here-document: nothing in it is expanded, and no line of JSON is its end.
-    return " \\\n  ".join([*lines, "--data-binary @- <<'JSON'"]) + f"\n{_json(body)}\nJSON"
+    document = escaped(json.dumps(body, indent=2, ensure_ascii=False))
+    return " \\\n  ".join([*lines, "--data-binary @- <<'JSON'"]) + f"\n{document}\nJSON"
 
 
 def _as_python(url: str, auth: Auth, body: Any) -> str:
     pairs = _headers(auth, body).items()
     headers = "".join(f"        {json.dumps(name)}: {_formatted(value, auth)},\n" for name, value in pairs)
-    given = "" if body is None else f"body = {_literal(body)}\n"
+    given = "" if body is None else f"body = {pformat(body, width=80, sort_dicts=False)}\n"
     needed = "" if body is None else "import json\n"
     data = "" if body is None else "    data=json.dumps(body).encode(),\n"
     return (
@@ -103,14 +104,6 @@ def _formatted(value: str, auth: Auth) -> str:
     """Return a header's value as a Python expression."""
     parts = [json.dumps(part) for part in value.split(SECRET)]
     return f' + os.environ["{auth.variable}"] + '.join(parts)
-
-
-def _literal(body: Any) -> str:
-    return pformat(body, width=80, sort_dicts=False)
-
-
-def _json(body: Any) -> str:
-    return escaped(json.dumps(body, indent=2, ensure_ascii=False))
 
 
 def _with_placeholders(value: Any) -> Any:
