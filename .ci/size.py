@@ -58,9 +58,7 @@ def measure() -> dict[str, int]:
     trees = {_name(path): ast.parse(path.read_text()) for path in paths}
     imports = {name: _imports(tree, trees) for name, tree in trees.items()}
     importers = Counter(target for targets in imports.values() for target in targets)
-    rooms = {_room(name) for name in trees} - {""}
-    arrows = {(_room(name), _room(to)) for name, targets in imports.items() for to in targets if to in trees}
-    arrows = {(above, below) for above, below in arrows if above and below and above != below}
+    rooms, arrows = _plan(imports)
     return {
         "tokens": sum(_tokens(path) for path in paths if "migrations" not in path.parts),
         "modules": len(paths),
@@ -71,6 +69,18 @@ def measure() -> dict[str, int]:
         "floors": _floors(rooms, arrows),
         "arrows": len(arrows),
     }
+
+
+def plan() -> tuple[set[str], set[tuple[str, str]]]:
+    """Return the rooms, and of which room each imports another."""
+    trees = {_name(path): ast.parse(path.read_text()) for package in PACKAGES for path in Path(package).rglob("*.py")}
+    return _plan({name: _imports(tree, trees) for name, tree in trees.items()})
+
+
+def _plan(imports: dict[str, set[str]]) -> tuple[set[str], set[tuple[str, str]]]:
+    arrows = {(_room(name), _room(to)) for name, targets in imports.items() for to in targets if to in imports}
+    between = {(above, below) for above, below in arrows if above and below and above != below}
+    return {_room(name) for name in imports} - {""}, between
 
 
 def _name(path: Path) -> str:

@@ -1,4 +1,9 @@
-"""Claims on runs: what their holder is called, and the thread that renews them."""
+"""Claims on runs: what their holder is called, and the thread that renews them.
+
+A renewal makes an expired claim live again if no one has the run; it locks the run as a takeover does, so one of them
+has it. A commit or a step that comes when the claim should have expired, by this machine's clock, waits for such a
+renewal. A commit also extends a claim with less than half of its time left.
+"""
 
 from __future__ import annotations
 

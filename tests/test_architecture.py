@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -120,13 +121,6 @@ def test_the_pure_half_works_where_django_cannot_be_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def lint(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Check the contracts of the packages in this folder."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", *options]
-    env = os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "200"}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
-
-
 @pytest.mark.process
 def test_a_module_of_the_pure_half_that_imports_django_breaks_its_contract(tmp_path: Path) -> None:
     for package in ("checkpoints", "wfdash"):
@@ -137,8 +131,10 @@ def test_a_module_of_the_pure_half_that_imports_django_breaks_its_contract(tmp_p
         path = tmp_path.joinpath(*name.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file.write_text(file.read_text() + "\nimport django.db\n")
-    said = lint(tmp_path).stdout
-    assert [name for name in names if not re.search(rf"\b{re.escape(name)} -> django\b", said)] == []
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False)
+    assert [name for name in names if not re.search(rf"\b{re.escape(name)} -> django\b", done.stdout)] == []
 
 
 def test_every_module_below_the_packages_is_in_a_layer() -> None:
@@ -150,25 +146,28 @@ def test_every_module_below_the_packages_is_in_a_layer() -> None:
 PAGE = ROOT / "docs" / "architecture.md"
 
 
-def test_the_tables_of_the_architecture_page_name_every_room_and_nothing_else() -> None:
+def test_the_tables_of_the_architecture_page_have_one_row_for_each_room() -> None:
     rows = re.findall(r"^\| (`(?:checkpoints|wfdash)/[^|]*) \|", PAGE.read_text(), flags=re.MULTILINE)
-    named = {path.rstrip("/") for row in rows for path in re.findall(r"`([^`]+)`", row)}
-    assert {path for path in named if not (ROOT / path).exists()} == set()
-    assert rooms() - named == set()
+    named = sorted(path.rstrip("/") for row in rows for path in re.findall(r"`([^`]+)`", row))
+    assert named == sorted(
+        path.relative_to(ROOT).as_posix()
+        for package in ("checkpoints", "wfdash")
+        for path in (ROOT / package).iterdir()
+        if not path.name.startswith(("__init__", "__pycache__")) and (path.is_dir() or path.suffix == ".py")
+    )
 
 
-def rooms() -> set[str]:
-    """Return the packages and top modules, without rooms by noun and the folders inside of a room that says its own."""
-    whole = ("checkpoints/conformance/", "wfdash/management/", "wfdash/web/pages/ui/")
-    folders = {path.parent for package in ("checkpoints", "wfdash") for path in (ROOT / package).glob("*/**/*.py")}
-    names = {folder.relative_to(ROOT).as_posix() for folder in folders}
-    tops = {
-        f"{path.parent.name}/{path.name}" for name in ("checkpoints", "wfdash") for path in (ROOT / name).glob("*.py")
-    }
-    by_noun = tuple(f"{layer}/{noun}" for layer in SHARED for noun in NOUNS)
-    return {
-        name for name in names | tops if not name.startswith((*whole, *by_noun)) and not name.endswith("__init__.py")
-    }
+def test_the_drawing_has_every_room_once_and_every_import_points_to_a_lower_floor() -> None:
+    head, _, *lines = PAGE.read_text().partition("```text\n")[2].partition("```")[0].splitlines()
+    left, right = head.index("wfdash/"), head.index("checkpoints/")
+    floors: dict[str, int] = {}
+    for line in lines:
+        for package, rooms in (("wfdash", line[left:right]), ("checkpoints", line[right:])):
+            floors |= {f"{package}.{room}": int(line[:left]) for room in rooms.split()}
+    rooms, arrows = runpy.run_path(str(ROOT / ".ci/size.py"))["plan"]()
+    assert floors.keys() == rooms
+    assert [arrow for arrow in sorted(arrows) if floors[arrow[0]] <= floors[arrow[1]]] == []
+    assert f"{len(rooms)} rooms on {max(floors.values())} floors" in PAGE.read_text()
 
 
 SHARED_NAMES = {

@@ -1,6 +1,7 @@
 """A Django app that keeps the threads of LangGraph, and the saver that writes them: ``DjangoSaver``.
 
-The app's models and migrations need no LangGraph; the saver does (``pip install 'wfdash[langgraph]'``).
+The app's models and migrations need no LangGraph; the saver does (``pip install 'wfdash[langgraph]'``). ``reads``,
+``writes`` and ``verbs`` are scripts for both databases; values are cut into chunks that a thread and its copies share.
 """
 
 from __future__ import annotations

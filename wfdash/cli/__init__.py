@@ -1,8 +1,10 @@
 """The ``wfdash`` command: ``up``, ``web`` and ``worker`` serve; ``signin`` and ``verify`` look after what they serve.
 
 ``runs``, ``requests``, ``checkpoints``, ``workflows``, ``schedules``, ``people`` and ``audit`` use the API: of a server
-or of a data directory.
-``manage`` is Django's command line.
+or of a data directory, whose requests Django answers in this process (``connection``). Each is a row (``commands``):
+its arguments, the call of the client's table that they are given to, and what is printed of the result.
+``manage`` is Django's command line; ``server`` is one process that serves and runs workflows; ``doctor`` examines an
+installation, each examination a generator of findings.
 """
 
 from __future__ import annotations

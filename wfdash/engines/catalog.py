@@ -2,8 +2,11 @@
 
 Loads the ``workflows`` module of every app in ``WFDASH_APPS``, everything ``WFDASH_WORKFLOWS`` names, and the workflow
 with which other programs ask people, unless ``WFDASH_ASK_PEOPLE`` forbids it. A module that fails to import, or a
-definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else. A server without
-workers of its own also serves what workers have published.
+definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else; beside it stands the
+last good version, where files are read again. A server without workers of its own also serves what workers have
+published.
+
+Calls of authors' code by threads that have others to serve end in time: one that hangs is left behind, and says where.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """What a process without a workflow's code asks a worker that has it: abilities of its engine, by name, as JSON. Pure.
 
 Each is a function of what it is given and changes nothing, so a reply that comes late, twice or never does no harm.
+That is why the ability is asked for, not the verb of a person: the verb would send the person with it, and would need a
+word for "begun, and not known how it ended". No identity and no right is sent.
+
+Between two releases what a newer one adds to a description is left out by an older server, and a question or reply that
+the other side cannot read counts as none.
 """
 
 from __future__ import annotations

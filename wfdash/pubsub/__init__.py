@@ -2,6 +2,10 @@
 
 A message carries no data but streamed text: it may be lost, duplicated or late, and every subscriber also polls. It
 reaches the subscribers of this process at once, those of others through a ``Transport``.
+
+``topics`` are what is published. ``transport`` joins, bounds and signs what is sent, and keeps the end of what steps
+stream. ``bus`` is the port to what carries it, ``postgres`` and ``redis_bus`` are its adapters; ``process`` starts it
+as the settings say. ``hints`` is the port by which actions hint at runs that are due, in their transaction.
 """
 
 from __future__ import annotations

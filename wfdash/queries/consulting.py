@@ -1,7 +1,12 @@
 """Consultations: a server without a workflow's code asks a worker that has it, by a row, and waits for seconds.
 
-Never inside a transaction, which would hold its locks so long. What is asked changes nothing: the server acts on the
-reply in a transaction of its own, as one that has the code does. ``ask`` is the server's half, ``reply`` the worker's.
+Never inside a transaction, which would hold its locks so long: there a schema judges what it can, and anything else is
+an error of this code. What is asked changes nothing: the server acts on the reply in a transaction of its own, as one
+that has the code does. ``ask`` is the server's half, ``reply`` the worker's.
+
+A worker takes the row by a conditional update, so one replies. Two signals carry it, the server's again each half
+second until a worker has the question; without signals workers look each second. A question that a worker cannot read
+is opened again with that worker's name, for the others.
 """
 
 from __future__ import annotations

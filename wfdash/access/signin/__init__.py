@@ -1,1 +1,1 @@
-"""Signing in: one-time links, the password backend with its limits, and the second factor."""
+"""Signing in: one-time links, passwords with limits, the second factor, passkeys, a provider, tokens, sessions."""

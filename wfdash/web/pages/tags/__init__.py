@@ -1,1 +1,1 @@
-"""The template tags of the design system."""
+"""The template tags of the design system, found by ``wfdash.notifications.rendering``."""
