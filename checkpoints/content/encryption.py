@@ -290,7 +290,7 @@ def encryptor_of(keys: str | Sequence[str]) -> Encryptor:
     """Return the ring of a list of keys, or of a text with commas between them; without keys, the ring that encrypts
     nothing. ``InvalidConfig``.
     """
-    return _ring_of(keys_in(keys))
+    return _ring_of(keys if isinstance(keys, str) else keys_in(keys))
 
 
 def keys_in(setting: str | Sequence[str]) -> tuple[str, ...]:
@@ -303,5 +303,8 @@ def keys_in(setting: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
-def _ring_of(keys: tuple[str, ...]) -> Encryptor:
+def _ring_of(setting: str | tuple[str, ...]) -> Encryptor:
+    keys = keys_in(setting)
+    if keys != setting:
+        return _ring_of(keys)
     return Encryptor([NoCipher() if name == PLAIN else AesGcm(name) for name in keys or (PLAIN,)])

@@ -233,7 +233,7 @@ def _insert_few(rows: Sequence[Model], *, ignore_conflicts: bool) -> int:
         cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
         count = int(cursor.rowcount)
     for row in rows:
-        row._state.adding, row._state.db = False, alias()
+        row._state.adding, row._state.db = False, used.alias
     return count
 
 
@@ -269,13 +269,6 @@ class ParameterSlot:
     field: Field[Any, Any] | None = None
     stored: bool = False
     """Whether the value is stored; else it is compared with."""
-
-    def value(self, given: dict[str, Any], used: BaseDatabaseWrapper) -> Any:
-        """Return the value as it goes to the database."""
-        value = given[self.name]
-        if self.field is None:
-            return value
-        return self.field.get_db_prep_save(value, used) if self.stored else self.field.get_db_prep_value(value, used)
 
 
 class Placeholder(Value):
@@ -320,8 +313,15 @@ class RowStatement(Generic[T]):
 
 
 def filled(params: Sequence[Any], given: dict[str, Any], used: BaseDatabaseWrapper) -> list[Any]:
-    """Return a statement's parameters with the given values in their slots."""
-    return [one.value(given, used) if isinstance(one, ParameterSlot) else one for one in params]
+    """Return a statement's parameters with the given values in their slots, as they go to the database."""
+    values = list(params)
+    for place, slot in enumerate(params):
+        if isinstance(slot, ParameterSlot):
+            values[place] = value = given[slot.name]
+            if slot.field is not None:
+                prepare = slot.field.get_db_prep_save if slot.stored else slot.field.get_db_prep_value
+                values[place] = prepare(value, used)
+    return values
 
 
 def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowStatement[T]]:
@@ -344,7 +344,11 @@ def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowSt
             read=_reader_of(compiler, using, models=models),
         )
 
-    return wraps(build)(lambda *key: kept(connection().vendor, alias(), *key))
+    def statement(*key: Hashable) -> RowStatement[T]:
+        used = connection()
+        return kept(used.vendor, used.alias, *key)
+
+    return wraps(build)(statement)
 
 
 def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any]:

@@ -35,7 +35,7 @@ LOOK_UPS = ("SELECT", "(SELECT", "DELETE")
 
 def keep_storable(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
     """Execute a statement; text that no row can have finds nothing in a look-up, and is refused elsewhere."""
-    if params and not many and not all(is_holdable(value) for value in params if isinstance(value, str)):
+    if params and not many and not is_holdable("".join([value for value in params if isinstance(value, str)])):
         if not sql.lstrip().upper().startswith(LOOK_UPS):
             raise InvalidValue("Text holds NUL or half a character (a lone surrogate): remove it")
         params = [findable(value) if isinstance(value, str) else value for value in params]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -54,9 +54,17 @@ class Portable(models.Field):  # type: ignore[type-arg]
 
     def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
         """Return the stored value. ``InvalidValue`` names the column."""
-        if isinstance(value, str):
-            refuse_unfit(f"{self.model._meta.model_name}.{self.name}", value, self.max_length)
-        return super().get_db_prep_save(value, connection)
+        if not isinstance(value, str):
+            return super().get_db_prep_save(value, connection)
+        most = self.max_length
+        if most is not None and len(value) > most:
+            words = f"at most {most} characters fit, not {len(value)}: shorten it"
+        elif not is_storable(value):
+            words = "holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
+        else:
+            return value
+        column = f"{self.model._meta.model_name}.{self.name}"
+        raise InvalidValue(f"{column}: {words}", field=column)
 
 
 @lru_cache
@@ -96,15 +104,6 @@ else:
         """Text of any length."""
 
         plain = models.TextField
-
-
-def refuse_unfit(column: str, value: str, most: int | None) -> None:
-    """Raise ``InvalidValue`` for text that not every database could store in this column."""
-    if most is not None and len(value) > most:
-        raise InvalidValue(f"{column}: at most {most} characters fit, not {len(value)}: shorten it", field=column)
-    if not is_storable(value):
-        words = "holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
-        raise InvalidValue(f"{column}: {words}", field=column)
 
 
 class JsonKey(KeyTransform):
@@ -214,9 +213,13 @@ class DecryptingAttribute(DeferredAttribute):
         instance.__dict__[self.field.attname] = value
 
 
-def _identity(instance: models.Model, row: tuple[str, ...]) -> tuple[str, ...]:
-    """Return these attributes of an instance, named as in a query: ``thread__family`` is the thread's family."""
-    return tuple(str(attrgetter(name.replace("__", "."))(instance)) for name in row)
+def identity_by(row: tuple[str, ...]) -> Callable[[models.Model], tuple[str, ...]]:
+    """Return what reads these attributes of an instance, named as in a query: ``thread__family`` is the thread's
+    family.
+    """
+    # A second name, which is cut off: of one alone the getter would return no tuple.
+    get = attrgetter(*(name.replace("__", ".") for name in row), "pk")
+    return lambda instance: tuple(map(str, get(instance)[:-1]))
 
 
 class EncryptedTextField(TextField):  # type: ignore[type-arg]
@@ -228,15 +231,12 @@ class EncryptedTextField(TextField):  # type: ignore[type-arg]
         """``row`` names the attributes, as in a query, that identify the row together with ``table``."""
         super().__init__(**options)
         self.table, self.row = table, row
+        self.row_of = identity_by(row)
 
     def deconstruct(self) -> Any:
         """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
         return name, "django.db.models.TextField", args, options
-
-    def row_of(self, instance: models.Model) -> tuple[str, ...]:
-        """Return the row's identity."""
-        return _identity(instance, self.row)
 
     def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
         """Return the text of that row. ``Damaged``, ``Locked``."""
@@ -272,15 +272,12 @@ class EncryptedJsonField(JsonField):
         """``row`` names the attributes, as in a query, that identify the row together with ``table`` and the column."""
         super().__init__(**options)
         self.table, self.row, self.clear = table, row, clear
+        self.row_of = identity_by(row)
 
     def deconstruct(self) -> Any:
         """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
         return name, "checkpoints.models.fields.JsonField", args, options
-
-    def row_of(self, instance: models.Model) -> tuple[str, ...]:
-        """Return the row's identity."""
-        return _identity(instance, self.row)
 
     def decrypt_stored(self, held: StoredDocument, *row: str) -> Any:
         """Return the document of that row. ``Damaged``, ``Locked``."""
