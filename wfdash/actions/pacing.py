@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.db import InterfaceError, InternalError, OperationalError
 from django.db.models import Case, Count, F, Model, Q, Value, When
@@ -174,7 +174,8 @@ def _beyond(limit: int) -> list[int]:
 
 
 def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyKey:
-    digest = _digest(key, verb, command)
+    # With the key, so that values cannot be guessed from the row.
+    digest = _hash(json.dumps([key, verb, command], sort_keys=True))
     # Each token has its own keys: the results of one are not shown to another, which may be narrower.
     own = _hash(f"{key}\n{viewer.token}" if viewer.token else key)
     return IdempotencyKey(person=viewer.name, key=own, verb=verb, digest=digest, at=timezone.now())
@@ -186,11 +187,6 @@ def _stored_result(row: IdempotencyKey) -> dict[str, Json]:
         raise KeyReused(verb=known.verb)
     result: dict[str, Json] = known.result
     return result
-
-
-def _digest(key: str, verb: str, command: Any) -> str:
-    """Return the command's fingerprint. It includes the key, so that values cannot be guessed from the row."""
-    return _hash(json.dumps([key, verb, command], sort_keys=True))
 
 
 def _hash(text: str) -> str:

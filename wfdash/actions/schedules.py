@@ -144,16 +144,13 @@ def _prepare(schedule: Schedule) -> PreparedStart:
     if entry is None:
         raise SkipTime("Its workflow is not loaded. See Workflows for the error. The schedule continues once it is")
     try:
-        return PreparedStart(viewer=viewer, entry=entry, message=_checked(schedule, entry))
+        message = _checks.call(schedule.workflow, schedule.pk, lambda: checked_input(entry, schedule.message))
+        return PreparedStart(viewer=viewer, entry=entry, message=message)
     except Invalid as error:
         raise StopSchedule(f"Its input is no longer valid: {_error_text(error)}. Edit it, then resume") from error
     except Exception as error:
         log.exception("Could not check the input of schedule %s", schedule.pk)
         raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {message_of(error)}") from error
-
-
-def _checked(schedule: Schedule, entry: catalog.Entry) -> Json:
-    return _checks.call(schedule.workflow, schedule.pk, lambda: checked_input(entry, schedule.message))
 
 
 def _pass(schedule: Schedule, came: DueTime, at: datetime, problem: str) -> bool:

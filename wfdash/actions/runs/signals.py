@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.db.models.functions import Concat
+from django.db.models.lookups import StartsWith
 from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import FOR_PEOPLE, OPEN, Answer, HumanRequest, Run, Signal
-from checkpoints.records import Json, Phase
+from checkpoints.records import SIGNAL, Json, Phase
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_run, lock_run, notify_workers
@@ -35,10 +37,12 @@ MOST_KEPT = 1_000
 """Signals that one run stores for later steps."""
 AT_ONCE = 20
 NOTHING: Mapping[tuple[str, str], list[Problem]] = {}
+PREFIX = Concat(Value(f"{SIGNAL}:"), "name", Value(":"))
 RECEIVABLE = HumanRequest.objects.filter(
-    OPEN & ~FOR_PEOPLE, Exists(Signal.objects.filter(run=OuterRef("run_id"), taken__isnull=True))
+    OPEN & ~FOR_PEOPLE,
+    Exists(Signal.objects.filter(StartsWith(OuterRef("key"), PREFIX), run=OuterRef("run_id"), taken__isnull=True)),
 )
-"""Requests that wait for a signal, of runs that have stored some."""
+"""Requests that wait for a signal of which their run has stored one. Those of another name would always be found."""
 
 
 def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None) -> Signal:
