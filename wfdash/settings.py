@@ -195,7 +195,6 @@ MIDDLEWARE = [
     "wfdash.access.signin.sessions.SignedInUser",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "wfdash.web.pages.account.second_factor.RequireSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "wfdash.web.pages.site.decorators.LocalTime",
     "wfdash.web.pages.site.error_pages.ErrorPages",

@@ -29,7 +29,6 @@ MISTYPED = "Wrong code. Check your device's clock and enter the current code"
 ISSUER = "wfdash"
 STEP = 30
 CODES = 10
-SESSION_MARK = "wfdash_second_factor"
 """Set in a session that was started, or continued, with a second factor."""
 WRONG = "Wrong or already used code. Wait for the next one or use a recovery code"
 NO_PASSKEY = "This passkey was not accepted. Try again, or enter a code"

@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth import SESSION_KEY, get_user
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY, get_user, logout
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends import db
@@ -26,6 +27,9 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models.user_model import User
 from wfdash import pubsub
 from wfdash.access.viewer import RightsRows, rights_of, rights_rows
+
+SECOND_FACTOR = "wfdash_second_factor"
+"""What a session holds that was started with a second factor."""
 
 
 def stored_key(key: str) -> str:
@@ -147,12 +151,17 @@ _looked_at: ContextVar[Any] = ContextVar("wfdash_session", default=None)
 
 
 class SignedInUser(AuthenticationMiddleware):
-    """Django's middleware, except that ``request.user`` needs no query of its own after the session's."""
+    """Django's middleware, except that ``request.user`` needs no query of its own after the session's, and that it
+    ends sessions which were started without a second factor where everyone must have one.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
         """Attach the user, read when first used."""
         super().process_request(request)
         request.user = SimpleLazyObject(lambda: user_of(request))  # type: ignore[assignment]
+        session = request.session
+        if settings.WFDASH_REQUIRE_SECOND_FACTOR and SESSION_KEY in session and SECOND_FACTOR not in session:
+            logout(request)
 
 
 def user_of(request: HttpRequest) -> User | AnonymousUser:

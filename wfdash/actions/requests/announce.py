@@ -10,15 +10,15 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.utils import timezone
 
 from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import connection
 from checkpoints.database.storage import write
 from checkpoints.errors import Damaged
-from checkpoints.models import Comment, HumanRequest, Notice, Reply
-from checkpoints.models.user_model import USERNAME, User
+from checkpoints.models import HumanRequest, Notice
+from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, origin_of
@@ -104,22 +104,3 @@ def may_answer(
         or (by is None and viewer.user.pk == request.assignee_id and viewer.addressed((), request.not_by, origin))
     ]
     return found[:MAX_NOTIFIED]
-
-
-def followers(request: HumanRequest, *, but: int | None = None, heard: bool = True) -> list[User]:
-    """Return the people to notify of the decision: the starter of the run, the assignee, voters and commenters, if
-    permitted.
-
-    ``but``: the person who decided. ``heard``: False if no one else voted or commented, so that no one is looked up.
-    """
-    starter = request.run.created_by if request.run.created_by_id != but else None
-    known = [pk for pk in (request.run.created_by_id, but) if pk is not None]
-    assigned = [] if request.assignee_id is None else [request.assignee_id]
-    if not heard and set(assigned) <= set(known):
-        return [starter] if starter is not None else []
-    voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
-    spoke = Comment.objects.filter(request=request).values("by_id")
-    others = User.objects.filter(Q(pk__in=assigned) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(pk__in=known)
-    names = list(others.values_list(USERNAME, flat=True))
-    permitted = [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []
-    return [starter, *permitted] if starter is not None else permitted

@@ -7,20 +7,21 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints.database.clock import SETTLING, database_now
 from checkpoints.database.compiled import Placeholder, Update, compiled_update, insert
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import OPEN, Answer, HumanRequest, Reply
+from checkpoints.models import OPEN, Answer, Comment, HumanRequest, Reply
+from checkpoints.models.user_model import USERNAME, User
 from checkpoints.records import SIGNAL, Json, Phase
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
 from wfdash.access.viewer import Right, Viewer, origin_of
 from wfdash.actions import audit
 from wfdash.actions.common import append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
-from wfdash.actions.requests.announce import followers
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.notifications.write import notify
@@ -151,6 +152,25 @@ def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) 
     notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
     return answer
+
+
+def followers(request: HumanRequest, *, but: int | None = None, heard: bool = True) -> list[User]:
+    """Return the people to notify of the decision: the starter of the run, the assignee, voters and commenters, if
+    permitted.
+
+    ``but``: the person who decided. ``heard``: False if no one else voted or commented, so that no one is looked up.
+    """
+    starter = request.run.created_by if request.run.created_by_id != but else None
+    known = [pk for pk in (request.run.created_by_id, but) if pk is not None]
+    assigned = [] if request.assignee_id is None else [request.assignee_id]
+    if not heard and set(assigned) <= set(known):
+        return [starter] if starter is not None else []
+    voted = Reply.objects.filter(request=request, undone__isnull=True).values("by_id")
+    spoke = Comment.objects.filter(request=request).values("by_id")
+    others = User.objects.filter(Q(pk__in=assigned) | Q(pk__in=voted) | Q(pk__in=spoke)).exclude(pk__in=known)
+    names = list(others.values_list(USERNAME, flat=True))
+    permitted = [viewer.user for viewer in people_who("see", request.workflow, names=names)] if names else []
+    return [starter, *permitted] if starter is not None else permitted
 
 
 def mark_settling(request: HumanRequest, until: datetime) -> bool:

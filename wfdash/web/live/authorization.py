@@ -24,7 +24,7 @@ from checkpoints.models import Run
 from wfdash import pubsub
 from wfdash.access.signin import second_factor, tokens
 from wfdash.access.signin.client_address import address_of
-from wfdash.access.signin.sessions import rights_read_with, user_of
+from wfdash.access.signin.sessions import SECOND_FACTOR, rights_read_with, user_of
 from wfdash.access.viewer import Viewer, watcher_for
 from wfdash.domain.errors import BadToken, TooManyTries
 from wfdash.installation.stopping import waited
@@ -105,7 +105,7 @@ def _read_session(scope: Mapping[str, Any]) -> Viewer | None:
     request = HttpRequest()
     key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
-    if second_factor.is_required() and second_factor.SESSION_MARK not in request.session:
+    if second_factor.is_required() and SECOND_FACTOR not in request.session:
         return None
     user = user_of(request)
     return watcher_for(user, rights_read_with(request, user)) if user.is_authenticated and user.is_active else None

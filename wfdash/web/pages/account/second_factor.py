@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import SESSION_KEY, login, logout
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -21,6 +20,7 @@ from checkpoints.models.user_model import User
 from wfdash.access.signin import second_factor as signin_second_factor
 from wfdash.access.signin.attempt_limits import remember_browser
 from wfdash.access.signin.open_sessions import note_start, started
+from wfdash.access.signin.sessions import SECOND_FACTOR
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account.password import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
@@ -47,7 +47,7 @@ def enter(
     """
     if not asks:
         response = _start_session(request, user, target, how=how, ends=ends)
-        request.session[signin_second_factor.SESSION_MARK] = True
+        request.session[SECOND_FACTOR] = True
         return response
     if not signin_second_factor.is_on(user) and not signin_second_factor.is_required():
         return _start_session(request, user, target, how=how, ends=ends)
@@ -103,27 +103,10 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"{error}.")
         found = {}
     if found.get("codes"):
-        request.session[signin_second_factor.SESSION_MARK] = True
+        request.session[SECOND_FACTOR] = True
     elif not found:
         return redirect("wfdash:second-factor")
     return render(request, "account/settings/secondfactor.html", shown | found)
-
-
-class RequireSecondFactor:
-    """Middleware: where everyone must have a second factor, ends sessions that were started without one."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        session = request.session
-        if (
-            signin_second_factor.is_required()
-            and SESSION_KEY in session
-            and signin_second_factor.SESSION_MARK not in session
-        ):
-            logout(request)
-        return self.get_response(request)
 
 
 def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
@@ -153,7 +136,7 @@ def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
             if may["until"] < time.time() or may["on"] != signin_second_factor.is_on(user):
                 raise WrongState("This took too long. Add the passkey again")
             codes = signin_second_factor.add_passkey(user, may["name"], proof["passkey"])
-            request.session[signin_second_factor.SESSION_MARK] = True
+            request.session[SECOND_FACTOR] = True
             messages.success(request, f"Passkey {may['name']} added.")
             return {"codes": codes} if codes else {}
         case "rename-passkey":
@@ -192,7 +175,7 @@ def _set_up_first(request: HttpRequest, user: User, pending: dict[str, Any]) -> 
 def _complete(request: HttpRequest, user: User, pending: dict[str, Any], *, by: str) -> HttpResponse:
     ends = datetime.fromisoformat(pending["ends"]) if pending.get("ends") else None
     response = _start_session(request, user, str(pending["target"]), how=f"{pending['how']} and {by}", ends=ends)
-    request.session[signin_second_factor.SESSION_MARK] = True
+    request.session[SECOND_FACTOR] = True
     return response
 
 

@@ -56,7 +56,6 @@ from wfdash.web.pages.requests.panel import (
 from wfdash.web.pages.site.decorators import key_of, page, viewer_of, zone_of
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.card import CardMedia, json_at, media_at
-from wfdash.web.pages.ui.card.card import actions_of
 from wfdash.web.pages.ui.commands import commands
 from wfdash.web.pages.ui.diff import diff_values
 from wfdash.web.pages.ui.event_text import past
@@ -99,14 +98,13 @@ def _answer_by_link(request: HttpRequest, token: str) -> HttpResponse:
     if found.open and not link.changed and not link.used and (reading.editing or reading.errors):
         context = _context(request, link, token, reading=reading)
         return render(request, LINK_PAGE, context, status=200 if reading.editing else 422)
-    shown = render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
     try:
         answer_by_link(
             token,
             reading.value,
             verdict=reading.action,
             as_text=reading.as_text,
-            page=shown,
+            page=_rendered_card(found, reading),
             signed_in=signed_in,
             key=key_of(request),
         )
@@ -287,7 +285,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: 
             seen=seen,
             undo=True,
             via="page",
-            page=_rendered_card(found),
+            page=_rendered_card(found, reading),
             override=override,
             on_behalf_of=request.POST.get("_for", "") if override else "",
             as_text=reading.as_text,
@@ -299,7 +297,7 @@ def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: 
         return _render_again(request, found, context | _operator_fields(request), 422)
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)
-    _flash_result(request, viewer, found, reply)
+    _flash_result(request, viewer, found, reply, reading)
     return offer_undo(request, _next_page(request, viewer, found, place), found.id, reply.settles)
 
 
@@ -352,12 +350,15 @@ def _carry_over(request: HttpRequest, viewer: Viewer, replaced_by: str) -> Any:
     return later.card
 
 
-def _rendered_card(found: RequestView) -> str:
+def _rendered_card(found: RequestView, reading: card.PostedAnswer) -> str:
     """Return the card as HTML, for the audit. It is what was shown: its fingerprint is compared."""
-    return render_to_string("components/card.html", {"card": card.build(found.card, found.answer_schema)})
+    shown = card.build(found.card, found.answer_schema, choices=reading.choices)
+    return render_to_string("components/card.html", {"card": shown})
 
 
-def _flash_result(request: HttpRequest, viewer: Viewer, found: RequestView, reply: Reply) -> None:
+def _flash_result(
+    request: HttpRequest, viewer: Viewer, found: RequestView, reply: Reply, reading: card.PostedAnswer
+) -> None:
     """Flash the outcome of the answer; while it can be undone, the undo bar shows it."""
     if reply.settles is not None:
         return
@@ -367,7 +368,7 @@ def _flash_result(request: HttpRequest, viewer: Viewer, found: RequestView, repl
         )
         return
     words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
-    labels = {choice.name: choice.label for choice in actions_of(found.answer_schema, found.card)}
+    labels = {choice.name: choice.label for choice in reading.choices}
     done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
     messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}", extra_tags="toast")
 

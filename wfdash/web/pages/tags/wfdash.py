@@ -17,7 +17,7 @@ from wfdash.records.audit import AuditRecord
 from wfdash.web.pages import audit
 from wfdash.web.pages.requests.inbox import InboxRow, render_row
 from wfdash.web.pages.ui import event_text, times
-from wfdash.web.pages.ui.card import CardView
+from wfdash.web.pages.ui.card.card import CardView
 from wfdash.web.pages.ui.forms import FormView
 from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
 from wfdash.web.pages.ui.graph import Drawing

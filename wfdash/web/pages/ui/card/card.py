@@ -139,13 +139,15 @@ def build(
     before: Mapping[str, Any] | None = None,
     said: Iterable[tuple[str, Mapping[str, Any]]] = (),
     first: Collection[int] = (),
+    choices: tuple[ActionButton, ...] | None = None,
 ) -> CardView:
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
     ``page``: the request's address, evidence is below it. ``path``: the step's. ``before``: the card that this one
     replaced. ``said``: line comments, by whom. ``first``: pieces of evidence that are drawn, however much there is.
+    ``choices``: its actions, if they are known already.
     """
-    choices = actions_of(schema, card)
+    choices = actions_of(schema, card) if choices is None else choices
     shared = _shared(schema, card, choices, initial, reading)
     typed = reading.lines if reading else ()
     drawn = {*first, *pieces_of(spot for spot, _ in typed)}
@@ -340,6 +342,7 @@ class PostedAnswer(NamedTuple):
     editing: bool
     forms: dict[str, BoundForm]
     shared: BoundForm
+    choices: tuple[ActionButton, ...]
     lines: tuple[tuple[str, str], ...] = ()
     """Comments on lines as they were typed: spot and text; one that was just begun is empty."""
     as_text: bool = False
@@ -350,13 +353,16 @@ def actions_of(schema: Mapping[str, Any], card: Mapping[str, Any]) -> tuple[Acti
     """Return the card's actions; where it names none, the options of the schema's ``action`` field, or nothing."""
     given = card.get("actions")
     listed = [action for action in given if isinstance(action, Mapping)] if isinstance(given, list) else []
-    node = Schemas(schema).resolve(mapping(schema.get("properties")).get("action", {}))
+    schemas, known = Schemas(schema), mapping(schema.get("properties"))
+    node = schemas.resolve(known.get("action", {}))
     named = node.get("enum") if isinstance(node, Mapping) else None
     actions = listed or [{"name": name, "fields": []} for name in named or () if isinstance(name, str)]
-    return tuple(_choice(schema, card, action) for action in actions if action.get("name"))
+    return tuple([_choice(schemas, known, card, action) for action in actions if action.get("name")])
 
 
-def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[str, Any]) -> ActionButton:
+def _choice(
+    schemas: Schemas, known: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[str, Any]
+) -> ActionButton:
     name = str(action["name"])
     fields = [str(field) for field in action.get("fields") or ()]
     required = [str(field) for field in action.get("required", fields)]
@@ -365,7 +371,7 @@ def _choice(schema: Mapping[str, Any], card: Mapping[str, Any], action: Mapping[
         name=name,
         label=cell(str(action.get("label") or humanize(name))),
         style=str(action.get("style") or STYLES.get(name, "quiet")),
-        schema=_own_schema(schema, fields, required),
+        schema=_own_schema(schemas, known, fields, required),
         required=bool(required),
         consequence=cell(str(consequences.get(name) or "")) if isinstance(consequences, Mapping) else "",
         description=cell(str(action.get("description") or "")),
@@ -391,14 +397,13 @@ def shared_schema(schema: Mapping[str, Any], choices: Sequence[ActionButton]) ->
     """Return the schema of the fields that belong to none of these actions; the whole one without actions."""
     if not choices:
         return dict(schema)
-    owned = {"action", FIELD, *(name for choice in choices for name in choice.schema["properties"])}
-    fields = [name for name in mapping(schema.get("properties")) if name not in owned]
-    return _own_schema(schema, fields, [name for name in fields if name in schema.get("required", ())])
-
-
-def _own_schema(schema: Mapping[str, Any], fields: list[str], required: list[str]) -> dict[str, Any]:
-    schemas = Schemas(schema)
     known = mapping(schema.get("properties"))
+    owned = {"action", FIELD, *(name for choice in choices for name in choice.schema["properties"])}
+    fields = [name for name in known if name not in owned]
+    return _own_schema(Schemas(schema), known, fields, [name for name in fields if name in schema.get("required", ())])
+
+
+def _own_schema(schemas: Schemas, known: Mapping[str, Any], fields: list[str], required: list[str]) -> dict[str, Any]:
     properties = {name: _property(schemas, name, known[name], name in required) for name in fields if name in known}
     needed = [name for name in required if name in properties]
     return schemas.within({"type": "object", "properties": properties, "required": needed})
@@ -418,21 +423,23 @@ def _property(schemas: Schemas, name: str, node: Any, required: bool) -> Any:
 
 def read_answer(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDict, files: Any = None) -> PostedAnswer:
     """Return the answer of a POST, with its errors. Only the chosen action's own fields are part of it."""
-    choices = {choice.name: choice for choice in actions_of(schema, card)}
-    shared = FormView.from_schema(shared_schema(schema, [*choices.values()])).bind(post, files)
+    buttons = actions_of(schema, card)
+    choices = {choice.name: choice for choice in buttons}
+    shared = FormView.from_schema(shared_schema(schema, buttons)).bind(post, files)
     if not choices:
         errors, as_text = list(map(dict, shared.errors)), AS_TEXT in post
-        return PostedAnswer(shared.value, errors, "", shared.changed_rows, {}, shared, as_text=as_text)
+        return PostedAnswer(shared.value, errors, "", shared.changed_rows, {}, shared, buttons, as_text=as_text)
     forms = {name: FormView.from_schema(c.schema, prefix=c.prefix).bind(post, files) for name, c in choices.items()}
     chosen, lines = post.get(ACTION, ""), read_lines(schema, card, post)
     editing = shared.changed_rows or lines.begun
     if editing or chosen not in choices:
         target = "" if editing else "Choose one of the actions"
         errors = [*lines.problems, *([{"loc": [], "msg": target}] if target else [])]
-        return PostedAnswer(None, errors, _open_action(choices, post), editing, forms, shared, lines.typed)
+        return PostedAnswer(None, errors, _open_action(choices, post), editing, forms, shared, buttons, lines.typed)
     value = {"action": chosen, **mapping(shared.value), **mapping(forms[chosen].value), **lines.value}
     found = [dict(problem) for problem in (*shared.errors, *forms[chosen].errors, *lines.problems)]
-    return PostedAnswer(value, found or problems_of(dict(schema), value), chosen, False, forms, shared, lines.typed)
+    found = found or problems_of(dict(schema), value)
+    return PostedAnswer(value, found, chosen, False, forms, shared, buttons, lines.typed)
 
 
 def _open_action(choices: Mapping[str, ActionButton], post: QueryDict) -> str:
