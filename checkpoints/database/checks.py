@@ -63,5 +63,5 @@ def refuse_gaps(using: str, **facts: Any) -> None:
     if applied and missing:
         raise ImproperlyConfigured(
             f"The database {using!r} lacks the migration checkpoints.{missing[0]}, which this version replaces: "
-            "migrate it with the version before the migrations became one (it has 22), then with this one"
+            "migrate it with the version before the migrations became one (it has 30), then with this one"
         )

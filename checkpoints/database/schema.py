@@ -9,193 +9,21 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from django.core.management import call_command
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, router
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations import AddIndex, AlterField, RemoveIndex
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations import RunPython
-from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.migrations.state import ProjectState
-from django.db.models import Index, Model
 
 from checkpoints.database.alias import alias, connection
 from checkpoints.database.direct import direct_connection, refuse_pooler
-
-# Migration operations that build and drop indexes of busy tables while others write to them.
-
-PATTERN_INDEXES = """
-SELECT index.relname, attname FROM pg_index
-JOIN pg_class AS index ON index.oid = indexrelid
-JOIN pg_opclass ON pg_opclass.oid = indclass[0]
-JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
-WHERE indrelid = to_regclass(quote_ident(%s)) AND indnatts = 1 AND index.relname LIKE '%%\\_like'
-AND opcname IN ('varchar_pattern_ops', 'text_pattern_ops')
-"""
-"""The indexes of one table with the operators of LIKE, by their names as Django makes them, and their columns."""
-
-
-class AddIndexConcurrently(AddIndex):
-    """Add an index without making writers wait. What an interrupted attempt left behind is dropped first."""
-
-    def database_forwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Build the index."""
-        _build(to_state.apps.get_model(app_label, self.model_name), self.index, schema_editor)
-
-    def database_backwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Drop the index."""
-        _drop(from_state.apps.get_model(app_label, self.model_name), self.index, schema_editor)
-
-
-class RemoveIndexConcurrently(RemoveIndex):
-    """Drop an index without making writers wait."""
-
-    def database_forwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Drop the index."""
-        index = from_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
-        _drop(from_state.apps.get_model(app_label, self.model_name), index, schema_editor)
-
-    def database_backwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Build the index."""
-        index = to_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
-        _build(to_state.apps.get_model(app_label, self.model_name), index, schema_editor)
-
-
-class DropFieldIndexConcurrently(AlterField):
-    """Drop the index that a column has of its own (``db_index``), without making writers wait."""
-
-    def database_forwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Drop the index."""
-        model: Any = from_state.apps.get_model(app_label, self.model_name)
-        if _has_table(model, schema_editor):
-            for name in _names_of_index(model, model._meta.get_field(self.name).column, schema_editor):
-                how = " CONCURRENTLY" if schema_editor.connection.vendor == "postgresql" else ""
-                schema_editor.execute(f"DROP INDEX{how} IF EXISTS {schema_editor.quote_name(name)}")
-
-    def database_backwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Build the index, while writers wait."""
-        model: Any = to_state.apps.get_model(app_label, self.model_name)
-        if _has_table(model, schema_editor):
-            editor: Any = schema_editor
-            for statement in editor._field_indexes_sql(model, model._meta.get_field(self.name)):
-                schema_editor.execute(statement)
-
-
-def _names_of_index(model: Any, column: str, schema_editor: BaseDatabaseSchemaEditor) -> list[str]:
-    """Return the names of the indexes of one column that no index of the model's ``Meta`` is."""
-    connection, named = schema_editor.connection, {index.name for index in model._meta.indexes}
-    with connection.cursor() as cursor:
-        found = connection.introspection.get_constraints(cursor, model._meta.db_table)
-    return [
-        name
-        for name, one in found.items()
-        if one["index"] and not one["unique"] and one["columns"] == [column] and name not in named
-    ]
-
-
-def _build(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    if not _has_table(model, schema_editor):
-        return
-    if schema_editor.connection.vendor == "postgresql":
-        # An index whose build was interrupted exists and is not valid.
-        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")
-    schema_editor.add_index(model, index, **_options(schema_editor))
-
-
-def _drop(model: type[Model], index: Index, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    if _has_table(model, schema_editor):
-        schema_editor.remove_index(model, index, **_options(schema_editor))
-
-
-def _options(schema_editor: BaseDatabaseSchemaEditor) -> dict[str, Any]:
-    return {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
-
-
-def _has_table(model: type[Model], schema_editor: BaseDatabaseSchemaEditor) -> bool:
-    """Return whether the routers keep the model's table in this database: a project may have several."""
-    return bool(router.allow_migrate_model(schema_editor.connection.alias, model))
-
-
-class DropPatternIndexes(Operation):
-    """Drop the indexes for ``LIKE`` that Django makes on PostgreSQL beside every unique text and reference (``_like``),
-    but those of the columns that are searched by a beginning. Each costs a write per row, and nothing reads it.
-
-    ``kept``: model and field, ``run.id``. A migration that makes such columns ends with one of these.
-    """
-
-    reduces_to_sql = True
-
-    def __init__(self, kept: Sequence[str]) -> None:
-        """Name the fields whose index stays."""
-        self.kept = tuple(kept)
-
-    def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Change nothing: models do not name these indexes."""
-
-    def database_forwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Drop them, without making writers wait."""
-        for model in self._models(app_label, to_state, schema_editor):
-            kept = {field.column for field in model._meta.local_fields if self._keeps(model, field)}
-            for name, column in pattern_indexes(schema_editor.connection, model._meta.db_table).items():
-                if column not in kept:
-                    schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(name)}")
-
-    def database_backwards(
-        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Build them again, while writers wait."""
-        editor: Any = schema_editor
-        for model in self._models(app_label, to_state, schema_editor):
-            there = set(pattern_indexes(schema_editor.connection, model._meta.db_table).values())
-            for field in model._meta.local_fields:
-                statement = None if field.column in there else editor._create_like_index_sql(model, field)
-                if statement is not None:
-                    schema_editor.execute(statement)
-
-    def describe(self) -> str:
-        """Return what it does."""
-        return "Drop the indexes for LIKE that nothing reads"
-
-    def _models(self, app_label: str, state: ProjectState, schema_editor: BaseDatabaseSchemaEditor) -> list[Any]:
-        if schema_editor.connection.vendor != "postgresql":
-            return []
-        models: Iterable[Any] = state.apps.get_app_config(app_label).get_models()
-        return [model for model in models if _has_table(model, schema_editor)]
-
-    def _keeps(self, model: Any, field: Any) -> bool:
-        return f"{model._meta.model_name}.{field.name}" in self.kept
-
-
-def pattern_indexes(connection: BaseDatabaseWrapper, table: str) -> dict[str, str]:
-    """Return the indexes of a table of PostgreSQL that Django made for ``LIKE``: name -> column."""
-    with connection.cursor() as cursor:
-        cursor.execute(PATTERN_INDEXES, [table])
-        return dict(cursor.fetchall())
-
-
-# What the schema lacks, who migrates it, and who waits.
 
 OWN_APPS = frozenset(
     {
@@ -220,8 +48,8 @@ Say = Callable[[str], None]
 
 
 def missing_migrations() -> list[str]:
-    """Return the last migrations of apps that this database lacks, as ``app.name``. ``DatabaseError``."""
-    return sorted(f"{app}.{name}" for app, name in last_migrations() - _applied())
+    """Return the migrations that this database lacks, of those that are needed, as ``app.name``. ``DatabaseError``."""
+    return sorted(f"{app}.{name}" for app, name in needed_migrations() - _applied())
 
 
 def _applied() -> Set[tuple[str, str]]:
@@ -229,9 +57,12 @@ def _applied() -> Set[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def last_migrations() -> frozenset[tuple[str, str]]:
-    """Return the last migration of each app; read from disk once, because code does not change under a process."""
-    return frozenset((app, name) for app, name in MigrationLoader(None).graph.leaf_nodes())
+def needed_migrations() -> frozenset[tuple[str, str]]:
+    """Return the last migration of each app, and those that our first one replaces, because it has a replaced one's
+    name; read from disk once, because code does not change under a process.
+    """
+    loader = MigrationLoader(None)
+    return frozenset({*loader.graph.leaf_nodes(), *loader.replacements["checkpoints", "0001_initial"].replaces})
 
 
 def migrate(say: Say) -> list[str]:
@@ -271,6 +102,7 @@ def create_schema(used: BaseDatabaseWrapper) -> bool:
                 if isinstance(step, RunPython):
                     step.database_forwards(migration.app_label, editor, state, state)
             executor.record_migration(migration)  # type: ignore[call-arg, arg-type]
+        executor.check_replacements()
     return True
 
 

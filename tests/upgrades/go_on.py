@@ -1,4 +1,4 @@
-"""Brings the dashboard's database of an older version up to date, and its runs to their ends. Says what became of them.
+"""Brings the database of an older version up to date, and its runs to their ends. Says what became of them.
 
 ``python -m tests.upgrades.go_on``, with ``WFDASH_DATA`` as for the dashboard.
 """
@@ -10,15 +10,18 @@ import os
 import sys
 from typing import Any
 
+from tests.upgrades.make import APPROVE, PASSWORD
+
 
 def main() -> None:
-    """Migrate, answer what is asked until nothing is, and print each run by its title."""
+    """Migrate, sign in, answer what is asked until nothing is, and print each run by its title."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "wfdash.settings"
     import django
 
     django.setup()
     from django.contrib.auth.models import User
     from django.core.management import call_command
+    from django.test import Client
 
     from checkpoints.models import Run
     from tests import driving
@@ -28,9 +31,12 @@ def main() -> None:
 
     call_command("migrate", verbosity=0)
     driving.put(catalog.load(), flow)
-    ana = viewer_for(User.objects.get(username="ana"))
-    told = {run.title: finished(run, ana) for run in Run.objects.order_by("created")}
-    sys.stdout.write(json.dumps(told))
+    client = Client(HTTP_HOST="localhost")
+    client.post("/sign-in/", {"username": "ana", "password": PASSWORD})
+    ana, runs = viewer_for(User.objects.get(username="ana")), Run.objects.order_by("created")
+    pages = ["/", "/runs/", *(f"/runs/{run.pk}/" for run in runs)]
+    told = {"pages": [client.get(page).status_code for page in pages]}
+    sys.stdout.write(json.dumps(told | {run.title: finished(run, ana) for run in runs}))
 
 
 def finished(run: Any, viewer: Any) -> dict[str, Any]:
@@ -41,7 +47,7 @@ def finished(run: Any, viewer: Any) -> dict[str, Any]:
     answered = 0
     while asked := driving.pending(run):
         for request in asked.values():
-            answer_request(viewer, request.pk, {"action": "approve"})
+            answer_request(viewer, request.pk, APPROVE)
             answered += 1
         driving.drive(run)
     run.refresh_from_db()

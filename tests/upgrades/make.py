@@ -1,12 +1,11 @@
-"""Makes a dashboard's database and a library's file whose runs wait for people, as SQL beside this module.
+"""Makes the database of a dashboard in which a team has worked, as SQL beside this module.
 
-``python -m tests.upgrades.make`` in a checkout of the version that is to be upgraded from. What is here was made by
-the last one before the migrations became one, which had 22 of them; files had version 3.
+``python -m tests.upgrades.make`` in a checkout of the version that is to be upgraded from. What is here was made by the
+last one before the migrations became one: it had 30 of them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import os
 import sqlite3
@@ -15,29 +14,29 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-HERE = Path(__file__).parent
+DUMP = Path(__file__).parent / "dashboard.sql.gz"
 WAITING, ASKED_AGAIN, DONE = "waits-for-the-first", "waits-for-the-second", "has-ended"
 APPROVE = {"action": "approve"}
 AUDIT_KEY = "a key for the audit of these tests"
+PASSWORD = "correct horse battery staple"
 
 
 def main() -> None:
-    """Make both."""
+    """Make it."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings", WFDASH_DATA=folder, WFDASH_AUDIT_KEY=AUDIT_KEY)
         import django
+        from django.core.management import call_command
 
         django.setup()
-        make_dashboard()
-        dump(Path(folder) / "wfdash.sqlite3", HERE / "dashboard.sql.gz")
-        asyncio.run(make_file(Path(folder) / "runs.sqlite3"))
-        dump(Path(folder) / "runs.sqlite3", HERE / "file.sql.gz")
+        call_command("migrate", verbosity=0)
+        make_runs()
+        dump(Path(folder) / "wfdash.sqlite3")
 
 
-def make_dashboard() -> None:
-    """Migrate, and bring three runs as far as their ids say."""
+def make_runs() -> None:
+    """Let ana, who may do everything, bring three runs as far as their titles say."""
     from django.contrib.auth.models import User
-    from django.core.management import call_command
 
     from checkpoints.models import Grant, Run
     from tests import driving
@@ -47,8 +46,7 @@ def make_dashboard() -> None:
     from wfdash.actions.runs.lifecycle import start_run
     from wfdash.engines import catalog
 
-    call_command("migrate", verbosity=0)
-    ana = User.objects.create_user("ana")
+    ana = User.objects.create_user("ana", password=PASSWORD)
     Grant.objects.create(user=ana, role="admin")
     driving.put(catalog.load(), flow)
     for name, answers in ((WAITING, 0), (ASKED_AGAIN, 1), (DONE, 2)):
@@ -61,26 +59,12 @@ def make_dashboard() -> None:
         Run.objects.filter(pk=run.pk).update(title=name)
 
 
-async def make_file(path: Path) -> None:
-    """Do the same by library calls."""
-    from checkpoints.file import FileStorage
-    from tests.upgrades.flow import flow
-
-    async with FileStorage(path) as storage:
-        for name, answers in ((WAITING, 0), (ASKED_AGAIN, 1), (DONE, 2)):
-            outcome = await flow.run(100, storage=storage, run_id=name)
-            for _ in range(answers):
-                (request,) = outcome.checkpoint.requests
-                outcome = await flow.run(answers={request.key: APPROVE}, storage=storage, run_id=name)
-
-
-def dump(database: Path, to: Path) -> None:
-    """Write a database as SQL; its version, which no dump has, comes first."""
+def dump(database: Path) -> None:
+    """Write the database as SQL."""
     with closing(sqlite3.connect(database)) as connection:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        text = "\n".join([f"PRAGMA user_version={version};", *connection.iterdump()])
-    to.write_bytes(gzip.compress(text.encode(), mtime=0))
-    sys.stdout.write(f"{to.name}: {to.stat().st_size:,} bytes\n")
+        text = "\n".join(connection.iterdump())
+    DUMP.write_bytes(gzip.compress(text.encode(), mtime=0))
+    sys.stdout.write(f"{DUMP.name}: {DUMP.stat().st_size:,} bytes\n")
 
 
 if __name__ == "__main__":

@@ -14,23 +14,20 @@ from typing import Any
 
 import pytest
 
-from checkpoints.file import FileStorage
-from checkpoints.ids import RunId
-from checkpoints.sql.sqlite.schema import VERSION
 from tests import nursery
-from tests.upgrades import make, make_team
-from tests.upgrades.flow import flow
-from wfdash.contract import Finished
+from tests.upgrades import make
 
 ROOT = Path(__file__).resolve().parents[2]
 END = "approve offer for 100 approve: 200 lines"
 
 
-def restore(name: str, to: Path) -> Path:
-    """Make a database of a dump."""
-    with closing(sqlite3.connect(to)) as connection:
-        connection.executescript(gzip.decompress((make.HERE / name).read_bytes()).decode())
-    return to
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """Make the older version's database, where a server looks for it."""
+    path = tmp_path / "wfdash.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(gzip.decompress(make.DUMP.read_bytes()).decode())
+    return path
 
 
 def run_module(name: str, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,62 +52,26 @@ def columns_of(connection: sqlite3.Connection, table: str) -> list[Any]:
 
 
 @pytest.mark.process
-def test_the_runs_of_an_older_dashboard_go_on(tmp_path: Path, sqlite_template: Path) -> None:
-    database = restore("dashboard.sql.gz", tmp_path / "wfdash.sqlite3")
-    done = run_module("tests.upgrades.go_on", tmp_path)
+def test_people_sign_in_to_an_older_dashboard_and_its_runs_go_on(database: Path, sqlite_template: Path) -> None:
+    done = run_module("tests.upgrades.go_on", database.parent)
     assert done.returncode == 0, done.stderr
     ended = {"phase": "completed", "output": END, "readable": True}
     assert json.loads(done.stdout) == {
+        "pages": [200] * 5,
         make.WAITING: {"answered": 2, **ended},
         make.ASKED_AGAIN: {"answered": 1, **ended},
         make.DONE: {"answered": 0, **ended},
     }
     assert shape_of(database) == shape_of(sqlite_template)
-    assert run_module("wfdash", tmp_path, "verify").returncode == 0
+    assert run_module("wfdash", database.parent, "verify").returncode == 0
 
 
 @pytest.mark.process
-def test_a_team_goes_on_with_what_an_older_dashboard_kept(tmp_path: Path, sqlite_template: Path) -> None:
-    database = restore("team.sql.gz", tmp_path / "wfdash.sqlite3")
-    done = run_module("tests.upgrades.team_goes_on", tmp_path)
-    assert done.returncode == 0, done.stderr
-    ended = {"phase": "completed", "output": END, "readable": True}
-    assert json.loads(done.stdout) == {
-        "refused": [],
-        "password": True,
-        "token": sorted([make.WAITING, make.ASKED_AGAIN, make.DONE, make_team.VOTED]),
-        "voted": {"phase": "completed", "output": "approve", "thread": ["Look at the total, @ben"]},
-        "restored": {"answered": 2, **ended},
-        "late": [5],
-        # Three that the old version had queued as "decided", one for each answer since.
-        "webhook": {"kinds": ["answered"], "owner": None, "waiting": 6},
-        "others": {make.WAITING: {"answered": 2, **ended}, make.ASKED_AGAIN: {"answered": 1, **ended}},
-    }
-    assert shape_of(database) == shape_of(sqlite_template)
-    assert "the chain holds" in done.stderr
-
-
-@pytest.mark.process
-def test_a_database_with_only_some_of_the_former_migrations_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(restore("dashboard.sql.gz", tmp_path / "wfdash.sqlite3"))) as connection:
-        connection.execute("DELETE FROM django_migrations WHERE app='checkpoints' AND name > '0020'")
+def test_a_database_with_only_some_of_the_former_migrations_is_refused(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DELETE FROM django_migrations WHERE app='checkpoints' AND name = '0030_content_keys'")
         connection.commit()
-    done = run_module("wfdash", tmp_path, "manage", "migrate")
+    done = run_module("wfdash", database.parent, "manage", "migrate")
     assert done.returncode != 0
-    assert "lacks the migration checkpoints.0020_pause_after_a_step" in done.stderr
-
-
-@pytest.mark.parametrize(("name", "asked"), [(make.WAITING, 2), (make.ASKED_AGAIN, 1), (make.DONE, 0)])
-async def test_the_runs_of_an_older_file_go_on(name: str, asked: int, tmp_path: Path) -> None:
-    path = restore("file.sql.gz", tmp_path / "runs.sqlite3")
-    async with FileStorage(path) as storage:
-        for _ in range(asked):
-            latest = await storage.get_latest(RunId(name))
-            assert latest is not None
-            answers = {request.key: {"action": "approve"} for request in latest.requests}
-            outcome = await flow.run(answers=answers, storage=storage, run_id=name)
-        outcome = outcome if asked else await flow.run(storage=storage, run_id=name)
-        assert isinstance(outcome, Finished)
-        assert outcome.output == END
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert "lacks the migration checkpoints.0030_content_keys" in done.stderr
+    assert "checkpoints.0030_content_keys" in run_module("wfdash", database.parent, "doctor").stdout

@@ -70,7 +70,7 @@ def test_the_schema_is_the_one_that_the_migrations_leave(empty: BaseDatabaseWrap
 
 def test_all_migrations_count_as_applied_and_the_audit_begins_signed(empty: BaseDatabaseWrapper) -> None:
     assert schema.create_schema(empty)
-    assert MigrationRecorder(empty).applied_migrations().keys() >= schema.last_migrations()
+    assert MigrationRecorder(empty).applied_migrations().keys() >= schema.needed_migrations()
     executor = MigrationExecutor(empty)
     assert executor.migration_plan(executor.loader.graph.leaf_nodes()) == []
     head = AuditHead.objects.using("empty").get()
