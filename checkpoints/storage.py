@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import get_protocol_members, is_protocol
@@ -39,7 +40,7 @@ class PortType(type(Protocol)):  # type: ignore[misc]
     def __instancecheck__(cls, instance: Any) -> bool:
         if not is_protocol(cls):
             return super().__instancecheck__(instance)  # type: ignore[no-any-return]
-        return not missing_names(instance, cls)
+        return all(map(hasattr, repeat(instance), get_protocol_members(cls)))
 
 
 def missing_names(thing: object, port: type) -> list[str]:

@@ -178,7 +178,7 @@ def _count(run: str, now: datetime, expected: dict[str, Any], *, wake: bool) -> 
     used = connection()
     moment = Run._meta.get_field("updated").get_db_prep_save(now, used)
     statement = COUNT_AND_WAKE[used.vendor] if wake else COUNT_EVENT
-    conditions = "".join(f" AND {name} = %s" for name in expected)
+    conditions = "".join(map(" AND {} = %s".format, expected))
     with used.cursor() as cursor:
         cursor.execute(statement.replace(" RETURNING", f"{conditions} RETURNING"), (moment, run, *expected.values()))
         found = cursor.fetchone()

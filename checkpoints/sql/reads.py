@@ -142,7 +142,7 @@ class ReadScripts:
         ``Damaged``, ``Locked``.
         """
         try:
-            workflow, version, message, n, attempts = (str(v, "utf-8") if isinstance(v, bytes) else v for v in stored)
+            workflow, version, message, n, attempts = [str(v, "utf-8") if isinstance(v, bytes) else v for v in stored]
             read = self._document(message, "run", run, "input")
         except ValueError as error:
             raise Damaged("the run's input cannot be read: restore the database from a backup", run=run) from error

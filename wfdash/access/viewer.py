@@ -239,7 +239,7 @@ class Viewer:
 
 
 def _excluded(name: str, groups: frozenset[str], not_by: Sequence[str], origin: Origin) -> bool:
-    named = name in not_by or any(group in not_by for group in groups)
+    named = name in not_by or not groups.isdisjoint(not_by)
     return named or (REQUESTER in not_by and origin.includes(name))
 
 

@@ -5,7 +5,7 @@ A field is recognised by its name, at any depth: hiding too much is better than 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from wfdash.values.schemas.work import Schema, is_secret, resolved
@@ -60,7 +60,17 @@ HIDDEN = "•••"
 
 def secret_names(schema: Any) -> frozenset[str]:
     """Return the names of the fields that a schema calls secrets."""
-    return frozenset(_names(schema))
+    found, left = set[str](), [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, list):
+            left += part
+        elif isinstance(part, dict):
+            fields = part.get("properties")
+            if isinstance(fields, dict):
+                found.update([name for name, field in fields.items() if _is_secret(field)])
+            left += part.values()
+    return frozenset(found)
 
 
 def masked(value: Any, names: Collection[str]) -> Any:
@@ -97,20 +107,9 @@ def unmasked(value: Any, before: Any, names: Collection[str]) -> Any:
     return value
 
 
-def _names(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for part in schema:
-            yield from _names(part)
-    if isinstance(schema, dict):
-        fields = schema.get("properties")
-        yield from (name for name, field in (fields if isinstance(fields, dict) else {}).items() if _is_secret(field))
-        for part in schema.values():
-            yield from _names(part)
-
-
 def _is_secret(field: Any) -> bool:
     if not isinstance(field, dict):
         return False
     either = field.get("anyOf")
     declared = field.get("format") == "password" or field.get("writeOnly") is True
-    return declared or any(_is_secret(one) for one in (either if isinstance(either, list) else ()))
+    return declared or (isinstance(either, list) and any(map(_is_secret, either)))

@@ -222,7 +222,7 @@ def has_more_nodes(value: Any, most: int) -> bool:
             if count > most:
                 return True
             inner = current.values() if isinstance(current, dict) else current
-            stack.extend(item for item in inner if isinstance(item, (dict, list)))
+            stack += [item for item in inner if isinstance(item, (dict, list))]
     return False
 
 

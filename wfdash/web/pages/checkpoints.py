@@ -20,7 +20,14 @@ from wfdash.contract import Edits
 from wfdash.domain.errors import Changed, CodeElsewhere, Invalid, NotFound, WrongState, status_for
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
-from wfdash.queries.checkpoints.checkpoint import CheckpointView, Editing, read_checkpoint, read_editing, steps_at_work
+from wfdash.queries.checkpoints.checkpoint import (
+    CheckpointView,
+    Editing,
+    find_row,
+    read_checkpoint,
+    read_editing,
+    steps_at_work,
+)
 from wfdash.queries.checkpoints.compare import Comparison, compare_checkpoints
 from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history.events import read_checkpoints
@@ -364,7 +371,7 @@ def apply_verb(
     call = restore_run if verb == "restore" else fork_run
     seen, key = request.POST.get("_seen", ""), request.POST.get("_key") or None
     done: Any = call(viewer_of(request), run_id, checkpoint_id, edits=edits, seen=seen, key=key)
-    chosen = read_checkpoint(viewer_of(request), run_id, checkpoint_id).number
+    chosen = find_row(viewer_of(request), run_id, checkpoint_id).n
     messages.success(request, DONE_MESSAGES[verb].format(n=done.n, chosen=chosen))
     return redirect("wfdash:run", done.run_id if verb == "restore" else done.pk)
 

@@ -204,8 +204,9 @@ def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[in
     The work of a card is bounded: the pieces ``first`` are drawn in any case, then each other piece for which enough of
     ``MOST_EFFORT`` is left, one at least. The rest is shown as text, and says where each piece is drawn.
     """
-    pieces = card.get("evidence")
-    listed = pieces if isinstance(pieces, list) else []
+    listed = card.get("evidence")
+    if not listed or not isinstance(listed, list):
+        return ()
     efforts = [effort_of(piece) for piece in listed]
     drawn = {number for number in first if number < len(listed)}
     spent = markdown_effort(str(card.get("body") or "")) + sum(efforts[number] for number in drawn)
