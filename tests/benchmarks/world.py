@@ -15,14 +15,20 @@ def fresh_django(folder: Path | None = None) -> Iterator[Path]:
     """Set Django up on a migrated SQLite database in a folder (default: a temporary one); yields its path."""
     with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as temporary:
         data = folder or Path(temporary)
-        os.environ.update(WFDASH_DATA=str(data), DJANGO_SETTINGS_MODULE="wfdash.settings")
+        os.environ["WFDASH_DATA"] = str(data)
         os.environ.pop("WFDASH_DATABASE", None)
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
+        set_django_up()
         yield data / "wfdash.sqlite3"
+
+
+def set_django_up(**environment: str) -> None:
+    """Load Django and migrate the database that the environment names, with these additions."""
+    os.environ.update(environment, DJANGO_SETTINGS_MODULE="wfdash.settings")
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
 
 
 def percentile(values: Sequence[float], part: float) -> float:

@@ -7,7 +7,6 @@ connection) and, where they are installed, against LangGraph's PostgreSQL savers
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ import psycopg
 from checkpoints.ids import new_checkpoint_id, new_run_id
 from tests.benchmarks.engine.bench_chain import AT_ONCE, Bar, Round, ask, build_chain, measure_runs, middle, show
 from tests.benchmarks.peers.peer import Figures, Peer
+from tests.benchmarks.world import set_django_up
 from tests.faults.servers import Postgres
 
 STEPS = {1: 100, AT_ONCE: 20}
@@ -78,23 +78,13 @@ async def measure(url: str, peers: list[Peer]) -> dict[int, list[Round]]:
     return rounds
 
 
-def set_django_up(url: str, folder: str) -> None:
-    """Set Django up on an empty PostgreSQL database and migrate it."""
-    os.environ.update(WFDASH_DATA=folder, WFDASH_DATABASE=url, DJANGO_SETTINGS_MODULE="wfdash.settings")
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
-
-
 def main() -> int:
     """Measure and print."""
     server = Postgres()
     try:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             url = server.new_database()
-            set_django_up(url, folder)
+            set_django_up(WFDASH_DATABASE=url, WFDASH_DATA=folder)
             names = (("langgraph_postgres", server.new_database()), ("dbos", for_dbos(server.new_database())))
             peers = [stack.enter_context(Peer(name, other)) for name, other in names]
             rounds = asyncio.run(measure(url, peers))

@@ -15,9 +15,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.benchmarks.engine.bench_chain_postgres import set_django_up
 from tests.benchmarks.engine.bench_langgraph_saver import Theirs, compare, compare_async, fill_disk, fill_many
-from tests.benchmarks.world import Report
+from tests.benchmarks.world import Report, set_django_up
 from tests.faults.servers import Postgres
 
 POOL = 12
@@ -68,7 +67,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             url, theirs = server.new_database(), of_postgres(server.new_database())
-            set_django_up(url, folder)
+            set_django_up(WFDASH_DATABASE=url, WFDASH_DATA=folder)
             compare(theirs, report)
             asyncio.run(compare_async(theirs, report))
             fill_disk(report, size_of(url))

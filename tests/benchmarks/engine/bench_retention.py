@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.world import Report, percentile
+from tests.benchmarks.world import Report, percentile, set_django_up
 
 EVENTS, CHECKPOINTS, FACTS, EFFECTS = 10, 3, 4, 2
 RUNS_AN_ANSWER = 8
@@ -116,19 +116,13 @@ def open_requests(count: int) -> tuple[Any, list[str]]:
         for _ in range(count)
     ]
     Run.objects.bulk_create(runs)
-    requests = [
-        HumanRequest(
-            id=ids.new_request_id(),
-            run=run,
-            key="q",
-            workflow="refund",
-            step="s",
-            kind="approval",
-            answer_schema={"type": "boolean"},
-            created=now,
-        )
-        for run in runs
-    ]
+    asked: dict[str, Any] = {
+        "workflow": "refund",
+        "step": "s",
+        "kind": "approval",
+        "answer_schema": {"type": "boolean"},
+    }
+    requests = [HumanRequest(id=ids.new_request_id(), run=run, key="q", created=now, **asked) for run in runs]
     HumanRequest.objects.bulk_create(requests)
     return viewer_for(user), [request.pk for request in requests]
 
@@ -198,7 +192,6 @@ def main() -> int:
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wfdash-bench-")))
-        os.environ.update(WFDASH_DATA=str(folder), DJANGO_SETTINGS_MODULE="wfdash.settings", WFDASH_KEEP_RUNS="90")
         os.environ.pop("WFDASH_DATABASE", None)
         if options.archive:
             os.environ["WFDASH_ARCHIVE"] = str(folder)
@@ -208,12 +201,9 @@ def main() -> int:
             server = Postgres()
             stack.callback(server.cleanup)
             os.environ["WFDASH_DATABASE"] = server.new_database()
-        import django
-        from django.core.management import call_command
+        set_django_up(WFDASH_DATA=str(folder), WFDASH_KEEP_RUNS="90")
         from django.db import connection
 
-        django.setup()
-        call_command("migrate", verbosity=0)
         report = Report(f"{options.runs:,} old runs, {options.database}")
         say(f"Storing {options.runs:,} runs")
         fill(connection, options.runs)

@@ -6,15 +6,13 @@ list, preview, compare and look back, in milliseconds of one process on SQLite, 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from tests.benchmarks.world import Report
+from tests.benchmarks.world import Report, fresh_django
 
 CHECKPOINTS = 5_000
 BAR = 500.0
@@ -74,13 +72,6 @@ def best(look: Callable[[], Any]) -> float:
 
 def measure() -> int:
     """Fill the database and look at it."""
-    import django
-
-    os.environ["DJANGO_SETTINGS_MODULE"] = "wfdash.settings"
-    django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     from tests.people import viewer
     from wfdash.domain.json_patch import make
     from wfdash.queries.checkpoints.compare import compare_checkpoints
@@ -104,8 +95,7 @@ def measure() -> int:
 
 def main() -> int:
     """Measure in a data directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        os.environ["WFDASH_DATA"] = folder
+    with fresh_django():
         return measure()
 
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from checkpoints.ids import new_run_id
-from tests.benchmarks.world import Report, median
+from tests.benchmarks.world import Report, median, set_django_up
 from tests.faults.servers import Postgres
 
 EVENTS, EACH, WRITERS = 100_000, 100, 8
@@ -112,18 +112,14 @@ def main() -> int:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True))
         url = ""
-        os.environ.update(WFDASH_DATA=folder, DJANGO_SETTINGS_MODULE="wfdash.settings")
         os.environ.pop("WFDASH_DATABASE", None)
         if "--postgres" in sys.argv:
             server = Postgres()
             stack.callback(server.cleanup)
             os.environ["WFDASH_DATABASE"] = url = server.new_database()
-        import django
-        from django.core.management import call_command
+        set_django_up(WFDASH_DATA=folder)
         from django.db import connections
 
-        django.setup()
-        call_command("migrate", verbosity=0)
         stack.callback(connections.close_all)
         report = Report(f"events of a workflow, {'PostgreSQL' if url else 'SQLite'}, {EVENTS:,} events")
         measure(report, url)

@@ -12,8 +12,8 @@ import sys
 import time
 from urllib.parse import quote
 
-from tests.benchmarks.pages.measure import load_server, look_often, on_each_database, queries_of, set_django_up
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.pages.measure import load_server, on_each_database, report_look, signed_in
+from tests.benchmarks.world import Report, set_django_up
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
 TIMES = 20
@@ -44,9 +44,6 @@ def addresses() -> dict[str, tuple[str, int]]:
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     from checkpoints.models import Run
     from tests.benchmarks.pages import bench_inbox
     from tests.benchmarks.pages.runsfill import fill_runs, vacuum
@@ -59,14 +56,9 @@ def run(vendor: str) -> int:
     filled = time.perf_counter() - began
     report = Report(f"pages over {RUNS:,} runs and {bench_inbox.REQUESTS:,} open requests, {vendor}; {filled:.0f} s")
     load_server()
-    client = Client(HTTP_HOST="localhost", headers={"accept-encoding": "gzip"})
-    client.force_login(User.objects.get(username="otto"))
+    client = signed_in("otto", headers={"accept-encoding": "gzip"})
     for name, (path, bar) in addresses().items():
-        number, page = queries_of(lambda path=path: client.get(path))
-        assert page.status_code == 200, path
-        took, worked = look_often(lambda path=path: client.get(path), TIMES)
-        report.at_most(f"{name}: p50", median(took), bar)
-        report.note("  p95; work; queries", f"{percentile(took, 0.95):.1f}; {median(worked):.1f}; {number}")
+        report_look(report, name, bar, lambda path=path: client.get(path), TIMES)
     return report.show()
 
 

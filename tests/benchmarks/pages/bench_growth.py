@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.benchmarks.pages.measure import load_server, on_each_database, set_django_up
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.pages.measure import load_server, on_each_database, signed_in
+from tests.benchmarks.world import Report, median, percentile, set_django_up
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
 TIMES = 20
@@ -71,9 +71,6 @@ class Clock:
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     from checkpoints.models import Run
     from tests.benchmarks.pages import bench_inbox
     from tests.benchmarks.pages.growthfill import fill_growth, roll_up
@@ -85,8 +82,7 @@ def run(vendor: str) -> int:
         roll_up()
         vacuum()
     load_server()
-    report, client, clock = Report(f"lists over {RUNS:,} runs, {vendor}"), Client(HTTP_HOST="localhost"), Clock()
-    client.force_login(User.objects.get(username="otto"))
+    report, client, clock = Report(f"lists over {RUNS:,} runs, {vendor}"), signed_in("otto"), Clock()
     for address in addresses():
         worked, took = list[float](), list[float]()
         for _ in range(TIMES + 1):

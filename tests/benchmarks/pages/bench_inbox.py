@@ -12,10 +12,9 @@ import random
 import sys
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
-from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.pages.measure import on_each_database, report_look, signed_in
+from tests.benchmarks.world import Report, set_django_up
 
 REQUESTS = 10_000
 WORKFLOWS = 200
@@ -100,30 +99,14 @@ def card(rnd: random.Random, number: int) -> dict[str, Any]:
     }
 
 
-def measure(client: Any, query: dict[str, str]) -> tuple[list[float], list[float], int]:
-    """Return the milliseconds of each of many pages, those its thread worked, and the queries of one."""
-    url = "/?" + urlencode(query)
-    client.get(url)
-    number, page = queries_of(lambda: client.get(url))
-    assert page.status_code == 200
-    return *look_often(lambda: client.get(url), TIMES), number
-
-
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     fill()
     report = Report(f"the inbox over {REQUESTS:,} open requests of {WORKFLOWS} workflows, {vendor}")
-    client = Client(HTTP_HOST="localhost")
-    client.force_login(User.objects.get(username="ana"))
+    client = signed_in("ana")
     for name, query in PAGES.items():
-        took, worked, queries = measure(client, query)
-        report.at_most(f"{name}: p50", median(took), BAR)
-        worst = f"{percentile(took, 0.95):.1f} ms; {median(worked):.1f}, {percentile(worked, 0.95):.1f} ms; {queries}"
-        report.note("  p95; work p50, p95; queries", worst)
+        report_look(report, name, BAR, lambda query=query: client.get("/", query), TIMES)
     return report.show()
 
 

@@ -18,8 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, signed_in
+from tests.benchmarks.world import Report, median, percentile, set_django_up
 
 EVENTS, ACTIVATIONS, CHECKPOINTS = 10_000, 3_000, 2_000
 STEPS = ("read", *(f"part/step_{n}" for n in range(4)), "look", "decide", "pay", "report")
@@ -169,13 +169,9 @@ def opened(page: Any, address: str) -> tuple[float, float]:
 def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     run_id = fill()
     report = Report(f"a run of {EVENTS:,} events and {CHECKPOINTS:,} checkpoints, {vendor}")
-    client = Client(HTTP_HOST="localhost")
-    client.force_login(User.objects.get(username="otto"))
+    client = signed_in("otto")
     client.get("/runs/")
     for name, query in PAGES.items():
         first, took, worked, queries, size = measure(client, f"/runs/{run_id}/{query}")

@@ -14,8 +14,8 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.benchmarks.pages.measure import look_often, on_each_database, queries_of, set_django_up
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.pages.measure import measure, on_each_database, signed_in
+from tests.benchmarks.world import Report, median, percentile, set_django_up
 
 RUNS = int(os.environ.get("WFDASH_BENCH_RUNS", "1000000"))
 TIMES = 20
@@ -63,13 +63,6 @@ FILTERS = {
 }
 
 
-def measure(look: Any) -> tuple[list[float], list[float], int]:
-    """Return the milliseconds of each of many looks, those its thread worked, and the queries of one."""
-    look()
-    number, _ = queries_of(look)
-    return *look_often(look, TIMES), number
-
-
 def deep(viewer: Any) -> str:
     """Return the cursor of a page somewhere in the middle."""
     from checkpoints.models import Run
@@ -83,7 +76,6 @@ def run(vendor: str) -> int:
     """Measure every filter on one database and print."""
     set_django_up()
     from django.contrib.auth.models import User
-    from django.test import Client
 
     from checkpoints.models import Run
     from tests.benchmarks.pages.runsfill import fill_runs, vacuum
@@ -96,14 +88,13 @@ def run(vendor: str) -> int:
         vacuum()
     report = Report(f"the list over {RUNS:,} runs, {vendor}; filled in {time.perf_counter() - began:.0f} s")
     user = User.objects.get(username="otto")
-    client, viewer = Client(HTTP_HOST="localhost"), viewer_for(user)
-    client.force_login(user)
+    client, viewer = signed_in("otto"), viewer_for(user)
     middle = deep(viewer)
     for name, text in FILTERS.items():
         url = "/runs/?" + urlencode({"q": text})
-        pages = measure(lambda url=url: client.get(url))
-        lists = measure(lambda text=text: read_runs(viewer, text))
-        further = measure(lambda text=text: read_runs(viewer, text, cursor=middle))
+        pages = measure(lambda url=url: client.get(url), TIMES)
+        lists = measure(lambda text=text: read_runs(viewer, text), TIMES)
+        further = measure(lambda text=text: read_runs(viewer, text, cursor=middle), TIMES)
         found = read_runs(viewer, text)
         report.at_most(f"{name}: p95", percentile(pages[0], 0.95), BAR)
         told = "; ".join(

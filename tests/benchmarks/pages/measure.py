@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.benchmarks.world import Report, median, percentile
+
 
 def on_each_database(module: str, run: Callable[[str], int]) -> int:
     """Call ``run(vendor)`` for the database the command names; without one, the module for each in its own process."""
@@ -23,14 +25,30 @@ def on_each_database(module: str, run: Callable[[str], int]) -> int:
     return status
 
 
-def set_django_up() -> None:
-    """Load Django and migrate the database that the environment names."""
-    import django
-    from django.core.management import call_command
+def signed_in(name: str, **more: Any) -> Any:
+    """Return a browser in which someone is signed in."""
+    from django.contrib.auth.models import User
+    from django.test import Client
 
-    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
-    django.setup()
-    call_command("migrate", verbosity=0)
+    client = Client(HTTP_HOST="localhost", **more)
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+def measure(look: Callable[[], Any], times: int) -> tuple[list[float], list[float], int]:
+    """Return the milliseconds of each of many looks after a first, those its thread worked, and the queries of one."""
+    look()
+    number, page = queries_of(look)
+    assert getattr(page, "status_code", 200) == 200
+    return *look_often(look, times), number
+
+
+def report_look(report: Report, name: str, bar: float, look: Callable[[], Any], times: int) -> None:
+    """Add the figures of many looks at a page."""
+    took, worked, queries = measure(look, times)
+    report.at_most(f"{name}: p50", median(took), bar)
+    worst = f"{percentile(took, 0.95):.1f} ms; {median(worked):.1f}, {percentile(worked, 0.95):.1f} ms; {queries}"
+    report.note("  p95; work p50, p95; queries", worst)
 
 
 def load_server() -> None:

@@ -18,9 +18,8 @@ from typing import Any
 
 import psycopg
 
-from tests.benchmarks.engine.bench_chain_postgres import set_django_up
 from tests.benchmarks.servers.bench_latency import SERVED, open_requests, read_marks
-from tests.benchmarks.world import Report
+from tests.benchmarks.world import Report, set_django_up
 from tests.e2e.server import wait_until
 from tests.faults.servers import Postgres
 
@@ -144,7 +143,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             url = server.new_database()
-            set_django_up(url, folder)
+            set_django_up(WFDASH_DATABASE=url, WFDASH_DATA=folder)
             measure(report, url, folder)
     finally:
         server.cleanup()

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from tests import nursery
-from tests.benchmarks.engine.bench_chain_postgres import set_django_up
 from tests.benchmarks.servers.bench_latency import (
     SERVED,
     note_answers,
@@ -27,7 +26,7 @@ from tests.benchmarks.servers.bench_latency import (
     start_runs,
     through_socket,
 )
-from tests.benchmarks.world import Report, median, percentile
+from tests.benchmarks.world import Report, median, percentile, set_django_up
 from tests.e2e.client import Person
 from tests.e2e.server import COMMAND, Server, wait_until
 from tests.faults.servers import Postgres
@@ -162,7 +161,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
             Web.database = server.new_database()
-            set_django_up(Web.database, folder)
+            set_django_up(WFDASH_DATABASE=Web.database, WFDASH_DATA=folder)
             measure(Path(folder), report)
     finally:
         server.cleanup()
