@@ -27,10 +27,6 @@ from pytest_django.plugin import blocking_manager_key
 
 from checkpoints.records import Record
 from tests.keys import AUDIT_KEY
-from tests.nursery import Nursery
-from tests.workers.forking import SHARED
-from tests.workers.grouping import arrange, postgres_of
-from tests.workers.rewriting import rewrite_beside
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
 
@@ -39,8 +35,8 @@ LONG = os.environ.get("WFDASH_LONG") == "1"
 """Whether properties are tested with many more examples, as ``make faults`` does."""
 SQLITE_FILES = pytest.StashKey[tuple[Path, Path]]()
 """The empty database, and the copy of it that the tests of this process share."""
-MANY = 20
-"""Arguments of a run that will surely start processes."""
+POSTGRES_USED = pytest.StashKey[bool]()
+"""Whether a test of this file had the PostgreSQL that the tests of this process share."""
 hypothesis.settings.register_profile("wfdash", max_examples=300 if LONG else 30, deadline=None)
 hypothesis.settings.load_profile("wfdash")
 
@@ -56,20 +52,9 @@ trust = Record.trusted.__func__
 Record.trusted = classmethod(checked)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Begin what workers share, while this process collects the tests."""
-    config = session.config
-    if not config.getoption("workers"):
-        return
-    config.stash[SHARED] = nursery = Nursery()
-    if len(config.args) > MANY or config.args_source is config.ArgsSource.TESTPATHS:
-        nursery.tend()
-        rewrite_beside(config)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Arrange the tests for several workers."""
-    arrange(items)
+    """Let tests that wait for browsers and processes begin: what needs the processor alone fills the end evenly."""
+    items.sort(key=lambda item: not (item.get_closest_marker("e2e") or item.get_closest_marker("process")))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -86,16 +71,26 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Empty the databases beside the default one after the last test of a file: the next file has them, too."""
+    if "postgres" in item.name or item.get_closest_marker("postgres"):
+        item.config.stash[POSTGRES_USED] = True
     if nextitem is not None and nextitem.path == item.path:
         return
     if SQLITE_FILES in item.config.stash:
         with item.config.stash[blocking_manager_key].unblock():
             connections["sqlite"].close()
             copy_database(*item.config.stash[SQLITE_FILES])
-    if postgres_of(item) and "postgres" in connections.settings:
+    if item.config.stash.get(POSTGRES_USED, False) and "postgres" in connections.settings:
+        del item.config.stash[POSTGRES_USED]
         with item.config.stash[blocking_manager_key].unblock():
             call_command("flush", database="postgres", interactive=False, verbosity=0)
             connections["postgres"].close()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which something was skipped, where everything is installed that tests need."""
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "WFDASH_SKIP_NOTHING" in os.environ and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.passes import frameworks
-
 ROOT = Path(__file__).resolve().parent.parent
 NOUN_NAMES = "account audit checkpoints hooks people requests runs schedules statistics workflows"
 NOUNS = {*NOUN_NAMES.split()}
@@ -91,34 +89,6 @@ def test_no_page_or_script_expects_to_be_at_the_root_of_its_host() -> None:
     )
     paths = [*(ROOT / "static").rglob("*.js"), *(ROOT / "templates").rglob("*.html")]
     assert [str(path.relative_to(ROOT)) for path in paths if at_root.search(path.read_text())] == []
-
-
-BLOCKED = """
-import importlib, sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("django", "channels", "psycopg"):
-            raise ImportError(f"{name} is blocked here")
-sys.meta_path.insert(0, Blocked())
-for name in sys.argv[2:]:
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name.partition(".")[0] not in sys.argv[1].split(","):
-            raise
-assert "django" not in sys.modules
-"""
-
-
-@pytest.mark.frameworks
-@pytest.mark.process
-def test_the_pure_half_works_where_django_cannot_be_imported() -> None:
-    # PostgreSQL's driver is an extra, which these need.
-    names = [name for name in pure_modules() if name != "checkpoints.orm" and ".postgres" not in name]
-    missing = ",".join({*frameworks.PACKAGES, "ormsgpack"} - {*frameworks.installed()})
-    command = [sys.executable, "-c", BLOCKED, missing, *names]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.process

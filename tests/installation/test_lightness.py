@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.passes import frameworks
+from tests.test_architecture import ROOT, pure_modules
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.process]
 
+PACKAGES = (
+    "agent_framework",
+    "agent_framework_orchestrations",
+    "agents",
+    "langchain",
+    "langchain_core",
+    "langgraph",
+    "pydantic_ai",
+)
 LOADED = """
 import sys
 import wfdash.asgi
@@ -23,7 +33,7 @@ print(*[failure.error for failure in catalog.failures()])
 print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(","))))
 """
 DRIVERS = "PIL apprise celery fido2 httpx mkdocs opentelemetry procrastinate psycopg py_vapid qrcode redis rich"
-HEAVY = (*frameworks.PACKAGES, "openai", "langsmith", "mcp", *DRIVERS.split())
+HEAVY = (*PACKAGES, "openai", "langsmith", "mcp", *DRIVERS.split())
 EXAMPLES = ["patch_review", "expense_batch", "publish_article", "parcel"]
 
 
@@ -32,9 +42,7 @@ def loaded(folder: Path, source: str) -> list[str]:
     own = {"WFDASH_DATA": str(folder / "data"), "WFDASH_WORKFLOWS": source, "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WFDASH_")}
     command = [sys.executable, "-c", LOADED, ",".join(HEAVY)]
-    done = subprocess.run(
-        command, cwd=frameworks.ROOT, env=kept | own, capture_output=True, text=True, timeout=240, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=kept | own, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -72,5 +80,31 @@ graph = StateGraph(State).add_node("step", step).add_edge(START, "step").compile
 def test_the_command_line_is_there_before_django_pydantic_and_drivers_are_imported() -> None:
     heavy = "{'django', 'httpx', 'psycopg', 'pydantic', 'rich'} & {*sys.modules}"
     command = [sys.executable, "-c", f"import sys; from wfdash import cli; cli._parser(); print({heavy})"]
-    done = subprocess.run(command, cwd=frameworks.ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"
+
+
+BLOCKED = """
+import importlib, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("django", "channels", "psycopg"):
+            raise ImportError(f"{name} is blocked here")
+sys.meta_path.insert(0, Blocked())
+for name in sys.argv[2:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in sys.argv[1].split(","):
+            raise
+assert "django" not in sys.modules
+"""
+
+
+def test_the_pure_half_works_where_django_cannot_be_imported() -> None:
+    # PostgreSQL's driver is an extra, which these need.
+    names = [name for name in pure_modules() if name != "checkpoints.orm" and ".postgres" not in name]
+    missing = ",".join(name for name in (*PACKAGES, "ormsgpack") if find_spec(name) is None)
+    command = [sys.executable, "-c", BLOCKED, missing, *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
