@@ -1,4 +1,4 @@
-# make run | test | answers | faults | cluster | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
+# make run | test | nightly | answers | faults | cluster | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
 #                                                                   (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
@@ -27,7 +27,7 @@ LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 CODE := checkpoints wfdash
 
-.PHONY: help run test answers faults cluster check format docs docs-serve bench screenshots lock locked audit clean
+.PHONY: help run test nightly answers faults cluster check format docs docs-serve bench screenshots lock locked audit clean
 
 help:
 	@sed -n 1,5p Makefile
@@ -38,12 +38,15 @@ run: $(VENV)/installed
 test: check
 	@.ci/tests -n $(WORKERS)
 
+# The wide form of what make test shows by one story each, and properties with ten times as many examples.
+nightly: $(FRAMEWORKS)/installed
+	@.ci/tests -n $(WORKERS) --nightly
+
 answers: $(VENV)/installed-dev
 	WFDASH_LONG=1 $(BIN)/python -m pytest -q -n "$(WORKERS)" tests/forms
 
-faults: $(FRAMEWORKS)/installed
+faults: $(VENV)/installed-dev
 	$(BIN)/python -W ignore -m tests.faults --long
-	WFDASH_LONG=1 $(FRAMEWORKS)/bin/python -m pytest -n 0 -q --timeout 1800 -m "long or hypothesis"
 	WFDASH_SHOTS=20000 WFDASH_SEED=$$RANDOM $(BIN)/python -m pytest -q -s --timeout 3600 tests/security/input/test_hostile.py
 
 # As much of it as CLUSTER says: make cluster CLUSTER="--runs 300 --hints procrastinate"

@@ -20,7 +20,7 @@ UNKNOWN = "Did 'refund' succeed (order 1042, amount 89.9, reason “Desk lamp ar
     "points",
     [
         pytest.param(("look_up begins", "refund done"), id="in tools"),
-        pytest.param(("model 1", "model 2", "refund begins", "model 3"), id="elsewhere", marks=pytest.mark.long),
+        pytest.param(("model 1", "model 2", "refund begins", "model 3"), id="elsewhere", marks=pytest.mark.nightly),
     ],
 )
 def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_not_been(
@@ -43,7 +43,7 @@ def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_no
 
 
 @pytest.mark.parametrize(
-    ("library", "package"), [("openai", "agents"), pytest.param("pydantic", "fastmcp", marks=pytest.mark.long)]
+    ("library", "package"), [("openai", "agents"), pytest.param("pydantic", "fastmcp", marks=pytest.mark.nightly)]
 )
 def test_three_approved_calls_of_an_mcp_server_are_made_three_times_whatever_is_killed(
     library: str, package: str, tmp_path: Path

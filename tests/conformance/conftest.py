@@ -11,6 +11,8 @@ import pytest_asyncio
 from tests.conformance.worlds import AnyWorld, DatabaseWorld, FileWorld, MemoryWorld
 
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+ON_POSTGRES = pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])
+"""Where what a storage promises on both databases is all that is relied on."""
 
 
 @pytest_asyncio.fixture(params=["memory", "file", *DATABASES])

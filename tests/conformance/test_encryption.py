@@ -24,6 +24,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, new_run_id
 from checkpoints.models.operations import Installation
 from checkpoints.records import Commit, Effect, Request, Standing
+from tests.conformance.conftest import ON_POSTGRES
 from tests.conformance.worlds import DatabaseWorld, FileWorld, checkpoint, empty, started
 
 FILLED = (models.Run, models.Checkpoint, models.HumanRequest, models.Answer, models.Event, models.Effect)
@@ -48,6 +49,7 @@ async def world(alias: str) -> AsyncIterator[DatabaseWorld]:
     await world.storage.aclose()
 
 
+@pytest.mark.parametrize("alias", ["sqlite", ON_POSTGRES], indirect=True)
 @pytest.mark.parametrize("check", [*STORAGE, *JOURNAL, *CLAIMS], ids=lambda check: check.__name__)
 async def test_an_encrypting_storage_keeps_every_promise(check: Callable[..., Any], world: DatabaseWorld) -> None:
     await check(world)

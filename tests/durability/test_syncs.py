@@ -12,7 +12,7 @@ import pytest
 from tests.durability.tracing import Syncs, build_library, environment, play
 
 pytestmark = pytest.mark.process
-LONG = pytest.mark.long
+NIGHTLY = pytest.mark.nightly
 """One of each is tested with every commit, all of them by ``make faults``."""
 
 MUST = {"once", "park", "answer", "end"}
@@ -41,14 +41,14 @@ def test_on_sqlite_every_commit_is_synced_before_it_is_acknowledged(library: Pat
     assert synced_acts(syncs, "wfdash.sqlite3-wal") == MUST | MAY_NOT
 
 
-@LONG
+@NIGHTLY
 def test_on_sqlite_relaxed_spares_the_steps_alone(library: Path, tmp_path: Path) -> None:
     log = tmp_path / "syncs"
     syncs = play(log, tmp_path / "data", {**environment(library, log), "WFDASH_DURABILITY": "relaxed"})
     assert synced_acts(syncs, "wfdash.sqlite3-wal") == MUST
 
 
-@LONG
+@NIGHTLY
 @pytest.mark.parametrize(("durability", "expected"), [("full", MUST | MAY_NOT), ("relaxed", MUST)])
 def test_a_file_of_one_s_own_has_both_classes(
     library: Path, tmp_path: Path, durability: str, expected: set[str]
@@ -84,7 +84,7 @@ def careless_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.mark.postgres
 @pytest.mark.parametrize(
-    ("durability", "expected"), [pytest.param("full", MUST | MAY_NOT, marks=LONG), ("relaxed", MUST)]
+    ("durability", "expected"), [pytest.param("full", MUST | MAY_NOT, marks=NIGHTLY), ("relaxed", MUST)]
 )
 def test_a_postgresql_that_would_not_wait_is_made_to(
     careless_server: tuple[str, Path, int], tmp_path: Path, durability: str, expected: set[str]

@@ -24,12 +24,16 @@ def environment(data: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("more", [{}, {"EMBEDDING_ALIAS": "workflows"}], ids=["default database", "own database"])
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param({}, marks=pytest.mark.nightly), {"EMBEDDING_ALIAS": "workflows"}],
+    ids=["default database", "own database"],
+)
 def test_the_dashboard_works_in_a_project_that_sets_nothing_for_it(tmp_path: Path, more: dict[str, str]) -> None:
     tell(environment(tmp_path, **more))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.process
 @pytest.mark.postgres
 def test_it_works_with_runs_in_postgresql_under_atomic_requests(

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.conformance.conftest import DATABASES, make_world
+from tests.conformance.conftest import ON_POSTGRES, make_world
 from tests.conformance.worlds import AnyWorld
 from tests.people import make_people
 from wfdash.engines import catalog
 
 
-@pytest_asyncio.fixture(params=DATABASES)
+@pytest_asyncio.fixture(params=["sqlite", ON_POSTGRES])
 async def engine_place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
     """Give each of Django's databases in turn, with people around it."""
     place = make_world(request.param, request, tmp_path)

@@ -11,10 +11,10 @@ import pytest
 from tests.faults.servers import Postgres
 from tests.faults.worlds import World
 
-LONG = pytest.mark.long
-DATABASES = ["sqlite", pytest.param("postgres", marks=LONG)]
+NIGHTLY = pytest.mark.nightly
+DATABASES = ["sqlite", pytest.param("postgres", marks=NIGHTLY)]
 """Both databases; every commit is tested on the first, ``make faults`` tests on both."""
-RIVALS = [pytest.param("sqlite", marks=LONG), "postgres"]
+RIVALS = [pytest.param("sqlite", marks=NIGHTLY), "postgres"]
 """The same for what must happen at the same instant: SQLite has one writer, PostgreSQL many."""
 
 

@@ -270,7 +270,7 @@ def test_a_thread_is_found_by_its_first_run(otto) -> None:
     assert (row.follows, row.thread, row.title) == (first.pk, first.pk, "Chat: two")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.postgres
 @pytest.mark.skipif("WFDASH_TEST_DATABASE" in os.environ, reason="this is the run on PostgreSQL")
 def test_postgresql_does_the_same(postgres_server: dict[str, Any], tmp_path: Path) -> None:

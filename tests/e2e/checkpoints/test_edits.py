@@ -25,6 +25,7 @@ def answer(page: Page, server: Server, run: str, action: str, fields: dict[str, 
     act(page, action, fields)
 
 
+@pytest.mark.nightly
 def test_a_failed_run_is_mended_by_its_input_and_forked(person: OpenPage, server: Server) -> None:
     (failed,) = start(server, {"subject": "Refund the wrong Kim?", "policy": {"undo": 0}})
     ana, olga = person("ana"), person("olga")

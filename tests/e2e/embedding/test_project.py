@@ -45,6 +45,7 @@ def answers(port: int) -> bool:
         return False
 
 
+@pytest.mark.nightly
 def test_a_person_of_the_project_starts_a_run_and_decides_it(
     project: str, open_context: OpenContext, troubles: Troubles
 ) -> None:

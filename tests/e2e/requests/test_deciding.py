@@ -55,7 +55,7 @@ def test_of_those_who_answer_one_wins_and_the_others_are_told_and_lose_no_word(
     assert [reply[:2] for reply in look(server, run)["replies"]] == [["ana", "approve"]]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_edited_proposal_is_what_the_run_goes_on_with(person: OpenPage, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund too much?", "policy": {"undo": 0}})
     ana = person("ana")
@@ -66,7 +66,7 @@ def test_an_edited_proposal_is_what_the_run_goes_on_with(person: OpenPage, serve
     assert seen["replies"] == [["ana", "edit", "modified", "page"]]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_two_of_finance_must_agree_and_others_cannot(person: OpenPage, server: Server) -> None:
     policy = {"by": "finance", "need": 2, "not_by": "requester", "undo": 0}
     (run,) = start(server, {"subject": "Refund by quorum?", "policy": policy})
@@ -86,7 +86,7 @@ def test_two_of_finance_must_agree_and_others_cannot(person: OpenPage, server: S
     expect(ana.get_by_role("main")).to_contain_text("approved")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_who_started_a_run_cannot_approve_what_needs_a_second_person(person: OpenPage, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund for myself?", "policy": {"not_by": "requester"}}, by="olga")
     olga = person("olga")
@@ -106,7 +106,7 @@ for request in HumanRequest.objects.filter(run_id={run!r}):
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_deadline_that_passes_brings_the_next_in_line_and_then_decides(person: OpenPage, server: Server) -> None:
     policy = {"by": "finance", "due": "2h", "escalate": "cfo", "on_timeout": "reject"}
     (run,) = start(server, {"subject": "Refund nobody looks at?", "policy": policy})
@@ -145,7 +145,7 @@ def test_an_answer_can_be_taken_back_for_some_seconds_even_after_the_next_has_op
     assert [reply[1] for reply in seen["replies"]] == ["approve", "reject"]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_requester_is_asked_back_and_answers_and_then_it_is_decided(person: OpenPage, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund for what?", "policy": {"undo": 0}})
     ana, olga = person("ana"), person("olga")
@@ -194,6 +194,7 @@ def press(place: Locator) -> None:
     place.tap()
 
 
+@pytest.mark.nightly
 def test_one_thumb_decides_says_why_and_takes_it_back(open_context: OpenContext, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund on the train?", "policy": {"due": "3h"}})
     context = open_context(base_url=server.url, viewport=PHONE, has_touch=True, is_mobile=True)

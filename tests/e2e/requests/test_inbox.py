@@ -90,7 +90,7 @@ def test_a_filter_is_suggested_saved_and_shared(person: OpenPage, server: Server
     check_no_sideways_scrolling(ben)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_wrong_filter_says_what_to_write(person: OpenPage, server: Server) -> None:
     ana = person("ana")
     ana.goto("/?q=due:<4x")
@@ -98,7 +98,7 @@ def test_a_wrong_filter_says_what_to_write(person: OpenPage, server: Server) -> 
     check_page(ana, "inbox-filter")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("address", ["/?tab=groups", "/?tab=asked", "/?tab=answered", "/?sort=alike", "/focus/"])
 def test_every_state_of_the_inbox_can_be_used_by_everyone(person: OpenPage, server: Server, address: str) -> None:
     start(server, *({"subject": f"Everyone {number}?"} for number in range(3)))

@@ -87,6 +87,7 @@ def answer_by_keyboard(page: Page) -> None:
     expect(page.locator("article.card h1").filter(has_text=re.compile(f"^{re.escape(before)}$"))).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_dozen_are_decided_by_keyboard_alone(person: OpenPage, server: Server) -> None:
     runs = start(server, *refunds("Key", BY_HAND))
     ana = person("ana")
@@ -110,7 +111,7 @@ def test_a_dozen_are_decided_by_keyboard_alone(person: OpenPage, server: Server)
     wait_until(lambda: done(server, runs, "page")[0] == BY_HAND, what="a dozen runs", pause=0.2)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_restored_run_asks_again_with_the_old_answer_as_suggestion(person: OpenPage, server: Server) -> None:
     (run,) = start(server, {"subject": "Refund twice?"})
     ana, olga = person("ana"), person("olga")

@@ -75,6 +75,7 @@ def link_in_mail(postbox: Postbox, to: str, subject: str) -> str:
     return wait_until(find, what=f"a mail to {to} about {subject}")
 
 
+@pytest.mark.nightly
 def test_a_reminder_by_mail_lets_someone_decide_on_the_phone_once(
     server: Server, postbox: Postbox, stranger: Page, troubles: Troubles
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_reminder_by_mail_lets_someone_decide_on_the_phone_once(
     assert stranger.locator("button[name=_action]").count() == 0
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_after_the_deadline_another_is_told_and_may_decide(person: OpenPage, server: Server, postbox: Postbox) -> None:
     ben = person("ben")
     ben.goto("/workflows/")
@@ -112,7 +113,7 @@ def test_after_the_deadline_another_is_told_and_may_decide(person: OpenPage, ser
     wait_for_phase(server, run, "completed")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_person_chooses_what_they_are_told(person: OpenPage, server: Server) -> None:
     ana = person("ana")
     ana.goto("/settings/")

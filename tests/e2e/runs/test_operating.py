@@ -44,6 +44,7 @@ def search_the_log(log: Page) -> None:
     log.close()
 
 
+@pytest.mark.nightly
 def test_a_signal_is_sent_logs_appear_and_cancelling_names_what_it_cut_off(
     person: OpenPage, troubles: Troubles
 ) -> None:

@@ -49,7 +49,7 @@ def bill(page: Page, customer: str, amount: str, currency: str) -> str:
     return start_run(page, "billing", {"Customer": customer, "Amount": amount, "Currency": currency})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_failed_run_is_found_read_mended_and_watched_to_its_end(
     person: OpenPage, server: Server, troubles: Troubles
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_failed_run_is_found_read_mended_and_watched_to_its_end(
     expect_status(olga, "failed")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_of_two_who_operate_one_run_the_second_is_shown_what_has_changed(
     person: OpenPage, server: Server, troubles: Troubles
 ) -> None:
@@ -103,7 +103,7 @@ def test_of_two_who_operate_one_run_the_second_is_shown_what_has_changed(
     expect_status(olga, "cancelled")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_restore_and_its_answer_outlive_the_server(person: OpenPage, server: Server, troubles: Troubles) -> None:
     troubles.expect_outage()
     olga = person("olga")

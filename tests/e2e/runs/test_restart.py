@@ -22,7 +22,7 @@ def server(tmp_path: Path, sqlite_template: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.nightly), "kill"])
 def test_a_page_and_its_run_go_on_by_themselves_after_the_server_came_back(
     person: OpenPage, server: Server, troubles: Troubles, tmp_path: Path, end: str
 ) -> None:

@@ -71,6 +71,7 @@ def look_for_one(page: Page, text: str) -> None:
     expect(rows).to_have_count(1, timeout=LATER)
 
 
+@pytest.mark.nightly
 def test_a_failed_run_is_found_among_thousands_and_all_like_it_are_retried(person: OpenPage, server: Server) -> None:
     olga = person("olga")
     olga.goto("/runs/")

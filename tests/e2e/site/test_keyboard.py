@@ -146,7 +146,11 @@ def check_menu(page: Page, name: str) -> None:
     expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize("anchors", [True, False], ids=["placed by the browser", "placed by a script"])
+@pytest.mark.parametrize(
+    "anchors",
+    [pytest.param(True, marks=pytest.mark.nightly), False],
+    ids=["placed by the browser", "placed by a script"],
+)
 def test_a_menu_is_never_cut_off_and_keys_lead_in_and_out(anchors: bool, person: OpenPage, server: Server) -> None:
     run = wait_until(lambda: shell(server, HISTORY), what="a request of the demo")
     page = person("adam")

@@ -44,6 +44,7 @@ def server(issuer: str, tmp_path_factory: pytest.TempPathFactory, sqlite_templat
         yield server
 
 
+@pytest.mark.nightly
 def test_one_press_leads_to_the_provider_and_back_to_the_page_that_was_wanted(
     server: Server, issuer: str, open_context: OpenContext, troubles: Troubles
 ) -> None:

@@ -39,6 +39,7 @@ def open_question(page: Page, address: str, subject: str) -> None:
     expect(card(page)).to_contain_text(subject)
 
 
+@pytest.mark.nightly
 def test_refunds_are_decided_over_a_restart_and_decided_otherwise_after_a_restore(
     person: OpenPage, server: Server, troubles: Troubles
 ) -> None:

@@ -50,7 +50,7 @@ def cancel_the_demo_s_batch(page: Page) -> None:
     expect_status(page, "cancelled")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_batch_is_paid_after_finance_decided_and_a_second_person_agreed(person: OpenPage) -> None:
     adam, ana, ben = person("adam"), person("ana"), person("ben")
     cancel_the_demo_s_batch(adam)

@@ -36,7 +36,7 @@ def test_the_printed_link_signs_in_once_and_shows_what_waits(
     expect(stranger.get_by_role("heading", level=1)).to_contain_text("Sign-in link not valid")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_example_starts_from_its_generated_form_and_is_seen_live(person: OpenPage, server: Server) -> None:
     page = person("adam")
     shop = str(server.data / "demo" / "shop")
@@ -55,7 +55,7 @@ def test_every_example_starts_from_its_generated_form_and_is_seen_live(person: O
         check_no_sideways_scrolling(page)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_was_typed_stays_when_a_field_is_refused(person: OpenPage, troubles: Troubles) -> None:
     troubles.expect("422")
     page = person("adam")
@@ -71,7 +71,7 @@ def test_what_was_typed_stays_when_a_field_is_refused(person: OpenPage, troubles
     expect(form.get_by_label("Cool-down")).to_have_value("-5")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_viewer_sees_runs_but_no_form_and_no_buttons(person: OpenPage, troubles: Troubles) -> None:
     page = person("vera")
     for path, name in (("/numbers/", "numbers"), ("/workflows/", "workflows"), ("/runs/", "runs")):

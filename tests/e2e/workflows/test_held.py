@@ -83,7 +83,7 @@ def go_to(page: Page, run: str) -> None:
     expect_live(page)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_of_three_runs_one_goes_on_as_it_stands_one_waits_and_one_is_migrated(
     person: OpenPage, server: Server, served: Path, troubles: Troubles
 ) -> None:

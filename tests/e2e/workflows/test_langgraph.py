@@ -34,6 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> I
         yield server
 
 
+@pytest.mark.nightly
 def test_two_payments_are_decided_apart_over_a_crash_and_then_otherwise(
     person: OpenPage, server: Server, troubles: Troubles
 ) -> None:

@@ -65,6 +65,7 @@ def on_paper(page: Page) -> None:
     page.emulate_media(media="screen", color_scheme="light")
 
 
+@pytest.mark.nightly
 def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_first(
     person: OpenPage, server: Server, troubles: Troubles, shop: Path
 ) -> None:
@@ -92,7 +93,7 @@ def test_approving_changes_the_repository_and_the_second_answer_is_told_who_was_
     assert snapshot(shop) == after
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_rejecting_needs_a_reason_and_leaves_the_repository_as_it_was(
     person: OpenPage, server: Server, troubles: Troubles, shop: Path
 ) -> None:
@@ -109,7 +110,7 @@ def test_rejecting_needs_a_reason_and_leaves_the_repository_as_it_was(
     assert snapshot(shop) == before
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_demo_s_request_is_in_the_inbox(person: OpenPage) -> None:
     ana = person("ana")
     open_request(ana, re.compile("patch|apply|shop", re.IGNORECASE))

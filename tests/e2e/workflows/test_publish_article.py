@@ -26,7 +26,7 @@ def open_newest_request(page: Page, address: str) -> None:
     expect(card(page)).to_be_visible()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_article_is_sent_back_edited_and_published_after_its_cool_down(person: OpenPage) -> None:
     adam, ben = person("adam"), person("ben")
     start_run(adam, "publish_article", {"Headline": "A story of waiting", "Cool-down": "3"})

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.server import wait_until
 from tests.faults.checks import Promised, look
 from tests.faults.concurrency.sleepers import freeze_and_wake
-from tests.faults.conftest import DATABASES, LONG, RIVALS
+from tests.faults.conftest import DATABASES, NIGHTLY, RIVALS
 from tests.faults.crashes.people import LOOK_SECONDS
 from tests.faults.ledger import read_facts
 from tests.faults.worlds import World
@@ -90,7 +90,7 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing_once_it_wakes_up(s
     assert (findings.stale_writes, findings.holes, findings.wrong_ends) == ([], [], [])
 
 
-@LONG
+@NIGHTLY
 def test_a_worker_frozen_anywhere_even_in_a_transaction_loses_its_run_and_writes_nothing_more(
     shared_world: World,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.crashes.chaos import Report, kill_server, kill_workers
 from tests.faults.worlds import World
 
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = [pytest.mark.process, pytest.mark.nightly]
 
 
 def check(report: Report, *, runs: int) -> None:

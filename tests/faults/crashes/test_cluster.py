@@ -29,6 +29,7 @@ PLAN = Plan(
 )
 
 
+@pytest.mark.nightly
 def test_a_cluster_under_attack_loses_and_repeats_nothing(
     tmp_path: Path, postgres: Postgres, postgres_template: str
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.crashes.removals import POINTS
 from tests.faults.worlds import World
 
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = [pytest.mark.process, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import server as servers
-from tests.faults.conftest import LONG
+from tests.faults.conftest import NIGHTLY
 from tests.faults.crashes import unruly
 from tests.faults.crashes.people import LOOK_SECONDS
 from tests.faults.ledger import read_facts
@@ -38,7 +38,7 @@ def make_unruly(make_world: Callable[[str], World], monkeypatch: pytest.MonkeyPa
     return make
 
 
-@pytest.mark.parametrize("workflow", [pytest.param("plain", marks=LONG), "blocker"])
+@pytest.mark.parametrize("workflow", [pytest.param("plain", marks=NIGHTLY), "blocker"])
 def test_a_worker_ends_soon_when_it_is_told_to_whatever_its_steps_do(make_unruly, workflow: str) -> None:
     world = make_unruly("sqlite", block=60)
     worker = world.worker("told", drain=1.0).start()
@@ -69,7 +69,7 @@ def test_a_blocked_worker_loses_none_of_its_runs_to_another(make_unruly) -> None
     assert not world.tables().read("SELECT * FROM checkpoints_event WHERE kind='run.recovered'")
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(20, marks=LONG)])
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=NIGHTLY)])
 def test_a_run_that_ends_its_process_fails_none_of_its_neighbours(make_unruly, count: int) -> None:
     """A supervisor starts the worker again and again; the poison ends it each time that it is taken."""
     world = make_unruly("sqlite")

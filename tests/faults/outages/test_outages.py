@@ -122,7 +122,7 @@ def test_the_server_says_when_it_cannot_reach_its_database(shared_world: World, 
         postgres.restart()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_database_that_hangs_holds_no_request_for_longer_than_its_deadline(
     shared_world: World, postgres: Postgres
 ) -> None:

@@ -107,7 +107,7 @@ def ask(run: Run, pieces: list[dict[str, Any]], **more: Any) -> HumanRequest:
 
 def long_where(names: Iterable[str], is_long: Callable[[str], bool]) -> list[Any]:
     """Return the names as parameters: those of which a shorter test has the kind of input are marked."""
-    return [pytest.param(name, marks=[pytest.mark.long] * is_long(name)) for name in names]
+    return [pytest.param(name, marks=[pytest.mark.nightly] * is_long(name)) for name in names]
 
 
 @pytest.fixture

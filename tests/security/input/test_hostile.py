@@ -150,7 +150,7 @@ def sweep_all() -> None:
     bulk.finish_bulks()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.postgres
 @pytest.mark.skipif("WFDASH_TEST_DATABASE" in os.environ, reason="this is the run on PostgreSQL")
 def test_postgresql_takes_what_sqlite_takes(postgres_server: dict[str, Any], tmp_path: Path) -> None:
