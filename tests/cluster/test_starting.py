@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.postgres]
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory, new_database: str) -> Iterator[Crew]:
-    """Give two servers and two workers that were started on an empty database; it is migrated."""
+    """Give two servers and two workers that were started on an empty database and are up; it is migrated."""
     crew = Crew(tmp_path_factory.mktemp("crew"), new_database)
     try:
         for name, verb in {"one": "worker", "two": "worker", "left": "web", "right": "web"}.items():
@@ -24,14 +24,14 @@ def crew(tmp_path_factory: pytest.TempPathFactory, new_database: str) -> Iterato
         wait_until(lambda: "Waiting for the database's schema" in crew.said("one"), what="a worker that waits")
         several = [crew.start(f"migrate-{n}", "migrate") for n in range(2)]
         assert [process.wait(60) for process in several] == [0, 0], crew.said("migrate-0") + crew.said("migrate-1")
+        wait_until(lambda: crew.get("left", "/livez") == crew.get("right", "/livez") == 200, what="both servers")
+        wait_until(lambda: "started" in crew.said("one") and "started" in crew.said("two"), what="both workers")
         yield crew
     finally:
         crew.stop()
 
 
 def test_all_that_start_together_on_an_empty_database_come_up(crew: Crew) -> None:
-    wait_until(lambda: crew.get("left", "/livez") == crew.get("right", "/livez") == 200, what="both servers")
-    wait_until(lambda: "started" in crew.said("one") and "started" in crew.said("two"), what="both workers")
     for name in ("one", "two", "left", "right", "migrate-0", "migrate-1"):
         assert "Traceback" not in crew.said(name), crew.said(name)
     lines = crew.said("one").splitlines()
