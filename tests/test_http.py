@@ -265,7 +265,7 @@ async def test_a_slow_client_is_told_and_its_place_is_free_again(monkeypatch: py
 async def test_only_so_many_bodies_arrive_at_a_time_and_requests_without_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "BODIES", 1)
+    monkeypatch.setattr(http, "MAX_BODIES_AT_ONCE", 1)
     handler = PagesHandler()
     waiting, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"x", "more_body": True}])
 

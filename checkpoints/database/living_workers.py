@@ -14,14 +14,14 @@ from checkpoints.models import WorkerBeat
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker without a heartbeat for so long counts as gone; heartbeats come every few seconds."""
 
-MOST = 1000
+MAX_READ_WORKERS = 1000
 """Workers that one looks at."""
 
 
 OTHERS = f"""
     SELECT id, CASE WHEN seen > clock_timestamp() - {HEARTBEAT_TIMEOUT.total_seconds()} * interval '1 second'
                     THEN COALESCE(serves, 'null') END
-    FROM {WorkerBeat._meta.db_table} WHERE id <> %s LIMIT {MOST}
+    FROM {WorkerBeat._meta.db_table} WHERE id <> %s LIMIT {MAX_READ_WORKERS}
 """  # noqa: S608
 """PostgreSQL's statement for ``others``, where the ORM is not used: its parameter is the worker."""
 
@@ -36,7 +36,7 @@ def others(worker: str) -> tuple[list[str], list[Mapping[str, str] | None]]:
     (two queries).
     """
     since = database_now() - HEARTBEAT_TIMEOUT
-    rows = list(WorkerBeat.objects.order_by().exclude(pk=worker).values_list("pk", "seen", "serves")[:MOST])
+    rows = list(WorkerBeat.objects.order_by().exclude(pk=worker).values_list("pk", "seen", "serves")[:MAX_READ_WORKERS])
     return [name for name, _, _ in rows], [serves for _, seen, serves in rows if seen > since]
 
 

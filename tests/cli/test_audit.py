@@ -38,7 +38,7 @@ def test_the_audit_log_is_listed_and_an_entry_shown(root, say, data, monkeypatch
     status, _, problem = say("audit", "list", "after:nonsense")
     assert (status, "after" in problem) == (commands.USAGE, True)
     whole = data("audit", "list", "before:2099-01-01")
-    monkeypatch.setattr(import_module("wfdash.queries.audit"), "REACH", 0)
+    monkeypatch.setattr(import_module("wfdash.queries.audit"), "MAX_SCANNED_ENTRIES", 0)
     assert data("audit", "list", "before:2099-01-01") == whole != []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfdash.domain.search_attributes import LONGEST, cleaned, problem_of, summary_of, title_of
+from wfdash.domain.search_attributes import MAX_TITLE_CHARACTERS, cleaned, problem_of, summary_of, title_of
 
 SCHEMA = {
     "type": "object",
@@ -101,15 +101,15 @@ def test_a_secret_is_left_out_even_where_the_template_names_it():
 def test_a_title_is_one_short_line_without_marks_that_deceive():
     assert cleaned("pay\r\nBcc: x\t\u202egpj.exe\u2066 \u200b\u3164\u0000") == "pay Bcc: x gpj.exe"
     assert cleaned("👩\u200d🚀 e\u0301") == "👩\u200d🚀 é"
-    assert len(cleaned("x" * 5000)) == LONGEST
+    assert len(cleaned("x" * 5000)) == MAX_TITLE_CHARACTERS
     assert cleaned("x" * 5000).endswith("…")
     assert cleaned("\u202e\u200b ") == ""
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**30), 1e300, float("inf"), "9" * 5000, [[[]]], {"a": 1}, None])
 def test_no_value_breaks_a_title(value):
-    assert len(title_of("{x:,.2f} {x}", {"x": value})) <= LONGEST
-    assert len(summary_of({"x": value}, {})) <= LONGEST
+    assert len(title_of("{x:,.2f} {x}", {"x": value})) <= MAX_TITLE_CHARACTERS
+    assert len(summary_of({"x": value}, {})) <= MAX_TITLE_CHARACTERS
 
 
 def test_a_summary_is_the_first_short_values_and_never_a_secret():

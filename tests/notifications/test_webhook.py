@@ -85,7 +85,7 @@ def test_a_long_reply_is_not_read_to_its_end(receiver) -> None:
 
 def test_a_receiver_that_drips_is_cut_off(settings, monkeypatch) -> None:
     settings.WFDASH_HOOKS_LOCAL = True
-    monkeypatch.setattr(letters, "SECONDS", 0.5)
+    monkeypatch.setattr(letters, "SEND_SECONDS", 0.5)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -17,7 +17,7 @@ from django.db import OperationalError
 
 from tests.documentation.test_types import ROOT, blocks_of
 from wfdash.telemetry import error_hook, logs
-from wfdash.telemetry.error_hook import MOST, ErrorHook, install_hook, load_hook, refuse_broken_hook
+from wfdash.telemetry.error_hook import MAX_PENDING_ERRORS, ErrorHook, install_hook, load_hook, refuse_broken_hook
 from wfdash.values.errors import report_failure, watch_failures
 
 Seen = list[tuple[BaseException, Mapping[str, str]]]
@@ -110,13 +110,13 @@ def test_a_hook_that_raises_goes_on_and_one_that_is_slow_holds_nothing_up(caplog
         raise RuntimeError("the hook is broken")
 
     hook = ErrorHook(lambda: slow)
-    for n in range(MOST + 50):
+    for n in range(MAX_PENDING_ERRORS + 50):
         hook.report(ValueError(n), {"message": str(n)})
     dropped = hook.dropped
     go.set()
     hook.flush()
     assert 40 <= dropped <= 50
-    assert len(calls) == MOST + 50 - dropped
+    assert len(calls) == MAX_PENDING_ERRORS + 50 - dropped
     assert "WFDASH_ON_ERROR failed at ValueError: 0" in caplog.text
     assert f"{dropped} were not handed to it" in caplog.text
 

@@ -15,7 +15,7 @@ from wfdash.installation.defaults import FORMATS, logging_settings
 from wfdash.installation.environment import env_choice
 from wfdash.telemetry import logs
 from wfdash.telemetry.error_hook import ErrorHook
-from wfdash.telemetry.logs import LONGEST, JsonFormatter, LineFormatter, MaskLinks
+from wfdash.telemetry.logs import MAX_TEXT_CHARACTERS, JsonFormatter, LineFormatter, MaskLinks
 from wfdash.web.http import PagesHandler, _request_id
 
 
@@ -47,10 +47,10 @@ def test_json_is_one_object_a_line_with_what_it_is_about() -> None:
 
 
 def test_json_has_an_error_with_its_type_message_and_the_end_of_its_traceback() -> None:
-    found = json.loads(JsonFormatter().format(record("It failed", error=ValueError("no " * LONGEST))))
+    found = json.loads(JsonFormatter().format(record("It failed", error=ValueError("no " * MAX_TEXT_CHARACTERS))))
     assert found["error"]["type"] == "ValueError"
     assert found["error"]["message"].startswith("no no")
-    assert len(found["error"]["message"]) == len(found["error"]["trace"]) == LONGEST
+    assert len(found["error"]["message"]) == len(found["error"]["trace"]) == MAX_TEXT_CHARACTERS
     short = json.loads(JsonFormatter().format(record("It failed", error=ValueError("no"))))
     assert short["error"]["trace"].endswith("ValueError: no")
     assert "Traceback" in short["error"]["trace"]

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 def quick(monkeypatch) -> None:
     init = loop_watchdog.Watchdog.__init__
     monkeypatch.setattr(init, "__kwdefaults__", {**init.__kwdefaults__, "limit": 0.4})
-    monkeypatch.setattr(loop_watchdog, "LOOK", 0.05)
+    monkeypatch.setattr(loop_watchdog, "LOOK_GAP", 0.05)
 
 
 def told_of(run) -> list[Event]:
@@ -86,7 +86,7 @@ def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_work
 
 
 def test_log_and_run_tell_of_the_same_step_only_so_often(otto, serve, start_worker, caplog, monkeypatch) -> None:
-    monkeypatch.setattr(loop_watchdog, "MOST", 1)
+    monkeypatch.setattr(loop_watchdog, "MAX_REPORTS_PER_STEP", 1)
     wf = Workflow("often")
 
     @wf.step(start=True)
@@ -117,7 +117,7 @@ def test_a_line_of_the_log_says_how_many_were_left_out(run: str, remedy: str, ca
     for _ in range(3):
         report()
     assert len(caplog.records) == 2
-    monkeypatch.setattr(loop_watchdog, "QUIET", 0.0)
+    monkeypatch.setattr(loop_watchdog, "QUIET_SECONDS", 0.0)
     report()
     assert "(2 more times since the last line)" in caplog.messages[2]
     assert all(remedy in line for line in caplog.messages)
@@ -152,8 +152,8 @@ class Unused:
 
 @pytest.fixture
 def hasty(monkeypatch) -> None:
-    monkeypatch.setattr(loop_watchdog, "LONG", 0.3)
-    monkeypatch.setattr(loop_watchdog, "COMPUTED", 0.2)
+    monkeypatch.setattr(loop_watchdog, "LONG_SECONDS", 0.3)
+    monkeypatch.setattr(loop_watchdog, "COMPUTED_SECONDS", 0.2)
 
 
 def stop_before(run, worker: str, *, ended: bool = False) -> None:

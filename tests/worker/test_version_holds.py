@@ -255,7 +255,7 @@ def test_a_worker_among_others_holds_what_none_of_them_has_had_for_a_minute(serv
 
 
 def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold, serve, monkeypatch):
-    monkeypatch.setattr(migrate, "BATCH", 2)
+    monkeypatch.setattr(migrate, "HELD_RUNS_AT_ONCE", 2)
     monkeypatch.setattr(sweeps, "HELD_SECONDS", 3600)
     run = hold(expense(extra=True))
     gone = [make_run(workflow="gone", phase="paused") for _ in range(5)]
@@ -265,7 +265,7 @@ def test_many_held_runs_whose_code_is_gone_keep_no_one_from_being_released(hold,
 
 
 def test_a_process_that_starts_looks_at_every_held_run(hold, serve, monkeypatch):
-    monkeypatch.setattr(migrate, "BATCH", 2)
+    monkeypatch.setattr(migrate, "HELD_RUNS_AT_ONCE", 2)
     monkeypatch.setattr(sweeps, "HELD_SECONDS", 3600)
     run = hold(expense(step="decide"))
     for _ in range(5):

@@ -410,7 +410,7 @@ def test_a_suspect_whose_claim_failed_is_driven_at_a_later_look(otto, define, st
 
 
 def test_a_suspect_that_survives_long_enough_makes_way_for_the_next(otto, define, start_worker, monkeypatch) -> None:
-    monkeypatch.setattr(due_runs, "SURVIVED", 0.2)
+    monkeypatch.setattr(due_runs, "SURVIVED_SECONDS", 0.2)
     entered = threading.Semaphore(0)
 
     async def long(given, recorder):

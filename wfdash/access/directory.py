@@ -174,7 +174,7 @@ def vote_progress(reply: Reply) -> tuple[int, int, bool]:
 
 GROUP = re.compile(r"\w([\w.@+ -]*[\w.@+-])?")
 PERSON = re.compile(UnicodeUsernameValidator.regex)
-LONGEST = 150
+MAX_NAME_CHARACTERS = 150
 RESERVED = frozenset({REQUESTER})
 
 
@@ -215,8 +215,8 @@ def find_group(name: str) -> Group | None:
 
 
 def _problem_of_any(name: str) -> str:
-    if len(name) > LONGEST:
-        return f"At most {LONGEST} characters"
+    if len(name) > MAX_NAME_CHARACTERS:
+        return f"At most {MAX_NAME_CHARACTERS} characters"
     return f"{name} is reserved in policies. Choose another name" if name.lower() in RESERVED else ""
 
 

@@ -98,7 +98,7 @@ class SweepBackoff:
 
 Made = TypeVar("Made", bound=Model)
 
-KEPT = timedelta(days=7)
+KEYS_KEPT = timedelta(days=7)
 """How long a key is remembered. After that the same key is a new one."""
 MOST_KEPT = 50_000
 """Keys stored per person: beyond this the oldest are removed early."""
@@ -155,8 +155,8 @@ def made_before(model: type[Made], pk: Json) -> Made:
 
 
 def forget_keys(limit: int = 100) -> int:
-    """Remove keys that are older than ``KEPT`` or beyond ``MOST_KEPT``, the oldest first. Returns how many."""
-    old = IdempotencyKey.objects.filter(at__lt=timezone.now() - KEPT).order_by("at").values_list("pk", flat=True)
+    """Remove keys that are older than ``KEYS_KEPT`` or beyond ``MOST_KEPT``, the oldest first. Returns how many."""
+    old = IdempotencyKey.objects.filter(at__lt=timezone.now() - KEYS_KEPT).order_by("at").values_list("pk", flat=True)
     found = list(old[:limit]) or _beyond(limit)
     if found:
         with write():
@@ -261,7 +261,7 @@ def _charge(key: str, most: int, amount: int) -> None:
         raise TooOften(f"{words}.", retry_after=seconds)
 
 
-REST = 3.0
+REST_FACTOR = 3.0
 """Times as long as a portion took."""
 LEAST, LONGEST = 0.02, 0.9
 """Seconds."""
@@ -269,4 +269,4 @@ LEAST, LONGEST = 0.02, 0.9
 
 def rest_after(seconds: float) -> float:
     """Return the seconds for others to write after a portion that took so many: most of the time is theirs."""
-    return min(max(seconds * REST, LEAST), LONGEST)
+    return min(max(seconds * REST_FACTOR, LEAST), LONGEST)

@@ -49,7 +49,7 @@ from wfdash.queries.runs.keeping import VERB, Ending, current_rules, free_to_go,
 
 log = logging.getLogger(__name__)
 
-CANDIDATES = 500
+RUNS_PER_QUERY = 500
 """Runs picked by one query."""
 ROWS_BESIDE = 12
 """Rows that a run has beside its events and checkpoints, about."""
@@ -157,7 +157,7 @@ class RunRemover:
 
     def _look(self, rules: KeepRules) -> None:
         begun = Run.remains.exclude(pk__in=self._failed).order_by("pk")
-        self._begun = list(begun.values_list("pk", flat=True)[:CANDIDATES])
+        self._begun = list(begun.values_list("pk", flat=True)[:RUNS_PER_QUERY])
         if rules and not self._begun:
             self._picked = pick(rules, self._after)
             self._after = self._picked[-1].at if self._picked else None
@@ -171,7 +171,7 @@ class RunRemover:
         return found
 
 
-def pick(rules: KeepRules, after: Ending | None = None, limit: int = CANDIDATES) -> list[OldRun]:
+def pick(rules: KeepRules, after: Ending | None = None, limit: int = RUNS_PER_QUERY) -> list[OldRun]:
     """Return the next runs that may go, the one that ended first first. Reads alone."""
     runs = in_order(old_runs(rules, database_now()), after)
     return [_candidate(run) for run in free_to_go(runs).only("id", *VERSION)[:limit]]
@@ -235,7 +235,7 @@ def _counts(removed: RemovedRuns) -> dict[str, int]:
 # The archive: runs that are about to be removed, as JSON lines in a folder, one file a day.
 
 FORMAT = "wfdash-run/1"
-PRIVATE = 0o600
+OWNER_ONLY = 0o600
 NEWLINE = b"\n"
 INTERNAL = frozenset(
     {"epoch", "attempts", "wake_at", "retry", "for_workers", "priority", "ready_at", "noted", "listed", "alarm", "told"}
@@ -351,7 +351,7 @@ def _moment(value: Any) -> str:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for lines at its end, for this process alone; on return they are on the disk."""
     is_new = not path.exists()
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE), "r+b") as file:
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, OWNER_ONLY), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if (size := file.seek(0, os.SEEK_END)) and os.pread(file.fileno(), 1, size - 1) != NEWLINE:
             file.write(NEWLINE)  # A writer died within its last line, which no reader takes for one.

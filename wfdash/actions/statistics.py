@@ -48,14 +48,14 @@ from wfdash.queries.statistics.histograms import (
 
 log = logging.getLogger(__name__)
 
-BATCH = 500
+EVENTS_AT_ONCE = 500
 """Events read at once. Their sums are a few hundred rows at most: runs wait some milliseconds for those."""
 HOURS = timedelta(days=3)
 """How long single hours are kept; after that they are merged into days."""
 LOOK_BACK = timedelta(days=30)
 """How far back hours are looked for that were not merged: what is older stays as it is until it is deleted."""
 KEPT_METRICS = timedelta(days=400)
-FORGOTTEN = 5_000
+ROWS_REMOVED_AT_ONCE = 5_000
 """Rows deleted in one transaction."""
 
 METRICS_TABLE = Tally._meta.db_table
@@ -67,7 +67,7 @@ ADD = (
 )
 
 
-def count_events(high_water_mark: HighWaterMark, limit: int = BATCH, using: str | None = None) -> int:
+def count_events(high_water_mark: HighWaterMark, limit: int = EVENTS_AT_ONCE, using: str | None = None) -> int:
     """Count the next events. Returns how many ids that were, 0 if there is none or another process was faster."""
     mark = _mark(using)
     last = min(high_water_mark.current(), mark + limit)
@@ -115,7 +115,9 @@ def tidy(now: datetime, using: str | None = None) -> int:
     old = Tally.objects.using(using).filter(hour__gt=ALL_TIME, hour__lt=now - KEPT_METRICS)
     with write(using):
         saved += (
-            Tally.objects.using(using).filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN])).delete()[0]
+            Tally.objects.using(using)
+            .filter(pk__in=list(old.values_list("pk", flat=True)[:ROWS_REMOVED_AT_ONCE]))
+            .delete()[0]
         )
     until = (now - HOURS).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = Tally.objects.using(using).filter(hour__gte=until - LOOK_BACK, hour__lt=until)
@@ -168,7 +170,7 @@ KEPT_ROLLUPS = timedelta(days=40)
 """More than the longest range of the statistics."""
 SHORT_KEPT = timedelta(days=5)
 """Of less than a day: more than the tallies keep single hours."""
-CLEARED = 2_000
+ROWS_CLEARED_AT_ONCE = 2_000
 """Rows deleted in one transaction."""
 
 ROLLUPS_TABLE = TallyRollup._meta.db_table
@@ -224,7 +226,7 @@ def forget_rollups(now: datetime, using: str | None = None) -> int:
     removed = 0
     for span in SPANS:
         rows = TallyRollup.objects.using(using).filter(span=span, hour__lt=_first_kept(span, now))
-        while some := list(rows.values_list("pk", flat=True)[:CLEARED]):
+        while some := list(rows.values_list("pk", flat=True)[:ROWS_CLEARED_AT_ONCE]):
             with write(using):
                 removed += TallyRollup.objects.using(using).filter(pk__in=some).delete()[0]
     return removed
@@ -239,7 +241,7 @@ def _clear(using: str | None) -> datetime | None:
     """Delete some roll-ups. Returns from when on they have everything, which is when the last tally's hour is over;
     None while there are more.
     """
-    some = list(TallyRollup.objects.using(using).values_list("pk", flat=True)[:CLEARED])
+    some = list(TallyRollup.objects.using(using).values_list("pk", flat=True)[:ROWS_CLEARED_AT_ONCE])
     if some:
         TallyRollup.objects.using(using).filter(pk__in=some).delete()
         return None
@@ -301,7 +303,7 @@ def _joined(stored: str, parts: Iterable[RolledUp]) -> str:
 
 # What events count for in metrics. Read-only; a constant number of queries, however many events.
 
-LONGEST = 200
+MAX_KEY = 200
 """Characters per column."""
 
 
@@ -380,7 +382,7 @@ def measure_events(after: int, last: int, using: str | None = None) -> dict[Metr
         for found in MEASURED[event.kind](event, context):
             bucket = bucket_of(found.seconds) if found.measure in SIZED else 0
             for at in (hour, ALL_TIME):
-                key = MetricKey(found.measure.value, at, workflow, found.step[:LONGEST], found.label[:LONGEST], bucket)
+                key = MetricKey(found.measure.value, at, workflow, found.step[:MAX_KEY], found.label[:MAX_KEY], bucket)
                 row = sums.setdefault(key, MetricSums())
                 row.count += 1
                 row.total += found.seconds

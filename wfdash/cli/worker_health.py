@@ -57,7 +57,7 @@ class HealthHandler(BaseHTTPRequestHandler):
         request.META = {f"HTTP_{name.upper()}": self.headers[name] for name in PASSED if name in self.headers}
         keep_limits()
         try:
-            with replies_within(health.SECONDS.get(request.path, METRICS_SECONDS)):
+            with replies_within(health.PROBE_SECONDS.get(request.path, METRICS_SECONDS)):
                 return view(request)
         except DatabaseError:
             return with_retry(HttpResponse("the database did not respond\n", "text/plain", 503))

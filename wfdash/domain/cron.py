@@ -32,10 +32,10 @@ FIELDS = (
     ("month", "1-12 or JAN-DEC"),
     ("day of the week", "0-7 or SUN-SAT, MON#2 for the second Monday, 5L for the last Friday"),
 )
-LONGEST = 200
+MAX_EXPRESSION_CHARACTERS = 200
 LATE = timedelta(minutes=1)
 ALL = 100
-KEPT = 1000
+KEPT_EXPRESSIONS = 1000
 """Expressions of which it is kept that they are valid, and what they mean: lists read the same ones again and again."""
 NEVER = "Never runs: no such date in the next 50 years"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
@@ -171,8 +171,8 @@ def parse(text: str, zone: str = "UTC") -> Cron:
     if zone not in known_zones():
         raise BadCron(f"Unknown time zone {zone[:64]!r}. Use a name such as Europe/Berlin, or UTC", "zone")
     fields = _spelled(text)
-    if len(text) > LONGEST:
-        raise BadCron(f"At most {LONGEST} characters")
+    if len(text) > MAX_EXPRESSION_CHARACTERS:
+        raise BadCron(f"At most {MAX_EXPRESSION_CHARACTERS} characters")
     _check_fields(text, fields)
     cron = Cron(text=text.strip(), zone=ZoneInfo(zone))
     try:
@@ -196,7 +196,7 @@ def known_zones() -> frozenset[str]:
     return frozenset(zones())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_EXPRESSIONS)
 def _explained(fields: str) -> str:
     return str(CronSim(fields, _NOON).explain())
 
@@ -206,7 +206,7 @@ def _spelled(text: str) -> str:
     return NAMES.get(text.strip().lower(), text)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_EXPRESSIONS)
 def _check_fields(text: str, fields: str) -> None:
     parts = fields.split()
     if text.strip().startswith("@") and len(parts) == 1:

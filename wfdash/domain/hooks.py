@@ -141,7 +141,7 @@ def _same(wanted: str, given: Sequence[str]) -> bool:
 
 # From another system's JSON to a workflow's message: a template with JSON Pointers. Pure.
 
-DEEPEST = 20
+MAX_TEMPLATE_DEPTH = 20
 MISSING = object()
 
 
@@ -207,8 +207,8 @@ def _mapped(template: Any, delivery: Any, place: list[Any], problems: list[dict[
 
 
 def _look(template: Any, found: list[str], level: int) -> None:
-    if level > DEEPEST:
-        found.append(f"At most {DEEPEST} levels")
+    if level > MAX_TEMPLATE_DEPTH:
+        found.append(f"At most {MAX_TEMPLATE_DEPTH} levels")
     elif isinstance(template, list):
         for one in template:
             _look(one, found, level + 1)

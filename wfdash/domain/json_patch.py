@@ -17,7 +17,7 @@ from checkpoints.records import Json
 
 FIELD = "line_comments"
 SIDES = ("new", "old")
-MOST = 200
+MAX_COMMENTS = 200
 """Comments of one answer."""
 MAX_TEXT = 10_000
 MAX_FILE = 1000
@@ -39,7 +39,7 @@ def schema() -> dict[str, Json]:
     }
     required: list[Json] = ["file", "line", "text"]
     item: Json = {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
-    return {"title": "Line comments", "type": "array", "items": item, "maxItems": MOST}
+    return {"title": "Line comments", "type": "array", "items": item, "maxItems": MAX_COMMENTS}
 
 
 def field_for(card: Mapping[str, Any]) -> dict[str, Json]:
@@ -85,7 +85,7 @@ def with_those_of(value: Json, others: Iterable[Json]) -> Json:
     own = comments_in(value)
     more = [one for other in others for one in comments_in(other)]
     fresh = [one for place, one in enumerate(more) if one not in own and one not in more[:place]]
-    return {**value, FIELD: [*own, *fresh][:MOST]} if fresh and isinstance(value, dict) else value
+    return {**value, FIELD: [*own, *fresh][:MAX_COMMENTS]} if fresh and isinstance(value, dict) else value
 
 
 def _is_comment(one: Any) -> bool:
@@ -105,9 +105,9 @@ def _is_text_diff(piece: Any) -> bool:
 Operation: TypeAlias = dict[str, Any]
 """``op``, ``path`` and, by the kind, ``value`` or ``from``."""
 
-ALIGNED = 300
+MAX_ALIGNED_ITEMS = 300
 """Lists whose differing stretch is longer are compared index by index."""
-DEEPEST = 100
+MAX_PATCH_DEPTH = 100
 """Anything nested deeper is replaced as a whole."""
 
 
@@ -152,7 +152,7 @@ def _compare(before: Json, after: Json, path: str, depth: int) -> list[Operation
     if same(before, after):
         return []
     whole: Operation = {"op": "replace", "path": path, "value": after}
-    if depth >= DEEPEST or type(before) is not type(after) or not isinstance(before, (dict, list)):
+    if depth >= MAX_PATCH_DEPTH or type(before) is not type(after) or not isinstance(before, (dict, list)):
         return [whole]
     parts: Callable[[Any, Any, str, int], Iterator[Operation]] = _objects if isinstance(before, dict) else _lists
     found = list(parts(before, after, path, depth))
@@ -190,7 +190,7 @@ def _stretches(before: list[Json], after: list[Json]) -> Iterator[tuple[list[Jso
     most = min(len(before), len(after)) - head
     tail = next((i for i in range(most) if not same(before[-1 - i], after[-1 - i])), most)
     left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-    if max(len(left), len(right)) > ALIGNED:
+    if max(len(left), len(right)) > MAX_ALIGNED_ITEMS:
         yield left, right, head
         return
     old, new = [_sorted_json(item) for item in left], [_sorted_json(item) for item in right]

@@ -22,7 +22,7 @@ from wfdash.values.schemas.work import Schema, is_secret, is_single, items_of, r
 
 # What a run is called: a title that its author words from the input, else a summary of the input. Items of maps are
 
-LONGEST = 120
+MAX_TITLE_CHARACTERS = 120
 """Characters of a title."""
 LONGEST_VALUE = 60
 """Characters of a text that a summary names; a longer one describes, and names nothing."""
@@ -70,7 +70,7 @@ class TitleField:
         return "{" + ".".join(self.path) + "}"
 
 
-def cleaned(text: str, most: int = LONGEST) -> str:
+def cleaned(text: str, most: int = MAX_TITLE_CHARACTERS) -> str:
     """Return text as one line of at most ``most`` characters, without controls, bidirectional marks and invisible
     characters.
     """
@@ -320,7 +320,7 @@ LONGEST_TEXT = 200
 LONGEST_WORD = 64
 LONGEST_READ = 4000
 """Characters of one text whose words are indexed."""
-DEEPEST = 12
+MAX_PATH_DEPTH = 12
 
 INPUT, TITLE, WORD, ERROR, TAG = "input", "title", "word", "error", "tag"
 KEEP = "keep"
@@ -329,7 +329,7 @@ KEEP = "keep"
 TOKEN = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-LARGEST = 10**15
+LARGEST_NUMBER = 10**15
 Path = tuple[str, ...]
 
 
@@ -361,7 +361,7 @@ def number_of(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        return float(value) if abs(value) < LARGEST and math.isfinite(value) else None
+        return float(value) if abs(value) < LARGEST_NUMBER and math.isfinite(value) else None
     return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else None
 
 
@@ -412,7 +412,7 @@ def paths_of(schema: Schema, most: int = MOST_INPUTS) -> tuple[Path, ...]:
     waiting, found = deque[tuple[Path, list[Schema]]]([((), resolved([schema], schema))]), dict[Path, None]()
     while waiting and len(found) < most:
         path, nodes = waiting.popleft()
-        if any(is_secret(node) for node in nodes) or len(path) > DEEPEST // 2:
+        if any(is_secret(node) for node in nodes) or len(path) > MAX_PATH_DEPTH // 2:
             continue
         below = [
             pair for node in nodes if isinstance(node.get("properties"), Mapping) for pair in node["properties"].items()
@@ -450,11 +450,11 @@ def leaves(message: Any, schema: Schema) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, Mapping):
             for key, item in value.items():
                 below = [part for node in nodes for part in under(node, str(key))]
-                if len(path) < DEEPEST:
+                if len(path) < MAX_PATH_DEPTH:
                     waiting.append(((*path, str(key)), item, resolved(below, schema)))
         elif isinstance(value, list | tuple):
             below = [part for node in nodes for part in items_of(node)]
-            if len(path) < DEEPEST:
+            if len(path) < MAX_PATH_DEPTH:
                 waiting.extend((path, item, resolved(below, schema)) for item in value[:MOST_LEAVES])
         elif value is not None:
             given += 1

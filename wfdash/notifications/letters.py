@@ -24,9 +24,9 @@ from wfdash.notifications.rendering import render_to_string
 
 # Posts to public addresses only: an internal address is refused, in every notation.
 
-SECONDS = 5.0
+SEND_SECONDS = 5.0
 MOST_REPLY = 65_536
-KEPT = 500
+KEPT_CHARACTERS = 500
 """Characters of a response that are kept."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 UNICAST = ipaddress.IPv6Network("2000::/3")
@@ -58,13 +58,13 @@ def post(url: str, body: bytes, headers: dict[str, str], *, inside: Collection[s
     connection = _Connection(parts, str(address))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     # A socket's own timeout starts again with each byte that arrives.
-    alarm = threading.Timer(SECONDS, connection.cut)
+    alarm = threading.Timer(SEND_SECONDS, connection.cut)
     alarm.start()
     try:
         connection.request("POST", path, body, {**headers, "user-agent": "wfdash", "connection": "close"})
         response = connection.getresponse()
-        text = response.read(MOST_REPLY)[: 4 * KEPT].decode("utf-8", "replace")
-        return HttpReply(status=response.status, text=_printable(text)[:KEPT])
+        text = response.read(MOST_REPLY)[: 4 * KEPT_CHARACTERS].decode("utf-8", "replace")
+        return HttpReply(status=response.status, text=_printable(text)[:KEPT_CHARACTERS])
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"the receiver did not respond with HTTP: {type(error).__name__}") from error
     finally:
@@ -133,10 +133,10 @@ class _Connection(http.client.HTTPConnection):
         self._secure = parts.scheme == "https"
         self._address = address
         self._cut = False
-        super().__init__(str(parts.hostname), parts.port or (443 if self._secure else 80), timeout=SECONDS)
+        super().__init__(str(parts.hostname), parts.port or (443 if self._secure else 80), timeout=SEND_SECONDS)
 
     def connect(self) -> None:
-        self.sock: Any = socket.create_connection((self._address, self.port), timeout=SECONDS)
+        self.sock: Any = socket.create_connection((self._address, self.port), timeout=SEND_SECONDS)
         if self._secure:
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 

@@ -86,13 +86,13 @@ def _ms(began: float) -> int:
 
 # Webhook signatures according to Standard Webhooks (``v1``: HMAC-SHA256 over id, time and body). Pure.
 
-KEPT = 2
+KEPT_SECRETS = 2
 """Secrets in use at the same time: the newest, and the previous one until the other side has the newest."""
 
 
 def rotated(stored: str, secret: str) -> str:
     """Return the secrets to store once this one is the newest."""
-    return " ".join([secret, *stored.split()][:KEPT])
+    return " ".join([secret, *stored.split()][:KEPT_SECRETS])
 
 
 def newest(stored: str) -> str:

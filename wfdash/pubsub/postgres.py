@@ -15,7 +15,7 @@ import psycopg
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash.pubsub.bus import Wake
 
-MOST = 7_900
+MAX_NOTIFY_BYTES = 7_900
 """NOTIFY takes 7,999 bytes."""
 NOTIFY = """
     SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, text)
@@ -33,7 +33,7 @@ class PostgresBus:
         "If WFDASH_DATABASE leads to a pooler in transaction mode, set WFDASH_DATABASE_DIRECT to the address of the "
         "server itself"
     )
-    most = MOST
+    most = MAX_NOTIFY_BYTES
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         """``parameters`` are psycopg's, of a connection to the server itself."""

@@ -13,9 +13,9 @@ from redis.retry import Retry
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash.pubsub.bus import Wake
 
-SECONDS = 10
+REDIS_SECONDS = 10
 """To connect, and for an answer."""
-MOST = 60_000
+MAX_MESSAGE_BYTES = 60_000
 ALIVE = {"socket_keepalive": True, "socket_keepalive_options": {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5}}
 
 
@@ -24,14 +24,14 @@ class RedisBus:
 
     name = "Redis"
     remedy = "Look whether every process has the same WFDASH_SIGNALS, and what the ACL of its user allows"
-    most = MOST
+    most = MAX_MESSAGE_BYTES
 
     def __init__(self, url: str) -> None:
         """``url``: ``redis://user:password@host:port/number``, ``rediss://`` (TLS) or ``unix://``. ``ValueError``."""
         retry = Retry(NoBackoff(), 0)
         given: dict[str, Any] = {} if url.startswith("unix:") else ALIVE
         self._pool = ConnectionPool.from_url(
-            url, socket_connect_timeout=SECONDS, socket_timeout=SECONDS, retry=retry, protocol=2, **given
+            url, socket_connect_timeout=REDIS_SECONDS, socket_timeout=REDIS_SECONDS, retry=retry, protocol=2, **given
         )
         self._channel = f"wfdash:{self._pool.connection_kwargs.get('db', 0)}"
 

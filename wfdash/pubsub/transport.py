@@ -242,7 +242,7 @@ def close_quietly(connection: BusSender | BusListener | None) -> None:
 
 # What has been published and not yet sent to other processes: the newest per run, text joined, bounded.
 
-MOST = 10_000
+MAX_UNSENT_MESSAGES = 10_000
 """Messages that wait to be sent; the oldest beyond them are dropped, and polls find what they said."""
 MOST_TEXT = 1_000_000
 """Characters of streamed text that wait; of text beyond them the beginning is dropped."""
@@ -263,7 +263,7 @@ class _Unsent:
 class UnsentMessages:
     """Messages in the order of publishing. For any thread; no call waits for more than another."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_UNSENT_MESSAGES) -> None:
         self.wanted = Event()
         """Set while there is something to send."""
         self.dropped = 0

@@ -42,7 +42,7 @@ from wfdash.records.base import UNREADABLE
 
 # Tokens, without their secrets: one's own, and for admins of every workflow those of others.
 
-SHOWN = 300
+MAX_LISTED_ACCOUNTS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def service_accounts(viewer: Viewer) -> tuple[str, ...]:
     if not viewer.may("admin", EVERY):
         return ()
     users = User.objects.filter(service_account__isnull=False, is_active=True).exclude(pk=viewer.user.pk)
-    return tuple(users.order_by(USERNAME).values_list(USERNAME, flat=True)[:SHOWN])
+    return tuple(users.order_by(USERNAME).values_list(USERNAME, flat=True)[:MAX_LISTED_ACCOUNTS])
 
 
 def all_tokens(viewer: Viewer, *, owner: str = "", ended: bool = False) -> tuple[TokenRow, ...]:
@@ -111,7 +111,7 @@ def all_tokens(viewer: Viewer, *, owner: str = "", ended: bool = False) -> tuple
 
 
 def _rows(tokens: QuerySet[Token]) -> tuple[TokenRow, ...]:
-    found = tokens.select_related("owner", "created_by").order_by("-created", "pk")[:SHOWN]
+    found = tokens.select_related("owner", "created_by").order_by("-created", "pk")[:MAX_LISTED_ACCOUNTS]
     return tuple(
         TokenRow(
             id=token.pk,
@@ -164,7 +164,7 @@ def own_account(viewer: Viewer, key: str | None) -> OwnAccount:
 
 # Saved views of lists: a person's own and those shared by others.
 
-MOST = 50
+MAX_OFFERED_VIEWS = 50
 """How many views a list offers."""
 
 
@@ -179,7 +179,7 @@ class ViewRow(SavedViewRecord):
 
 def read_views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
     """Return a person's saved views of a page and the shared ones, their own first (one query)."""
-    rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MOST]
+    rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MAX_OFFERED_VIEWS]
     return tuple(sorted((_view_row(viewer, row) for row in rows), key=lambda row: not row.mine))
 
 
@@ -225,7 +225,7 @@ def _view_row(viewer: Viewer, row: SavedView) -> ViewRow:
 
 ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
 """It asked for an answer, and there is one: it is obsolete."""
-COUNTED = 100
+MAX_COUNTED_UNREAD = 100
 """Unread notifications are counted up to this number."""
 LOOKED_AT = 1_000
 """The newest that were not read, of which those that still matter are counted."""
@@ -266,7 +266,7 @@ def count_unread(viewer: Viewer) -> int:
 def _unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
     newest = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER, read__isnull=True).order_by("-id")
     unread = _own_notifications(viewer).filter(pk__in=newest.values("pk")[:LOOKED_AT]).exclude(ALREADY_ANSWERED)
-    return unread.order_by().values("pk")[:COUNTED]
+    return unread.order_by().values("pk")[:MAX_COUNTED_UNREAD]
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:

@@ -45,7 +45,7 @@ from wfdash.values.schemas.secrets import secret_names
 # Audit entries a viewer may see: their own, and those of workflows they may inspect.
 
 NEWEST = KeysetOrder(columns=("-n",))
-REACH = 50_000
+MAX_SCANNED_ENTRIES = 50_000
 """Entries looked through for one page, where no index leads to those that a filter finds."""
 FAR_REACH = 500_000
 """Entries looked through when a person asks to look further."""
@@ -67,12 +67,12 @@ def read_entries(
 ) -> ScannedPage[AuditRecord]:
     """Return one page of entries, newest first (at most three queries). ``Invalid`` for an invalid filter.
 
-    No filter looks through more than ``REACH`` entries, ``FAR_REACH`` with ``far``: a page that found too few by then
-    says how far it came, and may be empty.
+    No filter looks through more than ``MAX_SCANNED_ENTRIES``, ``FAR_REACH`` with ``far``: a page that found too few by
+    then says how far it came, and may be empty.
     """
     wanted, place = filter_entries(viewer, text), NEWEST.place(cursor)
     after = NEWEST.after(place) if place else Q()
-    edge = _edge(wanted.along & after, FAR_REACH if far else REACH) if wanted.rest else None
+    edge = _edge(wanted.along & after, FAR_REACH if far else MAX_SCANNED_ENTRIES) if wanted.rest else None
     rows = visible_entries(viewer).filter(wanted.whole, after, Q() if edge is None else Q(n__gte=edge))
     found = without_secrets([row_of(entry) for entry in rows.order_by(*NEWEST.columns)[: limit + 1]])
     if edge is not None and len(found) <= limit:
@@ -178,9 +178,9 @@ def _shown_content(rows: Sequence[AuditRecord]) -> Iterator[tuple[str, str]]:
 # Audit exports, streamed in portions of bounded memory.
 
 MOST_EXPORTED = 100_000
-PORTION = 500_000
+PORTION_CHARACTERS = 500_000
 """Characters of content read at a time; more where a single row has more."""
-ROWS = 500
+PORTION_ROWS = 500
 """The most rows read at a time."""
 
 
@@ -238,15 +238,15 @@ def _checked_count(rows: QuerySet[AuditEntry]) -> int:
 
 def _portions(rows: QuerySet[AuditEntry]) -> Iterator[list[AuditRecord]]:
     ordered, last = rows.order_by("n"), 0
-    while some := _sizes(ordered.filter(n__gt=last)[:ROWS], "facts"):
+    while some := _sizes(ordered.filter(n__gt=last)[:PORTION_ROWS], "facts"):
         for numbers in in_portions(some):
             yield [row_of(entry) for entry in AuditEntry.objects.filter(pk__in=numbers).order_by("n")]
         last = some[-1][0]
 
 
 def _bodies_of(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for at in range(0, len(names), ROWS):
-        some = sorted(_sizes(Shown.objects.filter(pk__in=names[at : at + ROWS]), "body"))
+    for at in range(0, len(names), PORTION_ROWS):
+        some = sorted(_sizes(Shown.objects.filter(pk__in=names[at : at + PORTION_ROWS]), "body"))
         for portion in in_portions(some):
             rows = Shown.objects.in_bulk(portion)
             for name in portion:
@@ -260,7 +260,7 @@ def _sizes(rows: QuerySet[Any, Model], column: str) -> list[tuple[Any, int]]:
     return [(key, size or 0) for key, size in sized.values_list("pk", "size")]
 
 
-def in_portions(sizes: Iterable[tuple[Any, int]], most: int = PORTION) -> Iterator[list[Any]]:
+def in_portions(sizes: Iterable[tuple[Any, int]], most: int = PORTION_CHARACTERS) -> Iterator[list[Any]]:
     """Yield lists of keys whose sizes add up to at most ``most``; a larger item gets a list of its own."""
     portion, total = list[Any](), 0
     for key, size in sizes:
@@ -275,7 +275,7 @@ def in_portions(sizes: Iterable[tuple[Any, int]], most: int = PORTION) -> Iterat
 
 # What the audit log can be filtered by: one row for each key, with its condition and what is suggested for it.
 
-MOST = 5000
+SUGGESTING_ENTRIES = 5000
 """The newest entries, of which those that a person may read give suggestions."""
 COLUMNS = ("actor", "verb", "workflow")
 LED = frozenset({"actor", "workflow", "run", "request"})
@@ -365,7 +365,7 @@ def audit_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of the audit log suggests (two queries)."""
     last = AuditEntry.objects.order_by("-n").values_list("n", flat=True).first() or 0
     # By number: for a person who may read few entries, the whole log would be read to find them.
-    newest = visible_entries(viewer).filter(n__gt=last - MOST).values_list(*COLUMNS).distinct()
+    newest = visible_entries(viewer).filter(n__gt=last - SUGGESTING_ENTRIES).values_list(*COLUMNS).distinct()
     return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(newest)))
 
 

@@ -39,9 +39,9 @@ from wfdash.pubsub.process import signals
 
 log = logging.getLogger(__name__)
 
-BATCH = 100
+CANDIDATE_QUESTIONS = 100
 """Questions among which a worker looks for one that it can answer."""
-FORGOTTEN = timedelta(minutes=1)
+QUESTION_LIFETIME = timedelta(minutes=1)
 """A question is removed after so long: the server that asked it has ended."""
 RESULT_TOO_LARGE = "The result is larger than 16 MB: use a server that has loaded the workflow"
 
@@ -68,7 +68,7 @@ def reply_next(worker: str, entries: Iterable[Entry], *, begun: Callable[[str], 
 
 def forget_unread(limit: int) -> int:
     """Remove the oldest questions whose server has ended, at most so many; returns how many."""
-    old = Consultation.objects.filter(created__lt=database_now() - FORGOTTEN).order_by("created")
+    old = Consultation.objects.filter(created__lt=database_now() - QUESTION_LIFETIME).order_by("created")
     found = list(old.values_list("pk", flat=True)[:limit])
     if found:
         with write():
@@ -79,7 +79,7 @@ def forget_unread(limit: int) -> int:
 def _take(worker: str, known: Iterable[tuple[str, str]]) -> Consultation | None:
     mine = set(known)
     open_ = Consultation.objects.filter(worker="", workflow__in={name for name, _ in mine}).order_by("created", "pk")
-    for one in open_.defer("given")[:BATCH]:
+    for one in open_.defer("given")[:CANDIDATE_QUESTIONS]:
         if (one.workflow, one.version) not in mine or worker in _unread_by(one):
             continue
         with write():
@@ -111,13 +111,13 @@ def _reply(entry: Entry, row: Consultation) -> WorkerReply:
 
 # The server's half: writes what it asks, signals it, and waits for the reply; withdraws it when none comes in time.
 
-PATIENCE = 5.0
+REPLY_SECONDS = 5.0
 """Seconds for a reply without which nothing can be done."""
 SHORT_PATIENCE = 1.5
 """Seconds for one that a schema can stand in for."""
-SILENCE = 5.0
+SILENT_SECONDS = 5.0
 """After a question without a reply nothing is asked for so many seconds that a schema can stand in for."""
-MOST = 4
+MAX_OPEN_QUESTIONS = 4
 """Questions of this process at a time: half of the threads that answer pages."""
 CROWD_SECONDS = 0.5
 """For one of them to end."""
@@ -127,7 +127,7 @@ SIGNAL_SECONDS = 0.5
 """Between two signals of a question that no worker has taken."""
 
 NO_WORKER = "no running worker has loaded this version of it. Nothing was changed. Start one, then try again"
-SILENT = f"no worker answered within {PATIENCE:g} seconds. Nothing was changed. Try again in a moment"
+SILENT = f"no worker answered within {REPLY_SECONDS:g} seconds. Nothing was changed. Try again in a moment"
 CROWDED = "this server waits for too many answers of workers. Nothing was changed. Try again in a moment"
 QUESTION_TOO_LARGE = (
     "more than 16 MB would have to be sent to a worker. Nothing was changed. Name its files to wfdash web, or in"
@@ -139,7 +139,7 @@ class WorkerConsult:
     """Asks living workers. For any thread; one per process."""
 
     def __init__(self) -> None:
-        self._places = BoundedSemaphore(MOST)
+        self._places = BoundedSemaphore(MAX_OPEN_QUESTIONS)
         self._silent: dict[tuple[str, str], float] = {}
         """Workflow and version -> when a question about it was last left without a reply."""
 
@@ -153,9 +153,9 @@ class WorkerConsult:
             if required:
                 raise RuntimeError(f"{ability} was asked inside a transaction, which would hold its locks")
             return None
-        if not required and time.monotonic() - self._silent.get((workflow, version), -SILENCE) < SILENCE:
+        if not required and time.monotonic() - self._silent.get((workflow, version), -SILENT_SECONDS) < SILENT_SECONDS:
             return None
-        reason, reply = self._ask(workflow, version, ability, given, PATIENCE if required else SHORT_PATIENCE)
+        reason, reply = self._ask(workflow, version, ability, given, REPLY_SECONDS if required else SHORT_PATIENCE)
         if reply is None and required:
             raise CodeElsewhere(f"This needs the code of {workflow!r}, and {reason}")
         return reply

@@ -28,7 +28,7 @@ STATES: dict[str, Q] = {
     "given-up": Q(given_up__isnull=False),
 }
 """The states that a list of deliveries can be limited to."""
-PAGE = 25
+PAGE_DELIVERIES = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def callback_of(viewer: Viewer, run: str, workflow: str) -> CallbackView | None:
     return CallbackView(id=webhook[0] if webhook[1] else "", counts={name: n for name, n in named.items() if n})
 
 
-def deliveries(webhook: Webhook, *, state: str = "", before: str = "", limit: int = PAGE) -> DeliveryPage:
+def deliveries(webhook: Webhook, *, state: str = "", before: str = "", limit: int = PAGE_DELIVERIES) -> DeliveryPage:
     """Return deliveries of a webhook with their attempts, newest first (two queries)."""
     rows = Notice.objects.filter(STATES.get(state, Q()), channel=WEBHOOK, target=webhook.pk).order_by("-id")
     if before:
@@ -229,7 +229,7 @@ def incoming_hooks(viewer: Viewer) -> list[IncomingRow]:
 
 
 def received(
-    viewer: Viewer, hook: IncomingHook, *, outcome: str = "", before: str = "", limit: int = PAGE
+    viewer: Viewer, hook: IncomingHook, *, outcome: str = "", before: str = "", limit: int = PAGE_DELIVERIES
 ) -> ReceivedPage:
     """Return what came to an incoming webhook, newest first (one query). The caller found it through the viewer."""
     rows = IncomingDelivery.objects.filter(hook=hook).order_by("-id")

@@ -35,9 +35,9 @@ from wfdash.records.search import FoundCheckpoint, FoundRun, FoundWorkflow
 
 MOST_FOUND = 6
 """Runs and requests that are shown, and workflows."""
-FEW = 3
+KIND_ROWS = 3
 """Rows of each kind that an id leads to, and people."""
-REACH = 1_000
+MAX_SCANNED_ROWS = 1_000
 """Runs, and open requests, that are scanned: the newest."""
 
 
@@ -74,9 +74,9 @@ def search_everything(viewer: Viewer, text: str) -> Everything:
     ids = candidates(intent.id)
     found = Everything(
         intent=intent,
-        ids_of_runs=_runs(viewer, ids.run)[:FEW],
-        ids_of_requests=request_rows(viewer, ids.request)[:FEW] if ids.request else (),
-        checkpoints=_checkpoints(viewer, ids.checkpoint)[:FEW],
+        ids_of_runs=_runs(viewer, ids.run)[:KIND_ROWS],
+        ids_of_requests=request_rows(viewer, ids.request)[:KIND_ROWS] if ids.request else (),
+        checkpoints=_checkpoints(viewer, ids.checkpoint)[:KIND_ROWS],
     )
     return found if found.by_id and is_whole(intent.id) else _more(viewer, found)
 
@@ -91,7 +91,7 @@ def _more(viewer: Viewer, found: Everything) -> Everything:
         intent=intent,
         workflows=_workflows(viewer, "see", intent.names),
         startable=_workflows(viewer, "start", intent.names, called="start run"),
-        views=views_named(viewer, intent.names, FEW) if intent.names else (),
+        views=views_named(viewer, intent.names, KIND_ROWS) if intent.names else (),
         requests=tuple(row for row in _open_requests(viewer, intent) if row.id not in known),
         runs=tuple(row for row in _runs(viewer, runs) if row.id not in known),
         people=_people(viewer, intent.names),
@@ -114,7 +114,7 @@ def _run_ids(viewer: Viewer, intent: Intent) -> tuple[Intent, list[str]]:
     except Invalid as error:
         flaws = tuple(Flaw(part=str(one["loc"][-1]), message=str(one["msg"])) for one in error.errors)
         return replace(intent, runs=None, flaws=(*intent.flaws, *flaws)), []
-    return intent, list(find(search, None, MOST_FOUND, reach=REACH).ids)
+    return intent, list(find(search, None, MOST_FOUND, reach=MAX_SCANNED_ROWS).ids)
 
 
 def _runs(viewer: Viewer, ids: list[str]) -> tuple[FoundRun, ...]:
@@ -159,7 +159,7 @@ def _open_requests(viewer: Viewer, intent: Intent) -> tuple[RequestRow, ...]:
     if intent.requests is None:
         return ()
     newest = HumanRequest.objects.filter(PENDING).order_by("-created").values_list("created", flat=True)
-    edge = list(newest[REACH : REACH + 1])
+    edge = list(newest[MAX_SCANNED_ROWS : MAX_SCANNED_ROWS + 1])
     rows = HumanRequest.objects.filter(ASKED, viewer.scope("see"), filter_requests(viewer, intent.requests))
     rows = rows.filter(created__gt=edge[0]) if edge else rows
     return request_rows(viewer, list(rows.order_by("-created", "-id").values_list("id", flat=True)[:MOST_FOUND]))
@@ -189,7 +189,7 @@ def _people(viewer: Viewer, words: tuple[str, ...]) -> tuple[str, ...]:
     else:
         people = colleagues(Viewer(user=viewer.user, name=viewer.name, rights=operated))
     return tuple(
-        people.filter(has_name(words[0], "icontains")).order_by(USERNAME).values_list(USERNAME, flat=True)[:FEW]
+        people.filter(has_name(words[0], "icontains")).order_by(USERNAME).values_list(USERNAME, flat=True)[:KIND_ROWS]
     )
 
 
@@ -197,9 +197,9 @@ def _people(viewer: Viewer, words: tuple[str, ...]) -> tuple[str, ...]:
 
 MOST_ALIKE = 50
 """Candidates of each kind: those that the person may see are found among them."""
-NEWEST = 1_000
+MAX_ENDS = 1_000
 """Requests and checkpoints whose ends are looked at."""
-SHOWN = 8
+SHOWN_ID_CHARACTERS = 8
 """How many characters of a run's id lists show."""
 TABLES = {"run": Run._meta.db_table, "request": HumanRequest._meta.db_table, "checkpoint": Checkpoint._meta.db_table}
 EXACT = "SELECT '{kind}' AS kind, id FROM {table} WHERE id = %s"
@@ -242,7 +242,7 @@ def _parts(wanted: str) -> list[tuple[str, tuple[str, ...]]]:
         # Ids of runs and checkpoints may be any text.
         kinds = TABLES if is_end(wanted) else ("run", "checkpoint")
         return [(_sql(EXACT, kind), (wanted.lower() if is_whole(wanted) else wanted,)) for kind in kinds]
-    text, tail = wanted.lower(), wanted.lower()[-SHOWN:]
+    text, tail = wanted.lower(), wanted.lower()[-SHOWN_ID_CHARACTERS:]
     parts: list[tuple[str, tuple[str, ...]]] = [
         (_sql(BEGINS, kind), (text, _after(text))) for kind in TABLES if is_beginning(text)
     ]
@@ -254,7 +254,7 @@ def _sql(template: str, kind: str, table: str = "") -> str:
     postgres = connection().vendor == "postgresql"
     # The operators that compare bytes: an index of its own serves them, whatever the language.
     least, below, newest = ("~>=~", "~<~", "id USING ~>~") if postgres else (">=", "<", "id DESC")
-    given: dict[str, Any] = {"least": least, "below": below, "newest": newest, "most": MOST_ALIKE, "reach": NEWEST}
+    given: dict[str, Any] = {"least": least, "below": below, "newest": newest, "most": MOST_ALIKE, "reach": MAX_ENDS}
     return template.format(kind=kind, table=table or TABLES[kind], **given)
 
 
@@ -267,7 +267,7 @@ def _matches(id_: str, wanted: str) -> bool:
     if not is_end(wanted):
         return id_ == wanted
     text, whole = wanted.lower(), id_.lower()
-    return whole.startswith(text) or whole.endswith(text) or whole[-SHOWN:].startswith(text)
+    return whole.startswith(text) or whole.endswith(text) or whole[-SHOWN_ID_CHARACTERS:].startswith(text)
 
 
 # What a text in the search over everything may mean: an id, names, a filter of runs, a filter of requests. Pure.

@@ -324,7 +324,7 @@ def step_titles() -> dict[tuple[str, str], str]:
 
 PEOPLE_PAGE = 50
 BY_NAME = KeysetOrder(columns=(USERNAME,))
-ASKED = 3
+MAX_NAMED_ADMINS = 3
 """How many admins are named to someone without a role."""
 SHOWN: Mapping[str, str] = {
     "": "Active",
@@ -422,7 +422,7 @@ def find(viewer: Viewer, name: str) -> User:
 
 def whom_to_ask() -> tuple[str, ...]:
     """Return the names of a few admins of every workflow, for someone without a role (four queries)."""
-    return tuple(person.name for person in people_who("admin", EVERY, limit=ASKED, programs=False))
+    return tuple(person.name for person in people_who("admin", EVERY, limit=MAX_NAMED_ADMINS, programs=False))
 
 
 def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:

@@ -35,10 +35,10 @@ from wfdash.records.workflows import VersionRecord
 
 # The catalogue for one person: definitions, versions, counts.
 
-COUNTED = 2_000
+MAX_COUNTED_RUNS = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
 
-VERSIONS = 20
+MAX_SHOWN_VERSIONS = 20
 """Versions of a workflow that are shown, the newest."""
 LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Phase.FAILED]
 SETTLED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
@@ -134,26 +134,26 @@ def read_failures(viewer: Viewer) -> list[Failure]:
 
 
 def read_versions(viewer: Viewer, name: str) -> list[VersionRow]:
-    """Return the versions runs were started under, newest first, at most ``VERSIONS``, with the changes of each.
+    """Return the newest ``MAX_SHOWN_VERSIONS`` versions that runs were started under, with the changes of each.
 
     Three queries; one for each version where there are too many runs to count at once.
     """
     newest = WorkflowVersion.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
-    rows = list(newest[: VERSIONS + 1])
+    rows = list(newest[: MAX_SHOWN_VERSIONS + 1])
     described = [Description.model_validate(row.description, extra="ignore") for row in rows]
     loaded = catalog.find(name)
     current = loaded.description.version if loaded and viewer.may("see", name) else ""
-    counts = _runs_of(viewer, name, [row.version for row in rows[:VERSIONS]])
+    counts = _runs_of(viewer, name, [row.version for row in rows[:MAX_SHOWN_VERSIONS]])
     found = [
         VersionRow.trusted(
             version=row.version,
             created=row.created,
-            runs=min(counts[row.version], COUNTED),
-            more=counts[row.version] > COUNTED,
+            runs=min(counts[row.version], MAX_COUNTED_RUNS),
+            more=counts[row.version] > MAX_COUNTED_RUNS,
             current=row.version == current,
             changes=_changes(described[n + 1 : n + 2], described[n]),
         )
-        for n, row in enumerate(rows[:VERSIONS])
+        for n, row in enumerate(rows[:MAX_SHOWN_VERSIONS])
     ]
     if loaded is None or not current or any(row.version == current for row in rows):
         return found
@@ -164,9 +164,9 @@ def read_versions(viewer: Viewer, name: str) -> list[VersionRow]:
 
 
 def count_finished(viewer: Viewer, name: str) -> dict[str, int]:
-    """Return how many of a workflow's newest ``COUNTED`` runs are completed, and how many cancelled (one query)."""
+    """Return how many of a workflow's newest ``MAX_COUNTED_RUNS`` are completed, and how many cancelled (one query)."""
     newest = Run.objects.filter(viewer.scope("see"), workflow=name).order_by("-created", "-id")
-    counts = Counter(newest.values_list("phase", flat=True)[:COUNTED])
+    counts = Counter(newest.values_list("phase", flat=True)[:MAX_COUNTED_RUNS])
     return {phase: counts[phase] for phase in SETTLED if counts[phase]}
 
 
@@ -185,12 +185,12 @@ def last_of(viewer: Viewer, name: str) -> str:
 
 
 def count_runs(viewer: Viewer, name: str) -> int:
-    """Return how many runs a workflow has, counted up to ``COUNTED`` (one query)."""
-    return Run.objects.filter(viewer.scope("see"), workflow=name).order_by()[: COUNTED + 1].count()
+    """Return how many runs a workflow has, counted up to ``MAX_COUNTED_RUNS`` (one query)."""
+    return Run.objects.filter(viewer.scope("see"), workflow=name).order_by()[: MAX_COUNTED_RUNS + 1].count()
 
 
 def _phases(viewer: Viewer) -> tuple[defaultdict[str, dict[str, int]], frozenset[str]]:
-    """Return workflow -> phase -> runs, and the phases of which only the newest ``COUNTED`` were counted.
+    """Return workflow -> phase -> runs, and the phases of which only the newest ``MAX_COUNTED_RUNS`` were counted.
 
     One query for each phase, along its index.
     """
@@ -198,21 +198,21 @@ def _phases(viewer: Viewer) -> tuple[defaultdict[str, dict[str, int]], frozenset
     more = set()
     for phase in LOOKED_AT:
         newest = Run.objects.filter(viewer.scope("see"), phase=phase).order_by("-created", "-id")
-        names = list(newest.values_list("workflow", flat=True)[: COUNTED + 1])
-        if len(names) > COUNTED:
+        names = list(newest.values_list("workflow", flat=True)[: MAX_COUNTED_RUNS + 1])
+        if len(names) > MAX_COUNTED_RUNS:
             more.add(phase)
-        for name, count in Counter(names[:COUNTED]).items():
+        for name, count in Counter(names[:MAX_COUNTED_RUNS]).items():
             phases[name][phase] = count
     return phases, frozenset(more)
 
 
 def _runs_of(viewer: Viewer, name: str, among: Sequence[str]) -> Counter[str]:
-    """Return version -> runs, each counted up to ``COUNTED``."""
+    """Return version -> runs, each counted up to ``MAX_COUNTED_RUNS``."""
     mine = Run.objects.filter(viewer.scope("see"), workflow=name)
-    if count_runs(viewer, name) <= COUNTED:
+    if count_runs(viewer, name) <= MAX_COUNTED_RUNS:
         return Counter(dict(mine.values_list("version").annotate(Count("pk")).order_by()))
     newest = mine.order_by("-created", "-id")
-    return Counter({version: newest.filter(version=version)[: COUNTED + 1].count() for version in among})
+    return Counter({version: newest.filter(version=version)[: MAX_COUNTED_RUNS + 1].count() for version in among})
 
 
 def _changes(before: Sequence[Description], after: Description) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def workflow_suggestions(viewer: Viewer) -> dict[str, Any]:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-MOST = 1_000
+MAX_READ_WORKFLOWS = 1_000
 """Workflows that are read; more are no installation's."""
 
 
@@ -346,7 +346,7 @@ class PublishedReader:
 
     def read(self) -> None:
         """Read what has changed since the last time (one small query, and one if anything has), and serve it."""
-        found = PublishedWorkflow.objects.order_by("-seen").values_list("workflow", "hash", "seen")[:MOST]
+        found = PublishedWorkflow.objects.order_by("-seen").values_list("workflow", "hash", "seen")[:MAX_READ_WORKFLOWS]
         since = timezone.now() - UNSERVED
         rows = {name: (digest, seen >= since) for name, digest, seen in found}
         if rows == self._rows:

@@ -27,7 +27,7 @@ OnError = Callable[[BaseException, Mapping[str, str]], object]
 """Gets the exception and a mapping: ``where`` (``step``, ``request`` or ``process``), and what is known of
 ``workflow``, ``run``, ``step``, ``worker``, ``request``, ``path``, ``logger`` and ``message``.
 """
-MOST = 100
+MAX_PENDING_ERRORS = 100
 """Errors that wait for the function; further ones are dropped and counted."""
 LEAVE_SECONDS = 2.0
 """For those that wait when the process ends."""
@@ -41,7 +41,7 @@ class ErrorHook(logging.Handler):
         """``load`` returns the function; it is called with the first error."""
         super().__init__(logging.WARNING)
         self._load = load
-        self._waiting: Queue[tuple[BaseException, Mapping[str, str]]] = Queue(MOST)
+        self._waiting: Queue[tuple[BaseException, Mapping[str, str]]] = Queue(MAX_PENDING_ERRORS)
         self._thread: Thread | None = None
         self._starting = Lock()
         self._busy = self._closed = False

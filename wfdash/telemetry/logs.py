@@ -19,7 +19,7 @@ from typing import Any
 
 # The log as JSON: one object a line, whatever the line says (``WFDASH_LOG=json``).
 
-LONGEST = 6_000
+MAX_TEXT_CHARACTERS = 6_000
 """Characters of a message, and of a traceback: many collectors cut lines at 16 KB."""
 
 
@@ -57,21 +57,21 @@ def _text(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_TEXT_CHARACTERS else text[: MAX_TEXT_CHARACTERS - 1] + "…"
 
 
 def _end(text: str) -> str:
     """Return the end of a traceback: what was raised, and where."""
-    return text if len(text) <= LONGEST else "…" + text[1 - LONGEST :]
+    return text if len(text) <= MAX_TEXT_CHARACTERS else "…" + text[1 - MAX_TEXT_CHARACTERS :]
 
 
 # The log as lines: repeats are counted, and no record ends a line or moves the cursor.
 
-PERIOD = 60.0
+PERIOD_SECONDS = 60.0
 """Seconds in which repeats are counted."""
-MOST = 5
+MAX_RECORDS_PER_PERIOD = 5
 """Records of one kind that are logged per period."""
-KINDS = 500
+MAX_REMEMBERED_KINDS = 500
 """Kinds of records that are remembered; the least recent is forgotten first."""
 SHOWN = ("request", "run", "step")
 """What a line of text is about that its message may not say. The worker is the same for the whole log."""
@@ -107,13 +107,13 @@ class LimitRepeats(logging.Filter):
         now = self._clock()
         with self._lock:
             began, count = self._seen.pop(kind, (now, 0))
-            over = now - began >= PERIOD
-            left_out = max(0, count - MOST) if over else 0
+            over = now - began >= PERIOD_SECONDS
+            left_out = max(0, count - MAX_RECORDS_PER_PERIOD) if over else 0
             began, count = (now, 1) if over else (began, count + 1)
             self._seen[kind] = (began, count)
-            if len(self._seen) > KINDS:
+            if len(self._seen) > MAX_REMEMBERED_KINDS:
                 self._seen.popitem(last=False)
-        return count <= MOST, left_out
+        return count <= MAX_RECORDS_PER_PERIOD, left_out
 
 
 def _kind(record: logging.LogRecord) -> Any:

@@ -40,13 +40,13 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 8
-HEALTH = health.SECONDS
+HEALTH = health.PROBE_SECONDS
 """The paths that a separate thread answers, however busy the pages are, and within how many seconds."""
 ALIVE = "/livez"
 """The path that is answered at once, without a thread."""
-SPOOL = 256_000
+MAX_BODY_IN_MEMORY = 256_000
 """Bytes of a body kept in memory; more goes to a temporary file."""
-BODIES = 200
+MAX_BODIES_AT_ONCE = 200
 """Incomplete bodies that are received at the same time."""
 BODY_SECONDS = 120.0
 """The longest time a body may take to arrive: the largest at 100 kB a second."""
@@ -100,7 +100,7 @@ class PagesHandler(BaseHandler):
         self._threads = PageThreads(THREADS)
         health.use_threads(self._threads)
         self._health = ThreadPoolExecutor(1, thread_name_prefix="wfdash-health", initializer=keep_limits)
-        self._arriving = Arriving(BODIES)
+        self._arriving = Arriving(MAX_BODIES_AT_ONCE)
         self._polls: LongPolls[PreparedResponse] = LongPolls()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -108,7 +108,7 @@ class PagesHandler(BaseHandler):
         if scope["path"] == ALIVE and scope["method"] in {"GET", "HEAD"}:
             await send_reply(send, _alive())
             return
-        with RereadBody(max_size=SPOOL) as body:
+        with RereadBody(max_size=MAX_BODY_IN_MEMORY) as body:
             try:
                 await read_body(receive, body, limit=settings.WFDASH_MAX_BODY, arriving=self._arriving)
             except ClientGone:

@@ -34,7 +34,7 @@ HANGING_SECONDS = 10.0
 """For one request, or one piece of its response, after which its thread is named in the log."""
 LOOK_SECONDS = 1.0
 """Between two looks after the threads, while one works."""
-PLACES = 4
+NAMED_LINES = 4
 """Lines of code that are named, the innermost last."""
 
 
@@ -118,6 +118,6 @@ class PageThreads:
 
 def _name(work: _Work, seconds: float) -> None:
     frame = sys._current_frames().get(work.thread)
-    stack = traceback.extract_stack(frame)[-PLACES:] if frame is not None else []
+    stack = traceback.extract_stack(frame)[-NAMED_LINES:] if frame is not None else []
     places = " > ".join(f"{one.name} ({one.filename}:{one.lineno})" for one in stack)
     log.warning("A page thread has worked at %s for %.0f s, and is in %s", mask_secrets(work.path), seconds, places)

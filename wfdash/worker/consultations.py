@@ -24,14 +24,14 @@ from wfdash.engines.published import UNSERVED, Published, Unpublishable, documen
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import subscribe
 from wfdash.pubsub.process import signals
-from wfdash.queries.consulting import BATCH, reply_next
+from wfdash.queries.consulting import CANDIDATE_QUESTIONS, reply_next
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.serving import Serving
 
 log = logging.getLogger(__name__)
 
-MOST = 2
+MAX_ANSWERED_AT_ONCE = 2
 """Questions that are answered at a time."""
 SERIES_SECONDS, SERIES_LOOK_SECONDS = 1.0, 0.05
 """Where no signals arrive one looks so often for so long after each question: a page asks several."""
@@ -41,15 +41,15 @@ SLOW_SECONDS = 10.0
 """The log names code that takes longer: no server waits for it any more."""
 
 
-OPEN = f"SELECT workflow, version FROM {Consultation._meta.db_table} WHERE worker = '' LIMIT {BATCH}"  # noqa: S608
+OPEN = f"SELECT workflow, version FROM {Consultation._meta.db_table} WHERE worker = '' LIMIT {CANDIDATE_QUESTIONS}"  # noqa: S608
 
 
 class Replies:
-    """At most ``MOST`` threads that reply to what servers ask about a worker's workflows. Use it on one event loop."""
+    """Threads that reply to servers about the workflows here: ``MAX_ANSWERED_AT_ONCE``. Use it on one event loop."""
 
     def __init__(self, worker: str, serving: Serving) -> None:
         self._worker, self._serving = worker, serving
-        self._due: asyncio.Queue[None] = asyncio.Queue(MOST)
+        self._due: asyncio.Queue[None] = asyncio.Queue(MAX_ANSWERED_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = 0
         self._loop = FailingLoop(log, "Could not reply to a server; retrying")
@@ -79,7 +79,7 @@ class Replies:
         """Look for questions: in a thread that has nothing to do, or in a new one."""
         if not self._due.full():
             self._due.put_nowait(None)
-        if not self._idle and len(self._tasks) < MOST:
+        if not self._idle and len(self._tasks) < MAX_ANSWERED_AT_ONCE:
             task = asyncio.create_task(self._reply_while_due(), name="replies to servers")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

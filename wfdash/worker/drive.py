@@ -44,7 +44,7 @@ class GivenUp(WfdashError):
     """A run is not driven any more: its workers ended again and again."""
 
 
-RENEWALS = 4
+RENEWALS_PER_CLAIM = 4
 """How often a claim is renewed before it would expire."""
 
 
@@ -53,7 +53,7 @@ class Lease:
     """How long a claim lasts without being renewed, and how often it is renewed, in seconds; as the settings say."""
 
     ttl: float = field(default_factory=lambda: float(settings.WFDASH_CLAIM_SECONDS))
-    heartbeat: float = field(default_factory=lambda: float(settings.WFDASH_CLAIM_SECONDS) / RENEWALS)
+    heartbeat: float = field(default_factory=lambda: float(settings.WFDASH_CLAIM_SECONDS) / RENEWALS_PER_CLAIM)
 
 
 async def advance(

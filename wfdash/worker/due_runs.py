@@ -31,7 +31,7 @@ from checkpoints.storage import Serves
 from wfdash.installation.stopping import waited
 
 log = logging.getLogger(__name__)
-BATCH = 32
+RUNS_PER_CLAIM = 32
 """Runs that are claimed in one transaction."""
 LOOK_SECONDS = 1.0
 IDLE_SECONDS = 3.0
@@ -218,7 +218,7 @@ class DueRuns:
 
     async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
         """Claim and begin one batch, of all that is due or of the hinted ones."""
-        with self.reserving(BATCH if hinted is None else len(hinted)) as limit:
+        with self.reserving(RUNS_PER_CLAIM if hinted is None else len(hinted)) as limit:
             if limit < 1:
                 self._backlog = True
                 return
@@ -251,7 +251,7 @@ class DueRuns:
 
     async def _claim_hinted(self) -> None:
         try:
-            while self._hinted and (limit := min(BATCH, self._free())) > 0:
+            while self._hinted and (limit := min(RUNS_PER_CLAIM, self._free())) > 0:
                 runs = list(islice(self._hinted, limit))
                 for run in runs:
                     del self._hinted[run]
@@ -316,11 +316,11 @@ class Takeovers:
 
 # -- runs that may be what ends their workers: a worker takes one at a time, so that its death tells which it was
 
-SURVIVED = 300.0
+SURVIVED_SECONDS = 300.0
 """Seconds of running after which a suspect is none any more: one that runs for hours must not keep others waiting."""
 
 
-CANDIDATES = 50
+CANDIDATE_SUSPECTS = 50
 """Suspects of which one is chosen."""
 
 
@@ -338,7 +338,7 @@ class SuspectSlot:
 
     def wanted(self) -> int:
         """Return from how many suspects one is to be chosen now; 0 if none may be taken."""
-        return 0 if self.run or time.monotonic() < self._steady_at else CANDIDATES
+        return 0 if self.run or time.monotonic() < self._steady_at else CANDIDATE_SUSPECTS
 
     def take(self, run: str) -> None:
         """Put a run into the slot."""
@@ -346,7 +346,7 @@ class SuspectSlot:
 
     def is_survivor(self) -> bool:
         """Say whether the run in it has been there long enough to be no suspect any more."""
-        return bool(self.run) and time.monotonic() - self._since >= SURVIVED
+        return bool(self.run) and time.monotonic() - self._since >= SURVIVED_SECONDS
 
     def clear(self, run: str) -> None:
         """Free the slot if this run is in it: it ended, parked, or has made a step."""

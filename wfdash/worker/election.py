@@ -34,10 +34,10 @@ log = logging.getLogger(__name__)
 LEAD_SECONDS = 4.5
 """How long a worker leads without renewing that: a renewal is heard of by each idle look of the others."""
 RENEW_SECONDS = 1.5
-APART = 0.1, 0.3
+SECONDS_APART = 0.1, 0.3
 """Seconds after which the others ask for a lead that has ended, between these two: not all at the same moment."""
 FAILED = "Could not find out which worker looks for what is due; retrying each 1.5 s"
-SOON = 0.05
+SOON_SECONDS = 0.05
 TABLE = Leader._meta.db_table
 LEAD = f"""
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
@@ -154,7 +154,7 @@ def take_lead(worker: str, *, leads: bool) -> float:
         took = cursor.fetchone() is not None
         if took and not leads:
             cursor.execute(FORGET)
-    return 0.0 if took else max(SOON, _seconds_of_another(code, worker))
+    return 0.0 if took else max(SOON_SECONDS, _seconds_of_another(code, worker))
 
 
 def give_up_lead(worker: str) -> None:
@@ -190,7 +190,7 @@ def _seconds_in(rows: Rows) -> float:
 
 
 def _apart() -> float:
-    return random.uniform(*APART)  # noqa: S311 (not all at the same moment)
+    return random.uniform(*SECONDS_APART)  # noqa: S311 (not all at the same moment)
 
 
 class _Leading:

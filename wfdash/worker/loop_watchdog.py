@@ -27,23 +27,23 @@ from wfdash.workflow.runtime.blocking import BlockingStep, find_blocking_step
 
 log = logging.getLogger(__name__)
 
-LIMIT = 1.0
+BLOCKED_SECONDS = 1.0
 """Seconds for which a loop may be blocked before it is reported."""
-LOOK = 0.5
+LOOK_GAP = 0.5
 """Seconds between two looks, and between two signs of life, while runs are driven."""
-MOST = 5
+MAX_REPORTS_PER_STEP = 5
 """Times that a run's events tell of the same step."""
-QUIET = 60.0
+QUIET_SECONDS = 60.0
 """Seconds in which the log tells once of the same step, or of what is no step; then how often that was."""
-PATIENCE = 5.0
+WRITE_SECONDS = 5.0
 """Seconds that writing an event may take."""
 REMEDY = "make it a plain def, or use ctx.call or asyncio.to_thread"
 IDLE_REMEDY = "if the place differs each time, this machine has too little processor time for what runs on it"
-LONG = 60.0
-"""Seconds from which on a step keeps the process from all else, if its thread computed for ``COMPUTED`` of them."""
-COMPUTED = 20.0
+LONG_SECONDS = 60.0
+"""Seconds from which on a step keeps the process from all else, if its thread computed ``COMPUTED_SECONDS`` of them."""
+COMPUTED_SECONDS = 20.0
 """Processor seconds: where the machine has none to give, no step is to blame."""
-STUCK = 600.0
+STUCK_SECONDS = 600.0
 """Seconds from which on a step that computes nothing does, too: it waits for what never comes."""
 BLOCKS = (EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED)
 
@@ -71,7 +71,7 @@ class Watchdog:
         *,
         worker: str = "",
         claim_of: Callable[[RunId], Claim | None] = lambda run: None,
-        limit: float = LIMIT,
+        limit: float = BLOCKED_SECONDS,
     ) -> None:
         """``driving()`` says how many runs are driven: without any it rests. ``claim_of(run)``: its claim here."""
         self._storage = storage
@@ -98,7 +98,7 @@ class Watchdog:
         """Watch from now on, until no run is driven any more."""
         if not self._watching.is_set():
             self._turned = time.monotonic()
-            self._loop.call_later(LOOK, self._turn)
+            self._loop.call_later(LOOK_GAP, self._turn)
             self._watching.set()
 
     def close(self) -> None:
@@ -114,20 +114,20 @@ class Watchdog:
         if self._ended.is_set():
             return
         if self._driving():
-            self._loop.call_later(LOOK, self._turn)
+            self._loop.call_later(LOOK_GAP, self._turn)
         else:
             self._watching.clear()
 
     def _watch(self) -> None:
         with asyncio.Runner() as runner:
             looked = time.monotonic()
-            while not self._ended.wait(LOOK):
+            while not self._ended.wait(LOOK_GAP):
                 if not self._watching.is_set():
                     self._watching.wait()
                     looked = time.monotonic()
                     continue
                 # A thread that was kept from looking for as long tells nothing about the loop.
-                if time.monotonic() - looked < self._limit and time.monotonic() - self._turned > self._limit + LOOK:
+                if time.monotonic() - looked < self._limit and time.monotonic() - self._turned > self._limit + LOOK_GAP:
                     self._report_safely(runner)
                 looked = time.monotonic()
             runner.run(close_loop(self._storage))
@@ -146,11 +146,13 @@ class Watchdog:
             return
         self._say(runner, busy, EventKind.STEP_BLOCKING, time.monotonic() - since)
         blocked, looked, judged = 0.0, time.monotonic(), False
-        while self._turned == since and not self._ended.wait(LOOK / 4):
+        while self._turned == since and not self._ended.wait(LOOK_GAP / 4):
             # No more than one look: while this process is stopped, or this thread gets no time, no step is to blame.
-            blocked += min(LOOK, time.monotonic() - looked)
+            blocked += min(LOOK_GAP, time.monotonic() - looked)
             looked = time.monotonic()
-            if not judged and (blocked > STUCK or (blocked > LONG and self._computed() - computed > COMPUTED)):
+            if not judged and (
+                blocked > STUCK_SECONDS or (blocked > LONG_SECONDS and self._computed() - computed > COMPUTED_SECONDS)
+            ):
                 judged = True
                 self._judge(runner, busy, since)
         if self._turned != since:
@@ -188,7 +190,7 @@ class Watchdog:
         error = ErrorInfo(type="StepBlocksWorkers", message=words, step=busy.step, traceback=busy.stack)
         event = EventKind.RUN_FAILED.draft(error=error.model_dump(exclude={"traceback"}))
         standing = Standing(phase=Phase.FAILED, error=error)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WRITE_SECONDS):
             seq = await self._storage.commit(Commit(run=claim.run, events=(event,), standing=standing), claim=claim)
         pubsub.runs_changed.publish(busy.run, seq)
 
@@ -198,7 +200,7 @@ class Watchdog:
         """Tell the log, and the run's events: only the first times, or ``always``."""
         self._log(busy, kind, seconds, always=always)
         self._reported[busy.run, kind + busy.step] += 1
-        if busy.run and (always or self._reported[busy.run, kind + busy.step] <= MOST):
+        if busy.run and (always or self._reported[busy.run, kind + busy.step] <= MAX_REPORTS_PER_STEP):
             try:
                 runner.run(self._note(busy, kind, seconds))
             except Exception as error:
@@ -206,13 +208,13 @@ class Watchdog:
 
     def _log(self, busy: BlockingStep, kind: EventKind, seconds: float, *, always: bool) -> None:
         """Log it; a step's end wherever its beginning was."""
-        last, left_out = self._logged.get((busy.run, busy.step), (-QUIET, 0))
+        last, left_out = self._logged.get((busy.run, busy.step), (-QUIET_SECONDS, 0))
         ends, now = kind == EventKind.STEP_BLOCKED and not left_out, time.monotonic()
-        if not ends and not always and now - last < QUIET:
+        if not ends and not always and now - last < QUIET_SECONDS:
             self._logged[busy.run, busy.step] = last, left_out + (kind == EventKind.STEP_BLOCKING)
             return
         if not ends:
-            self._logged = {of: found for of, found in self._logged.items() if now - found[0] < QUIET}
+            self._logged = {of: found for of, found in self._logged.items() if now - found[0] < QUIET_SECONDS}
             self._logged[busy.run, busy.step] = now, 0
         what = f"Step {busy.step} of run {busy.run}" if busy.run else "No step, but wfdash or a library,"
         verb = "blocks the event loop of this worker, for" if kind == EventKind.STEP_BLOCKING else "blocked it for"
@@ -229,7 +231,7 @@ class Watchdog:
         facts |= {"stack": busy.stack} if busy.stack else {}
         event = kind.draft(busy.step, **facts)
         # Without a claim: it is true even if another worker has the run by now, or it has ended.
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WRITE_SECONDS):
             seq = await self._storage.commit(Commit(run=RunId(busy.run), events=(event,)))
         pubsub.runs_changed.publish(busy.run, seq)
 
@@ -243,6 +245,6 @@ def stopped_by(busy: BlockingStep) -> set[str]:
             continue
         if event.kind == EventKind.STEP_BLOCKED:
             found.discard(worker)
-        elif event.data.get("seconds", 0) >= LONG:
+        elif event.data.get("seconds", 0) >= LONG_SECONDS:
             found.add(worker)
     return found

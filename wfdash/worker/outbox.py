@@ -94,16 +94,16 @@ RETRY_SECONDS = (30, 120, 300, 900, 3600, 7200, 14400, 28800, 30600)
 """Seconds before each further attempt: ten attempts within a day."""
 LEASE = timedelta(minutes=5)
 """How long a worker has what it claimed. It begins nothing in the second half: a channel takes less."""
-BUNDLE = 200
+NOTICES_PER_MESSAGE = 200
 """Notices that one receiver is brought at a time, in one message."""
-LETTERS = 20
+NOTICES_PER_CLAIM = 20
 """Notices claimed at a time where each is a message of its own, of at most five seconds."""
-TURN = 10.0
+TURN_SECONDS = 10.0
 """Seconds for which one receiver may keep a sender by claiming more."""
 MOST_REASON = 2_000
 """Characters of the reason of a decision that a mail has."""
 KEPT_DAYS = 90
-FORGOTTEN = 1_000
+NOTICES_REMOVED_AT_ONCE = 1_000
 """Notices removed at a time."""
 UNSENT = Notice.objects.filter(sent__isnull=True, given_up__isnull=True).exclude(channel=BROWSER)
 NOTHING: Mapping[str, Any] = {}
@@ -135,11 +135,11 @@ def due_bundles(limit: int = 500) -> list[Bundle]:
 def deliver(bundle: Bundle, channels: Mapping[str, Channel] = CHANNELS) -> int:
     """Send what is due for this receiver; returns how many notices were. Errors are kept with the notice."""
     sent, began = 0, boottime()
-    while boottime() - began < TURN:
+    while boottime() - began < TURN_SECONDS:
         claimed_at = boottime()
         notices = _claim(bundle)
         sent += _deliver(bundle, notices, channels[bundle.channel], claimed_at + LEASE.total_seconds() / 2)
-        if len(notices) < LETTERS:
+        if len(notices) < NOTICES_PER_CLAIM:
             break
     return sent
 
@@ -163,7 +163,7 @@ def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: flo
     return sent
 
 
-def forget_old(limit: int = FORGOTTEN) -> int:
+def forget_old(limit: int = NOTICES_REMOVED_AT_ONCE) -> int:
     """Remove notices that were sent, given up or shown ``KEPT_DAYS`` ago; returns how many."""
     old = Notice.objects.filter(created__lt=timezone.now() - timedelta(days=KEPT_DAYS))
     over = old.filter(Q(sent__isnull=False) | Q(given_up__isnull=False)).order_by("id").values_list("id", flat=True)
@@ -176,7 +176,7 @@ def _due(now: datetime) -> Any:
 
 
 def _claim(bundle: Bundle) -> list[Notice]:
-    now, limit = database_now(), LETTERS if bundle.channel == WEBHOOK else BUNDLE
+    now, limit = database_now(), NOTICES_PER_CLAIM if bundle.channel == WEBHOOK else NOTICES_PER_MESSAGE
     with write():
         mine = _due(now).filter(channel=bundle.channel, user_id=bundle.user, target=bundle.target).order_by("created")
         if connection().features.has_select_for_update_skip_locked:
@@ -342,7 +342,7 @@ def _give_up(notices: Sequence[Notice], why: str) -> None:
 
 # -- what a delivery to a webhook carries: decided when it is sent, by the rights that its owner has then
 
-LARGEST = 262_144
+MAX_CARRIED_BYTES = 262_144
 """Bytes of a value that a delivery carries; a larger one is to be fetched by the API."""
 
 
@@ -392,7 +392,7 @@ def values_for(recipient: Recipient, notice: Notice) -> dict[str, Json]:
         found = {name: masked(value, names) for name, value in values.items()}
     except CheckpointsError:
         return {"omitted": "unreadable"}
-    return found if len(to_json(found)) <= LARGEST else {"omitted": ", ".join(found)}
+    return found if len(to_json(found)) <= MAX_CARRIED_BYTES else {"omitted": ", ".join(found)}
 
 
 def _secrets_of(workflow: str) -> frozenset[str]:

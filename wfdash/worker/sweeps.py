@@ -289,7 +289,7 @@ def start_scheduled() -> float:
 
 def feed_hooks(mark: HighWaterMark) -> float:
     """Write what webhooks are sent of a batch of events; returns the seconds until it is to be called again."""
-    return 0.0 if webhooks.feed_webhooks(mark) >= webhooks.BATCH else math.inf
+    return 0.0 if webhooks.feed_webhooks(mark) >= webhooks.EVENTS_AT_ONCE else math.inf
 
 
 # -- what happened is counted, in small portions
@@ -307,7 +307,7 @@ ROLLUP_SECONDS = 300.0
 
 def count(mark: HighWaterMark) -> float:
     """Count a portion of all runs' events; returns the seconds until it is to be called again."""
-    return COUNT_REST if statistics.count_events(mark) >= statistics.BATCH else math.inf
+    return COUNT_REST if statistics.count_events(mark) >= statistics.EVENTS_AT_ONCE else math.inf
 
 
 def roll_up() -> float:

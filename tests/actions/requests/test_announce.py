@@ -8,7 +8,7 @@ from checkpoints.models import HumanRequest, Notice, Webhook
 from tests.actions.conftest import NOW
 from tests.actions.requests.test_deadlines import at_once
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests.announce import UNREAD, announce_opened
+from wfdash.actions.requests.announce import MAX_UNREAD_ANNOUNCEMENTS, announce_opened
 
 Ask = Callable[..., HumanRequest]
 Person = Callable[..., Viewer]
@@ -39,12 +39,12 @@ def test_what_is_closed_by_then_is_no_news(ask: Ask, person: Person) -> None:
 def test_many_at_once_bury_no_one_but_webhooks_hear_of_each(ask: Ask, person: Person) -> None:
     person("ana", "reviewer")
     Webhook.objects.create(id="w", name="w", url="https://example.org", secret="s", created=NOW)
-    for n in range(UNREAD + 20):
+    for n in range(MAX_UNREAD_ANNOUNCEMENTS + 20):
         ask(f"r{n}")
     assert announce_opened(limit=60) == 60
-    assert announce_opened() == UNREAD + 20 - 60
-    assert len(told()) == UNREAD
-    assert Notice.objects.filter(channel="webhook").count() == UNREAD + 20
+    assert announce_opened() == MAX_UNREAD_ANNOUNCEMENTS + 20 - 60
+    assert len(told()) == MAX_UNREAD_ANNOUNCEMENTS
+    assert Notice.objects.filter(channel="webhook").count() == MAX_UNREAD_ANNOUNCEMENTS + 20
 
 
 @pytest.mark.django_db(transaction=True)

@@ -248,7 +248,7 @@ def test_a_run_that_cannot_be_removed_holds_up_no_other_and_is_tried_again(old, 
 
 
 def test_runs_that_stay_do_not_keep_the_others_from_going(old, monkeypatch):
-    monkeypatch.setattr(retention, "CANDIDATES", 1)
+    monkeypatch.setattr(retention, "RUNS_PER_QUERY", 1)
     kept = [old(days=100 + number) for number in range(3)]
     RunFact.objects.bulk_create(RunFact(run=run, name="tag", text="keep", created=run.created) for run in kept)
     gone = [old(days=50 - number).pk for number in range(3)]

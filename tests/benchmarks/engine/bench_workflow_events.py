@@ -60,7 +60,7 @@ def measure(report: Report, url: str) -> None:
     from django.db import connection
 
     from checkpoints.database.high_water_mark import HighWaterMark, settled_id
-    from wfdash.queries.history.events import SPAN, read_span
+    from wfdash.queries.history.events import SCANNED_IDS, read_span
 
     fill()
     mark = HighWaterMark()
@@ -72,8 +72,8 @@ def measure(report: Report, url: str) -> None:
         )
     last = settled_id()
     report.at_most("page of 500 of the workflow that has most", page_of("other", last, 500), SPAN_BAR)
-    report.at_most(f"{SPAN:,} ids, one in a hundred of the workflow", page_of("mine", last, 1000), SPAN_BAR)
-    report.at_most(f"{SPAN:,} ids, none of the workflow", page_of("none", last, 1000), SPAN_BAR)
+    report.at_most(f"{SCANNED_IDS:,} ids, one in a hundred of the workflow", page_of("mine", last, 1000), SPAN_BAR)
+    report.at_most(f"{SCANNED_IDS:,} ids, none of the workflow", page_of("none", last, 1000), SPAN_BAR)
 
     def catch_up() -> int:
         place = found = 0

@@ -44,7 +44,7 @@ async def opened(make_hub, db, run, settings, monkeypatch: pytest.MonkeyPatch) -
     hub = make_hub(recheck_every=0.3, spread=0.0)
     monkeypatch.setattr(stream_module, "get_hub", lambda: hub)
     monkeypatch.setattr(long_poll, "LOOKS", (0.1,))
-    monkeypatch.setattr(long_poll, "REST", 0.0)
+    monkeypatch.setattr(long_poll, "REST_SECONDS", 0.0)
     new = await db.call(make_token)
     bearer, handler = f"Bearer {new.text}", PagesHandler()
     sockets = [open_socket(hub, path.format(run=run), [*handshake(), authorization(bearer)]) for path in SOCKETS]

@@ -111,8 +111,8 @@ async def test_the_stream_has_the_records_of_the_page_and_goes_on_behind_any_of_
 
 
 def test_pages_join_without_gap_or_double_and_look_at_so_many_ids_only(client: Client, run, monkeypatch) -> None:
-    monkeypatch.setattr(history, "SPAN", 3)
-    monkeypatch.setattr(history, "PATIENCE", 0.0)
+    monkeypatch.setattr(history, "SCANNED_IDS", 3)
+    monkeypatch.setattr(history, "SCAN_SECONDS", 0.0)
     foreign, other = make_run("another"), make_run()
     for one in (run, foreign, foreign, other, foreign, run):
         append_events(one, 2)

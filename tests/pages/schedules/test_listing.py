@@ -150,7 +150,7 @@ def test_many_schedules_are_shown_in_pages_the_next_to_fire_first(made, as_, mon
     assert whole.index("Also noon") + 1 == whole.index("Noon")
     assert whole[-1] == "Withdrawn"
 
-    monkeypatch.setattr(schedules, "SHOWN", 3)
+    monkeypatch.setattr(schedules, "PAGE_ROWS", 3)
     first = as_("otto").get("/schedules/").content.decode()
     assert "Withdrawn</a>" not in first
     later = html.unescape(re.search(r'href="(/schedules/\?after=[^"]+)"[^>]*>Later ', first)[1])

@@ -93,7 +93,7 @@ def test_sockets_are_counted_where_there_are_any(scrape, monkeypatch):
 
 
 def test_a_metric_has_so_many_series_at_most(scrape, run, monkeypatch):
-    monkeypatch.setattr(health, "SERIES", 3)
+    monkeypatch.setattr(health, "MAX_SERIES", 3)
     for n in range(9):
         row = {"measure": Measure.FAILED, "hour": ALL_TIME, "workflow": run.workflow, "count": 1 + n}
         Tally.objects.create(**row, label=f"Error{n}")

@@ -253,7 +253,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_stored(text, run, as_)
 
 
 def test_only_the_newest_open_requests_are_looked_at(run, find, monkeypatch):
-    monkeypatch.setattr(palette, "REACH", 3)
+    monkeypatch.setattr(palette, "MAX_SCANNED_ROWS", 3)
     asked = [people.ask(run, subject=f"Pay {number}") for number in range(5)]
     found = find("ben", "pay")["requests"]
     assert [f"/requests/{one.pk}/" in found for one in asked] == [False, False, True, True, True]

@@ -19,7 +19,7 @@ from wfdash.actions import statistics
 from wfdash.queries.statistics import gates
 from wfdash.queries.statistics.durations import Scope, slots_of
 from wfdash.queries.statistics.gates import decisions_in
-from wfdash.queries.statistics.histograms import GROWTH, LEAST
+from wfdash.queries.statistics.histograms import GROWTH, LEAST_SECONDS
 from wfdash.records.statistics import DecisionStatistics, DurationSummary
 from wfdash.worker import sweeps
 
@@ -93,7 +93,7 @@ def close(one: DurationSummary, other: DurationSummary) -> bool:
     """Return whether two summaries differ by less than a bucket of a histogram is wide."""
     pairs = ((one.p50, other.p50), (one.p95, other.p95), (one.mean, other.mean))
     # No bucket is below the least duration.
-    known = ((max(a, LEAST), max(b, LEAST)) for a, b in pairs if a is not None and b is not None)
+    known = ((max(a, LEAST_SECONDS), max(b, LEAST_SECONDS)) for a, b in pairs if a is not None and b is not None)
     return one.count == other.count and all(1 / GROWTH < a / b < GROWTH for a, b in known)
 
 
@@ -108,7 +108,7 @@ def read_singly(monkeypatch: pytest.MonkeyPatch) -> Callable[..., DecisionStatis
 
 
 def test_pages_show_the_same_with_days_and_without(month, read_singly):
-    assert make_all() == gates.DAYS
+    assert make_all() == gates.KEPT_DAYS
     looks = [(scope, days, UTC) for scope in SCOPES for days in (1, 7)]
     looks += [(EVERY, 30, zone) for zone in ZONES] + [(SCOPES[2], 7, ZONES[1])]
     for one in looks:
@@ -164,7 +164,7 @@ def test_who_was_asked_follows_the_groups_there_are(month, read_singly):
     Group.objects.all().delete()
     assert "group:finance" not in look().asked
     assert numbers(look()) == numbers(read_singly())
-    assert make_all() == gates.DAYS
+    assert make_all() == gates.KEPT_DAYS
     assert numbers(look()) == numbers(read_singly())
 
 

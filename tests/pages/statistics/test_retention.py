@@ -121,7 +121,7 @@ def test_no_admin_changes_a_rule_which_the_environment_alone_has(as_, verb, sett
 
 
 def test_of_very_many_old_runs_the_page_looks_at_so_many(as_, monkeypatch):
-    monkeypatch.setattr(retention, "CHUNK", 2)
+    monkeypatch.setattr(retention, "RUNS_PER_STATEMENT", 2)
     ended(91), ended(92), ended(93)
     assert "Due now 2+ runs" in words(page_of(as_("otto")))
 

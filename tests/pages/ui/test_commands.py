@@ -5,7 +5,7 @@ import shlex
 
 from django.test import RequestFactory
 
-from wfdash.web.pages.ui.commands import LONGEST, commands
+from wfdash.web.pages.ui.commands import MAX_BODY_CHARACTERS, commands
 
 BODY = {"workflow": "w", "message": {"who": "O'Brien $(id) `x`", "key": "•••", "more": [{"key": "•••"}], "none": None}}
 
@@ -57,5 +57,5 @@ def test_a_question_without_a_body_is_a_get():
 
 
 def test_what_is_too_large_is_left_out():
-    found = made({"message": "x" * LONGEST})
+    found = made({"message": "x" * MAX_BODY_CHARACTERS})
     assert found.curl == found.python == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfdash.contract import Message, ToolUse
-from wfdash.web.pages.ui.transcript import LONG, diff_transcripts, draw_talk
+from wfdash.web.pages.ui.transcript import LONG_TEXT, diff_transcripts, draw_talk
 
 
 def asked(number: int) -> Message:
@@ -51,7 +51,7 @@ def test_the_end_is_shown_and_a_call_in_it_finds_a_result_that_is_further_on():
 
 
 def test_long_messages_and_system_prompts_are_folded_but_not_what_was_said_last():
-    long = "word " * LONG
+    long = "word " * LONG_TEXT
     system, user, assistant = draw_talk(
         [Message(role="system", text="Be kind."), asked(1), Message(role="assistant", text=long)]
     ).turns

@@ -123,8 +123,8 @@ def test_counts_by_state_lead_to_the_runs_and_stop_where_no_one_counts_on(run, a
     assert "2 completed" in page
     assert "1 waiting" in page
     assert "status:queued%2Crunning" not in page
-    monkeypatch.setattr(sys.modules[read_workflows.__module__], "COUNTED", 1)
-    monkeypatch.setattr("wfdash.web.pages.workflows.COUNTED", 1)
+    monkeypatch.setattr(sys.modules[read_workflows.__module__], "MAX_COUNTED_RUNS", 1)
+    monkeypatch.setattr("wfdash.web.pages.workflows.MAX_COUNTED_RUNS", 1)
     people.make_run(phase="failed")
     page = as_("vera").get(ADDRESS).content.decode()
     assert "1+ failed" in page

@@ -8,7 +8,7 @@ import pytest
 from tests import people
 from wfdash.engines import catalog
 from wfdash.queries.workflows import code_of, frames_in
-from wfdash.web.pages.ui.source_lines import MOST, WHOLE, code_files
+from wfdash.web.pages.ui.source_lines import MAX_WHOLE_LINES, MAX_WORKFLOW_LINES, code_files
 
 SOURCE = """from __future__ import annotations
 from helpers_of_code import check
@@ -101,10 +101,10 @@ def test_a_run_s_traceback_and_step_lead_to_the_code(folder, as_):
 
 
 def test_of_a_long_file_the_steps_are_shown(folder, as_):
-    filler = "\n".join(f"# {n}" for n in range(WHOLE))
+    filler = "\n".join(f"# {n}" for n in range(MAX_WHOLE_LINES))
     (folder / "coded.py").write_text((folder / "coded.py").read_text().replace("KEY =", f"{filler}\nKEY ="))
     catalog.reload()
     (shown, _helper) = code_files(code_of(people.viewer("otto"), "coded"))
     assert 'id="step-begin"' in shown.html
-    assert f"⋯ {WHOLE + 5} lines" in shown.html
-    assert shown.html.count("source-line") < 20 < MOST
+    assert f"⋯ {MAX_WHOLE_LINES + 5} lines" in shown.html
+    assert shown.html.count("source-line") < 20 < MAX_WORKFLOW_LINES

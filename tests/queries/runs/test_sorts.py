@@ -72,7 +72,7 @@ def test_pages_hold_every_run_once_and_in_order(runs, sort, reach, monkeypatch):
     orders = {text: expected(text, sort) for text in FILTERS}
     assert len(orders[""]) == (36 if "started" in sort else Run.objects.filter(finished__isnull=False).count())
     monkeypatch.setattr(finding, "MIN_SHARE", 2)
-    monkeypatch.setattr(LISTING, "REACH", reach)
+    monkeypatch.setattr(LISTING, "MAX_SCANNED_RUNS", reach)
     monkeypatch.setattr(finding, "MAX_SORTED", reach)
     for text, order in orders.items():
         assert paged(text, sort) == order, text

@@ -64,7 +64,7 @@ def test_parts_of_the_audit_log_have_every_entry_once(
 ) -> None:
     viewer = people.viewer("adam")
     whole, none = walked(lambda cursor: read_entries(viewer, text, cursor=cursor, limit=2))
-    monkeypatch.setattr(AUDIT, "REACH", 2)
+    monkeypatch.setattr(AUDIT, "MAX_SCANNED_ENTRIES", 2)
     parts, edges = walked(lambda cursor: read_entries(viewer, text, cursor=cursor, limit=2))
     assert parts == whole
     assert (none, bool(edges)) == ([], in_part)
@@ -94,7 +94,7 @@ def test_parts_of_the_decisions_have_each_of_them_once(
     viewer = people.viewer("vera")
     whole, none = walked(lambda cursor: read_decisions(viewer, text, cursor=cursor, limit=2))
     number = count_decisions(viewer, text)
-    monkeypatch.setattr(DECISIONS, "REACH", 2)
+    monkeypatch.setattr(DECISIONS, "MAX_SCANNED_DECISIONS", 2)
     parts, edges = walked(lambda cursor: read_decisions(viewer, text, cursor=cursor, limit=2))
     assert parts == whole
     assert (none, bool(edges)) == ([], in_part)
@@ -103,7 +103,7 @@ def test_parts_of_the_decisions_have_each_of_them_once(
 
 
 def test_decisions_of_a_time_are_looked_through_from_its_end(decided: None, monkeypatch: Any) -> None:
-    monkeypatch.setattr(DECISIONS, "REACH", 3)
+    monkeypatch.setattr(DECISIONS, "MAX_SCANNED_DECISIONS", 3)
     text = f"answered:<={people.THEN + timedelta(hours=1, minutes=30):%Y-%m-%dT%H:%M} outcome:rejected"
     page = read_decisions(people.viewer("vera"), text)
     assert [row.answered for row in page.items] == [people.THEN + timedelta(hours=hour) for hour in (1, 0)]
@@ -115,8 +115,8 @@ def test_decisions_of_a_time_are_looked_through_from_its_end(decided: None, monk
 def test_a_page_says_how_far_was_looked_and_looks_further(
     decided: None, entries: None, client: Client, monkeypatch: Any, address: str, what: str
 ) -> None:
-    for module in (AUDIT, DECISIONS):
-        monkeypatch.setattr(module, "REACH", 2)
+    monkeypatch.setattr(AUDIT, "MAX_SCANNED_ENTRIES", 2)
+    monkeypatch.setattr(DECISIONS, "MAX_SCANNED_DECISIONS", 2)
     page = client.get(address)
     assert f"Search older {what}" in page.content.decode()
     assert "No results" not in page.content.decode()

@@ -47,7 +47,7 @@ def fail(log: logging.Logger, words: str = "no") -> None:
 def test_what_repeats_is_left_out_and_hides_nothing_else(log: Any, now: list[float], out: io.StringIO) -> None:
     for n in range(1_000):
         log.warning("Bad Request: /%d/", n)
-    assert out.getvalue().count("\n") == logs.MOST
+    assert out.getvalue().count("\n") == logs.MAX_RECORDS_PER_PERIOD
     for _ in range(2):
         log.error("Something else")
     assert out.getvalue().count("Something else") == 2
@@ -63,7 +63,7 @@ def test_the_next_that_passes_says_how_many_were_left_out(log: Any, now: list[fl
 def test_tracebacks_of_an_outage_are_bounded_by_their_error(log: Any, out: io.StringIO) -> None:
     for n in range(500):
         fail(log, f"try {n}")
-    assert out.getvalue().count("Traceback") == logs.MOST
+    assert out.getvalue().count("Traceback") == logs.MAX_RECORDS_PER_PERIOD
 
 
 def test_what_is_no_warning_all_passes(log: Any, out: io.StringIO) -> None:
@@ -75,9 +75,9 @@ def test_what_is_no_warning_all_passes(log: Any, out: io.StringIO) -> None:
 
 def test_no_more_kinds_are_remembered_than_bounded() -> None:
     limit = LimitRepeats()
-    for n in range(logs.KINDS * 2):
+    for n in range(logs.MAX_REMEMBERED_KINDS * 2):
         limit.filter(logging.LogRecord("x", logging.WARNING, "p", n, "m", (), None))
-    assert len(limit._seen) == logs.KINDS
+    assert len(limit._seen) == logs.MAX_REMEMBERED_KINDS
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_refused_requests_are_one_kind_by_status(out: io.StringIO) -> None:
             Client().get(f"/nothing/{n}/")
     finally:
         logger.removeHandler(handler)
-    assert out.getvalue().count("\n") == logs.MOST
+    assert out.getvalue().count("\n") == logs.MAX_RECORDS_PER_PERIOD
 
 
 def test_the_secret_of_a_token_is_masked(log: Any, out: io.StringIO) -> None:

@@ -18,7 +18,7 @@ from checkpoints.storage import Serves
 from wfdash.telemetry.outages import is_outage
 from wfdash.worker import due_runs
 from wfdash.worker.drive import Lease
-from wfdash.worker.due_runs import BATCH, CLAIM_SECONDS, DueRuns, look_limit
+from wfdash.worker.due_runs import CLAIM_SECONDS, RUNS_PER_CLAIM, DueRuns, look_limit
 
 
 class Backlog:
@@ -112,22 +112,22 @@ def test_a_full_worker_asks_for_nothing() -> None:
 
 def test_what_is_due_is_claimed_by_the_look_that_finds_it_and_a_backlog_without_another_read() -> None:
     async def story() -> None:
-        worker = Worker(Backlog(BATCH + 3))
+        worker = Worker(Backlog(RUNS_PER_CLAIM + 3))
         await worker.look()
-        assert worker.begun == [f"1.{n}" for n in range(BATCH)]
+        assert worker.begun == [f"1.{n}" for n in range(RUNS_PER_CLAIM)]
         await worker.due.look(DueLook(worker.backlog.now()))
-        assert len(worker.begun) == BATCH + 3
+        assert len(worker.begun) == RUNS_PER_CLAIM + 3
 
     run(story)
 
 
 def test_a_backlog_is_claimed_in_batches_as_fast_as_they_are_begun() -> None:
     async def story() -> None:
-        worker = Worker(Backlog(3 * BATCH + 5))
+        worker = Worker(Backlog(3 * RUNS_PER_CLAIM + 5))
         await worker.look()
-        assert len(worker.begun) == BATCH
-        await worker.rest(lambda: len(worker.begun) == 3 * BATCH + 5)
-        assert [asked["limit"] for asked in worker.backlog.asked] == [BATCH] * 4
+        assert len(worker.begun) == RUNS_PER_CLAIM
+        await worker.rest(lambda: len(worker.begun) == 3 * RUNS_PER_CLAIM + 5)
+        assert [asked["limit"] for asked in worker.backlog.asked] == [RUNS_PER_CLAIM] * 4
 
     run(story)
 
@@ -136,10 +136,10 @@ def test_the_next_batch_waits_for_runs_that_have_not_begun_but_not_long(monkeypa
     monkeypatch.setattr(due_runs, "BEGIN_SECONDS", 0.02)
 
     async def story() -> None:
-        worker = Worker(Backlog(2 * BATCH), slow=True)
+        worker = Worker(Backlog(2 * RUNS_PER_CLAIM), slow=True)
         began = time.monotonic()
         await worker.look()
-        await worker.rest(lambda: len(worker.begun) == 2 * BATCH)
+        await worker.rest(lambda: len(worker.begun) == 2 * RUNS_PER_CLAIM)
         assert time.monotonic() - began >= 0.02
 
     run(story)
@@ -147,20 +147,20 @@ def test_the_next_batch_waits_for_runs_that_have_not_begun_but_not_long(monkeypa
 
 def test_a_worker_never_claims_more_than_it_has_room_for() -> None:
     async def story() -> None:
-        worker = Worker(Backlog(100), room=BATCH + 3)
+        worker = Worker(Backlog(100), room=RUNS_PER_CLAIM + 3)
         await worker.look()
-        await worker.rest(lambda: len(worker.begun) == BATCH + 3)
+        await worker.rest(lambda: len(worker.begun) == RUNS_PER_CLAIM + 3)
         worker.room += 2
         worker.due.begun("an earlier one")
-        await worker.rest(lambda: len(worker.begun) == BATCH + 5)
-        assert [asked["limit"] for asked in worker.backlog.asked] == [BATCH, 3, 2]
+        await worker.rest(lambda: len(worker.begun) == RUNS_PER_CLAIM + 5)
+        assert [asked["limit"] for asked in worker.backlog.asked] == [RUNS_PER_CLAIM, 3, 2]
 
     run(story)
 
 
 def test_some_batches_of_a_backlog_leave_out_what_is_more_important() -> None:
     async def story() -> None:
-        worker = Worker(Backlog(33 * BATCH), room=40 * BATCH)
+        worker = Worker(Backlog(33 * RUNS_PER_CLAIM), room=40 * RUNS_PER_CLAIM)
         await worker.look()
         await worker.rest(lambda: not worker.backlog.count)
         most = [asked["most"] for asked in worker.backlog.asked]
@@ -200,16 +200,16 @@ def test_a_claim_that_fails_leaves_the_room_and_the_next_look_claims(caplog) -> 
 
 def test_a_backlog_is_shared_once_and_less_than_a_batch_is_not() -> None:
     async def story() -> None:
-        worker = Worker(Backlog(BATCH - 1))
+        worker = Worker(Backlog(RUNS_PER_CLAIM - 1))
         await worker.look()
         assert worker.shared == 0
-        worker.backlog.count = 5 * BATCH
+        worker.backlog.count = 5 * RUNS_PER_CLAIM
         for _ in range(3):
             await worker.look()
         assert worker.shared == 1
         await worker.rest(lambda: not worker.backlog.count)
         await worker.look()
-        worker.backlog.count = 2 * BATCH
+        worker.backlog.count = 2 * RUNS_PER_CLAIM
         await worker.look()
         assert worker.shared == 2
 
@@ -233,9 +233,9 @@ def test_a_worker_that_rests_looks_at_once_when_another_has_found_a_backlog_and_
         await asyncio.sleep(0)
         worker.due.join()
         await asyncio.wait_for(resting, 5)
-        worker.backlog.count = 2 * BATCH
+        worker.backlog.count = 2 * RUNS_PER_CLAIM
         await worker.look()
-        assert (worker.shared, len(worker.begun)) == (0, BATCH)
+        assert (worker.shared, len(worker.begun)) == (0, RUNS_PER_CLAIM)
         worker.due.join()
         await worker.rest(lambda: not worker.backlog.count)
 

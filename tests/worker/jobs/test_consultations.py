@@ -422,7 +422,7 @@ def test_what_no_worker_can_read_is_refused_with_that_reason_without_a_wait(
     strict_elsewhere, start_replies, monkeypatch
 ) -> None:
     monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
-    monkeypatch.setattr(consulting, "PATIENCE", 60.0)
+    monkeypatch.setattr(consulting, "REPLY_SECONDS", 60.0)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     version, given = strict_elsewhere[0].description.version, consultation.GivenMessage(message={})
@@ -461,7 +461,7 @@ def test_code_that_hangs_is_logged_and_others_are_still_answered(
     strict_elsewhere, start_replies, otto, monkeypatch, caplog
 ) -> None:
     monkeypatch.setattr(consulting, "SHORT_PATIENCE", 0.3)
-    monkeypatch.setattr(consulting, "SILENCE", 0.0)
+    monkeypatch.setattr(consulting, "SILENT_SECONDS", 0.0)
     monkeypatch.setattr(consultations, "SLOW_SECONDS", 0.2)
     entered.clear(), released.clear()
     worker = start_replies(*strict_elsewhere)
@@ -481,7 +481,7 @@ def test_code_that_hangs_is_logged_and_others_are_still_answered(
 def test_what_needs_the_code_is_refused_in_time_and_withdrawn_where_a_worker_was_killed(
     loaded, unload, otto, web, monkeypatch
 ) -> None:
-    monkeypatch.setattr(consulting, "PATIENCE", 0.2)
+    monkeypatch.setattr(consulting, "REPLY_SECONDS", 0.2)
     put(loaded, expense())
     run = start_run(otto, "expense", {"amount": 5})
     drive(run)

@@ -245,7 +245,7 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
     given = iter([0.03, 0.0, ConnectionError("the database is away"), 0.0, 0.03, 0.0])
     heard: list[str] = []
     monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
-    monkeypatch.setattr(election, "APART", (0.0, 0.01))
+    monkeypatch.setattr(election, "SECONDS_APART", (0.0, 0.01))
     monkeypatch.setattr(election, "give_up_lead", lambda worker: heard.append(f"{worker} gives up"))
 
     def ask(worker: str, *, leads: bool) -> float:
@@ -279,7 +279,7 @@ def test_a_worker_does_what_a_leader_does_while_it_leads_and_only_then(monkeypat
 def test_what_a_leader_does_begins_again_if_it_ends_with_an_error(monkeypatch, caplog) -> None:
     stopping, begun = asyncio.Event(), list[asyncio.Event]()
     monkeypatch.setattr(election, "RENEW_SECONDS", 0.01)
-    monkeypatch.setattr(election, "APART", (0.0, 0.01))
+    monkeypatch.setattr(election, "SECONDS_APART", (0.0, 0.01))
     monkeypatch.setattr(election, "give_up_lead", lambda worker: None)
     monkeypatch.setattr(election, "take_lead", lambda worker, *, leads: 0.0)
 

@@ -27,7 +27,7 @@ from wfdash.actions.statistics import KEPT_METRICS, count_events, tidy
 from wfdash.queries.statistics.histograms import (
     ALL_TIME,
     GROWTH,
-    LEAST,
+    LEAST_SECONDS,
     Measure,
     asked_of,
     bucket_of,
@@ -40,7 +40,7 @@ from wfdash.worker import sweeps
 
 THEN = datetime(2026, 1, 5, 9, 20, tzinfo=UTC)
 HOUR = THEN.replace(minute=0)
-DURATIONS = st.floats(min_value=LEAST, max_value=1e8)
+DURATIONS = st.floats(min_value=LEAST_SECONDS, max_value=1e8)
 
 
 @pytest.fixture(params=["sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)])
@@ -116,7 +116,7 @@ def test_histograms_add_up(ones: list[float], others: list[float]) -> None:
 def test_nothing_has_no_quantile_and_what_is_too_short_counts_as_the_shortest() -> None:
     assert quantile({}, 0.5) is None
     assert spread_of({}, 0.0).count == 0
-    assert bucket_of(0.0) == bucket_of(-3.0) == bucket_of(LEAST)
+    assert bucket_of(0.0) == bucket_of(-3.0) == bucket_of(LEAST_SECONDS)
     with pytest.raises(ValueError, match="number of seconds"):
         bucket_of(math.nan)
 

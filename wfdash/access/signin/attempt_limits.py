@@ -31,7 +31,7 @@ which this person has signed in before, and of a person's second factor.
 """
 EVERYONE = "all"
 SALT = "wfdash.access.signin.known"
-DAYS = 90
+KNOWN_DAYS = 90
 """How long a browser is known."""
 
 
@@ -128,7 +128,9 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
     if request is None:
         return ""
     try:
-        cookie = signing.loads(request.COOKIES.get(settings.WFDASH_KNOWN_COOKIE, ""), salt=SALT, max_age=DAYS * 86400)
+        cookie = signing.loads(
+            request.COOKIES.get(settings.WFDASH_KNOWN_COOKIE, ""), salt=SALT, max_age=KNOWN_DAYS * 86400
+        )
         return str(cookie["browser"]) if cookie["person"] == _person(name) else ""
     except (signing.BadSignature, KeyError, TypeError):
         return ""
@@ -140,7 +142,7 @@ def remember_browser(response: HttpResponseBase, name: str) -> None:
     response.set_cookie(
         settings.WFDASH_KNOWN_COOKIE,
         signing.dumps(cookie, salt=SALT),
-        max_age=DAYS * 86400,
+        max_age=KNOWN_DAYS * 86400,
         httponly=True,
         secure=settings.SESSION_COOKIE_SECURE,
         samesite="Lax",

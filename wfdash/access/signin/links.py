@@ -16,7 +16,7 @@ from wfdash.domain.errors import NotFound, WrongState
 from wfdash.notifications.rendering import absolute
 
 LIFETIME = timedelta(hours=1)
-KEPT = timedelta(days=30)
+LINKS_KEPT = timedelta(days=30)
 """How long an expired link is known as such."""
 
 
@@ -60,10 +60,10 @@ def use_link(secret: str) -> User:
 
 
 def forget_links(limit: int) -> int:
-    """Remove links that expired ``KEPT`` ago, used or not: until then someone who opens one reads what it was. Returns
-    how many.
+    """Remove links that expired ``LINKS_KEPT`` ago, used or not; return how many. Who opens one before reads what
+    it was.
     """
-    old = SignInLink.objects.filter(expires__lt=timezone.now() - KEPT).order_by("pk").values_list("pk", flat=True)
+    old = SignInLink.objects.filter(expires__lt=timezone.now() - LINKS_KEPT).order_by("pk").values_list("pk", flat=True)
     return SignInLink.objects.filter(pk__in=list(old[:limit])).delete()[0]
 
 

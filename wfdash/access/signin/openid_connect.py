@@ -41,7 +41,7 @@ CLOCK_SECONDS = 60
 DISCOVERY_SECONDS = 600
 """How long what the provider says of itself is kept."""
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-LONGEST = 4096
+MAX_CODE_CHARACTERS = 4096
 """Characters of a code or state; longer ones are no provider's."""
 
 slots = Slots(working=2, waiting=1, seconds=10.0)
@@ -73,7 +73,7 @@ def finish(request: HttpRequest, provider: Provider) -> Arrival:
     error, code = request.GET.get("error", ""), request.GET.get("code", "")
     if error == "access_denied":
         raise NotAllowed(f"{provider.name} did not let you in, or you cancelled there")
-    if error or not code or len(code) > LONGEST:
+    if error or not code or len(code) > MAX_CODE_CHARACTERS:
         said = f"{error[:80]}: {request.GET.get('error_description', '')[:200]}" if error else "no code"
         cause = " ".join(said.split())
         raise SignInFailed(f"{provider.name} refused this sign-in", cause=cause)
@@ -228,7 +228,7 @@ def checked_discovery(config: Any, issuer: str) -> dict[str, Any]:
 def _state(request: HttpRequest, flow: _Flow) -> Mapping[str, Any]:
     given = request.GET.get("state", "")
     try:
-        if not given or len(given) > LONGEST:
+        if not given or len(given) > MAX_CODE_CHARACTERS:
             raise PermissionDenied
         state: Mapping[str, Any] = flow.unstash_redirect_state(request, given)
     except PermissionDenied:

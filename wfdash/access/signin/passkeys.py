@@ -25,7 +25,7 @@ from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
 from wfdash.domain.errors import Invalid
 
-LONGEST = 20_000
+MAX_ANSWER_CHARACTERS = 20_000
 """Characters of an answer; longer ones are no browser's."""
 NOT_MADE = "The browser's answer could not be verified. Try again"
 NOTHING = (
@@ -115,6 +115,6 @@ def _challenge() -> Iterator[None]:
 
 
 def _read(answer: str) -> Any:
-    if len(answer) > LONGEST:
+    if len(answer) > MAX_ANSWER_CHARACTERS:
         raise ValueError("too long")
     return json.loads(answer)

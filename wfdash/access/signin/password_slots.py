@@ -11,14 +11,14 @@ from wfdash.domain.errors import Busy
 CHECKING = 2
 WAITING = 2
 """Callers beyond so many waiting ones are refused at once. Together half of the threads that serve pages."""
-SECONDS = 2.0
+WAIT_SECONDS = 2.0
 """Seconds a caller waits at most."""
 
 
 class Slots:
     """A semaphore with a limited number of waiting callers."""
 
-    def __init__(self, *, working: int = CHECKING, waiting: int = WAITING, seconds: float = SECONDS) -> None:
+    def __init__(self, *, working: int = CHECKING, waiting: int = WAITING, seconds: float = WAIT_SECONDS) -> None:
         self._entered = threading.BoundedSemaphore(working + waiting)
         self._working = threading.BoundedSemaphore(working)
         self._seconds = seconds

@@ -27,9 +27,8 @@ from wfdash.domain.errors import Invalid, NotFound, WrongState
 
 MISTYPED = "Wrong code. Check your device's clock and enter the current code"
 ISSUER = "wfdash"
-STEP = 30
-CODES = 10
-"""Set in a session that was started, or continued, with a second factor."""
+STEP_SECONDS = 30
+RECOVERY_CODES = 10
 WRONG = "Wrong or already used code. Wait for the next one or use a recovery code"
 NO_PASSKEY = "This passkey was not accepted. Try again, or enter a code"
 MOST_PASSKEYS = 20
@@ -264,7 +263,7 @@ def _use_recovery(user: User, code: str) -> bool:
 
 def _step_of(secret: str, code: str) -> int | None:
     """Return the time step of this code: the current one, or a neighbour, for clocks that differ a little."""
-    digits, now = "".join(code.split()), int(time.time()) // STEP
+    digits, now = "".join(code.split()), int(time.time()) // STEP_SECONDS
     totp = pyotp.TOTP(secret)
     found = [
         step
@@ -276,7 +275,7 @@ def _step_of(secret: str, code: str) -> int | None:
 
 def _new_codes(user: User) -> list[str]:
     RecoveryCode.objects.filter(user=user).delete()
-    codes = [_new_code() for _ in range(CODES)]
+    codes = [_new_code() for _ in range(RECOVERY_CODES)]
     RecoveryCode.objects.bulk_create(RecoveryCode(user=user, code_hash=_hash(code)) for code in codes)
     return codes
 

@@ -27,7 +27,7 @@ from wfdash.values.schemas.validate import Problem
 
 # Saved views: save, change, delete. Only the owner changes one; sharing a view shares a filter, never a row.
 
-MOST = 100
+MAX_SAVED_VIEWS = 100
 """Views one person may keep."""
 LONGEST_NAME = 80
 LONGEST_QUERY = 1000
@@ -41,8 +41,8 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
     name = _checked_name(name, query)
     with write():
         pacing.charge(viewer, "view")
-        if SavedView.objects.filter(owner=viewer.user).count() >= MOST:
-            raise Invalid([{"loc": ["name"], "msg": f"You have {MOST} views. Delete one first"}])
+        if SavedView.objects.filter(owner=viewer.user).count() >= MAX_SAVED_VIEWS:
+            raise Invalid([{"loc": ["name"], "msg": f"You have {MAX_SAVED_VIEWS} views. Delete one first"}])
         try:
             with atomic():
                 view = SavedView.objects.create(
@@ -126,7 +126,7 @@ def _duplicate_name(name: str) -> Invalid:
 
 # Out of office: name a delegate for a period, and end it.
 
-LONGEST = timedelta(days=366)
+MAX_ABSENCE = timedelta(days=366)
 
 
 def set_absence(viewer: Viewer, delegate: str, since: datetime, until: datetime) -> Absence:
@@ -201,7 +201,7 @@ def _no_time(since: datetime, until: datetime) -> list[dict[str, object]]:
         return [{"loc": ["until"], "msg": "The last day must not be before the first"}]
     if until <= timezone.now():
         return [{"loc": ["until"], "msg": "This period has already ended"}]
-    if until - since > LONGEST:
+    if until - since > MAX_ABSENCE:
         return [{"loc": ["until"], "msg": "At most one year"}]
     return []
 

@@ -19,9 +19,9 @@ from wfdash.notifications.preferences import PUSH
 from wfdash.notifications.push import REMEDY, decoded, is_installed
 from wfdash.values.schemas.validate import Problem
 
-MOST = 10
+MAX_BROWSERS = 10
 """Browsers of one person."""
-LONGEST = 1_000
+MAX_ENDPOINT_CHARACTERS = 1_000
 
 
 def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: str) -> PushSubscription:
@@ -36,8 +36,8 @@ def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: st
     with write():
         pacing.charge(viewer, "push")
         others = PushSubscription.objects.filter(user=viewer.user).exclude(digest=digest)
-        if others.count() >= MOST:
-            raise Invalid([{"loc": [], "msg": f"At most {MOST} browsers. Remove one of them first"}])
+        if others.count() >= MAX_BROWSERS:
+            raise Invalid([{"loc": [], "msg": f"At most {MAX_BROWSERS} browsers. Remove one of them first"}])
         PushSubscription.objects.filter(digest=digest).delete()
         return PushSubscription.objects.create(
             id=ids.new_token(),
@@ -89,8 +89,8 @@ def _problems(endpoint: str, p256dh: str, auth: str) -> list[Problem]:
         refuse_address(endpoint)
     except Undeliverable as error:
         found.append({"loc": ["endpoint"], "msg": str(error)})
-    if len(endpoint) > LONGEST:
-        found.append({"loc": ["endpoint"], "msg": f"At most {LONGEST} characters"})
+    if len(endpoint) > MAX_ENDPOINT_CHARACTERS:
+        found.append({"loc": ["endpoint"], "msg": f"At most {MAX_ENDPOINT_CHARACTERS} characters"})
     if not _is_key(p256dh):
         found.append({"loc": ["p256dh"], "msg": "Not a public key of P-256"})
     if len(_bytes(auth)) != 16:

@@ -26,12 +26,12 @@ from wfdash.actions.pacing import idempotent, made_before
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.values.schemas.validate import Problem
 
-MOST = 100
+MAX_USABLE_TOKENS = 100
 """Usable tokens one account may have."""
 MOST_WORKFLOWS = 100
 LONGEST_NAME = 80
 LONGEST_DAYS = 3650
-DAYS = 90
+DEFAULT_DAYS = 90
 """How long a token works where nothing else is said."""
 SCOPES = RIGHTS["admin"]
 """The rights that a token may be given."""
@@ -51,7 +51,7 @@ def create_token(
     *,
     rights: Collection[str],
     workflows: Collection[str] = (EVERY,),
-    days: int | None = DAYS,
+    days: int | None = DEFAULT_DAYS,
     owner: str = "",
     key: str | None = None,
 ) -> NewToken:
@@ -159,8 +159,8 @@ def _right(viewer: Viewer, owner: User) -> str:
 
 
 def _refuse_too_many(user: User) -> None:
-    if Token.objects.filter(usable(), owner=user).count() >= MOST:
-        raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} tokens. Revoke one first"}])
+    if Token.objects.filter(usable(), owner=user).count() >= MAX_USABLE_TOKENS:
+        raise Invalid([{"loc": ["name"], "msg": f"At most {MAX_USABLE_TOKENS} tokens. Revoke one first"}])
 
 
 def _no_name(name: str) -> list[Problem]:

@@ -115,10 +115,10 @@ log = logging.getLogger(__name__)
 
 LARGEST_DELIVERY = 1_000_000
 """Bytes of a delivery."""
-KEPT = 8_000
+MAX_LOG = 8_000
 """Characters of a delivery that its log keeps."""
 KEPT_DAYS = 90
-FORGOTTEN = 1_000
+DELIVERIES_REMOVED_AT_ONCE = 1_000
 """Deliveries forgotten at a time."""
 
 
@@ -155,7 +155,7 @@ def preview(hook: IncomingHook, delivery: Json) -> tuple[Json, list[dict[str, An
     return mapped(hook.mapping, delivery)
 
 
-def forget_deliveries(limit: int = FORGOTTEN) -> int:
+def forget_deliveries(limit: int = DELIVERIES_REMOVED_AT_ONCE) -> int:
     """Remove what came ``KEPT_DAYS`` ago. Returns how many."""
     old = IncomingDelivery.objects.filter(at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).order_by("at")
     with write():
@@ -253,12 +253,12 @@ def _log(hook: IncomingHook, received: Received, outcome: str, run: str, key: st
 
 
 def _row(hook: IncomingHook, received: Received, outcome: str, **facts: Any) -> IncomingDelivery:
-    text = received.body[: 4 * KEPT].decode("utf-8", "replace")[:KEPT].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = received.body[: 4 * MAX_LOG].decode("utf-8", "replace")[:MAX_LOG].replace("\0", "\N{REPLACEMENT CHARACTER}")
     known = {"id": ids.new_token(), "hook": hook, "at": timezone.now(), "size": len(received.body), "body": text}
     return IncomingDelivery(outcome=outcome, **known, **facts)
 
 
-MOST = 50
+MAX_HOOKS_PER_PERSON = 50
 """Incoming webhooks that one person can add."""
 HEADER = re.compile(r"[A-Za-z0-9-]{1,80}")
 LARGEST_MAPPING = 20_000
@@ -297,8 +297,8 @@ def create_incoming(
             hook = find_incoming(viewer, str(call.previous_result["id"]))
             return hook, newest(hook.secret)
         pacing.charge(viewer, "webhook")
-        if IncomingHook.objects.filter(created_by=viewer.user).count() >= MOST:
-            raise Invalid([{"loc": ["name"], "msg": f"At most {MOST} per person. Remove one first"}])
+        if IncomingHook.objects.filter(created_by=viewer.user).count() >= MAX_HOOKS_PER_PERSON:
+            raise Invalid([{"loc": ["name"], "msg": f"At most {MAX_HOOKS_PER_PERSON} per person. Remove one first"}])
         made = {"id": ids.new_token(), "secret": secret, "owner": acting.user, "created_by": viewer.user}
         made["authors"] = sorted(viewer.names)
         hook = IncomingHook.objects.create(**made, **_columns(plan), created=timezone.now())

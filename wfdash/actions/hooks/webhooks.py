@@ -263,7 +263,7 @@ def about(viewer: Viewer, webhook: Webhook) -> dict[str, str]:
 
 log = logging.getLogger(__name__)
 
-BATCH = 500
+EVENTS_AT_ONCE = 500
 ACTIVE = Webhook.objects.filter(active=True)
 FED_BY: Mapping[str, str] = {
     EventKind.RUN_COMPLETED: "completed",
@@ -284,7 +284,7 @@ def open_feed() -> None:
         TallyMark.objects.update_or_create(pk=WEBHOOKS, defaults={"event": settled_id(), "at": timezone.now()})
 
 
-def feed_webhooks(high_water_mark: HighWaterMark, limit: int = BATCH) -> int:
+def feed_webhooks(high_water_mark: HighWaterMark, limit: int = EVENTS_AT_ONCE) -> int:
     """Write what webhooks are sent of the next events. Returns how many events were passed, 0 at the end."""
     if not ACTIVE.exists():
         return 0

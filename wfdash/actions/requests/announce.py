@@ -29,7 +29,7 @@ from wfdash.notifications.write import notify
 
 log = logging.getLogger(__name__)
 
-UNREAD = 50
+MAX_UNREAD_ANNOUNCEMENTS = 50
 """Unread announcements per person beyond which no more are sent."""
 AT_ONCE = 25
 """Requests announced in one transaction."""
@@ -52,7 +52,7 @@ def _announce(requests: Sequence[str]) -> int:
             rows = rows.select_for_update(of=("self",), skip_locked=True)
         found = list(rows)
         HumanRequest.objects.filter(pk__in=[request.pk for request in found]).update(told=timezone.now())
-        reviewers = {name: people_who("answer", name, limit=MOST) for name in {row.workflow for row in found}}
+        reviewers = {name: people_who("answer", name, limit=MAX_PEOPLE) for name in {row.workflow for row in found}}
         unread = _unread({viewer.user.pk for viewers in reviewers.values() for viewer in viewers})
         for request in found:
             if request.kind == SIGNAL:
@@ -64,7 +64,7 @@ def _announce(requests: Sequence[str]) -> int:
 
 
 def _notify_reviewers(request: HumanRequest, reviewers: Sequence[Viewer], unread: Counter[int]) -> None:
-    people = [user for user in may_answer(request, reviewers=reviewers) if unread[user.pk] < UNREAD]
+    people = [user for user in may_answer(request, reviewers=reviewers) if unread[user.pk] < MAX_UNREAD_ANNOUNCEMENTS]
     unread.update(user.pk for user in people)
     try:
         notify("opened", request, people)
@@ -80,7 +80,7 @@ def _unread(people: set[int]) -> Counter[int]:
 
 # The people a request concerns: those who may answer it, and those who are notified of the decision.
 
-MOST = 2_000
+MAX_PEOPLE = 2_000
 """How many people with the right to answer are examined."""
 MAX_NOTIFIED = 200
 """How many of them are notified at most."""
@@ -95,7 +95,7 @@ def may_answer(
     its workflow, if they are known already.
     """
     origin = origin_of(request.run)
-    known = people_who("answer", request.workflow, limit=MOST) if reviewers is None else reviewers
+    known = people_who("answer", request.workflow, limit=MAX_PEOPLE) if reviewers is None else reviewers
     named = request.by if by is None else by
     found = [
         viewer.user

@@ -67,7 +67,7 @@ def _assign_one(viewer: Viewer, request_id: str, to: str | None, key: str | None
     return Assigned(request=request_id, subject=subject, problem=problem)
 
 
-MOST = 500
+MAX_DECIDED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +101,8 @@ def answer_batch(
     wanted = dict(chosen)
     if not wanted:
         raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
-    if len(wanted) > MOST:
-        raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MOST} at once"}])
+    if len(wanted) > MAX_DECIDED_AT_ONCE:
+        raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MAX_DECIDED_AT_ONCE} at once"}])
     if json_patch.comments_in(value):
         raise Invalid([{"loc": [json_patch.FIELD], "msg": "Comment on lines of one request, not of several"}])
     with bounded_work():

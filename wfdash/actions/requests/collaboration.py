@@ -270,7 +270,7 @@ def _mentioned(request: HumanRequest, text: str) -> list[User]:
     return [found[name] for name in names if name in found]
 
 
-HERE = timedelta(seconds=45)
+PRESENT_FOR = timedelta(seconds=45)
 """How long a person counts as present without a heartbeat of the page."""
 RETURN = timedelta(seconds=10)
 """Within this time after leaving, a person who returns has their claim again: they went to another page of it."""
@@ -290,9 +290,9 @@ def watch_request(viewer: Viewer, request_id: str, *, typing: bool = False) -> d
         pacing.charge(viewer, "presence")
         now = timezone.now()
         before = Presence.objects.filter(request=request, user=viewer.user).first()
-        fresh = before is not None and before.seen > now - HERE
+        fresh = before is not None and before.seen > now - PRESENT_FOR
         typed = {"typing": now if typing else None}
-        returned = before is not None and before.seen > now - HERE - RETURN
+        returned = before is not None and before.seen > now - PRESENT_FOR - RETURN
         begun = {} if returned else {"since": now, "taken": None}
         Presence.objects.update_or_create(
             request=request,
@@ -314,9 +314,9 @@ def leave_request(viewer: Viewer, request_id: str, seen: datetime | None = None)
     with write():
         request = find_request(viewer, request_id)
         now = timezone.now()
-        mine = Presence.objects.filter(request=request, user=viewer.user, seen__gt=now - HERE)
+        mine = Presence.objects.filter(request=request, user=viewer.user, seen__gt=now - PRESENT_FOR)
         mine = mine.filter(seen__lte=seen) if seen else mine
-        if mine.update(seen=now - HERE, typing=None):
+        if mine.update(seen=now - PRESENT_FOR, typing=None):
             notify_request(request.workflow, request.pk, "people")
 
 
@@ -328,7 +328,7 @@ def take_over(viewer: Viewer, request_id: str) -> None:
         refuse_unless_open(request)
         pacing.charge(viewer, "take")
         now = timezone.now()
-        here = Presence.objects.filter(request=request, seen__gt=now - HERE)
+        here = Presence.objects.filter(request=request, seen__gt=now - PRESENT_FOR)
         others = [row.user for row in here.exclude(user=viewer.user).select_related("user")]
         taken = {"seen": now, "taken": now}
         Presence.objects.update_or_create(

@@ -31,7 +31,7 @@ from wfdash.questions.policy import Policy
 
 WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"
-NAMED = 5
+MAX_NAMED = 5
 """Addressees that a refusal names."""
 ONE_VOTE = "Several people decide this: the vote of a service account is that of the person who made its token"
 SECOND = "A second person is required: you cannot answer this yourself"
@@ -79,7 +79,7 @@ def _refusal(viewer: Viewer, request: HumanRequest) -> str:
         return SECOND
     if request.assignee_id == viewer.user.pk:
         return "Addressed to others, and assignment does not let operators answer. Use override and give a reason"
-    named = ", ".join(request.by[:NAMED]) + ("" if len(request.by) <= NAMED else " and others")
+    named = ", ".join(request.by[:MAX_NAMED]) + ("" if len(request.by) <= MAX_NAMED else " and others")
     how = ". As an operator you can override and give a reason" if viewer.may("operate", request.workflow) else ""
     return f"Addressed to {named or 'others'}{how}"
 

@@ -49,7 +49,7 @@ MOST_OPEN = 5
 """Bulk operations one person may have in progress."""
 MOST_REFUSALS = 200
 """Refusals stored per run; beyond them they are only counted."""
-CHUNK = 500
+RUNS_PER_CHUNK = 500
 AT_ONCE = 2.0
 """Seconds the request that started it works on it; the rest is left to the workers' sweep."""
 EVERY = frozenset(Phase)
@@ -106,8 +106,8 @@ def preview_bulk(viewer: Viewer, verb: str, run_ids: Sequence[str]) -> BulkPrevi
     wanted = _checked_runs(verb, run_ids)
     acts: list[str] = []
     stays: Counter[str] = Counter()
-    for at in range(0, len(wanted), CHUNK):
-        some = wanted[at : at + CHUNK]
+    for at in range(0, len(wanted), RUNS_PER_CHUNK):
+        some = wanted[at : at + RUNS_PER_CHUNK]
         rows = Run.objects.filter(viewer.scope("see"), pk__in=some).values_list("id", "workflow", "phase")
         found = {run: (workflow, Phase(phase)) for run, workflow, phase in rows}
         for run in some:
@@ -260,8 +260,8 @@ def _apply(viewer: Viewer, bulk: Bulk, run: str) -> str:
 def _visible_runs(viewer: Viewer, run_ids: Sequence[str]) -> list[str]:
     """Return the runs that this person may see, in their order."""
     seen: set[str] = set()
-    for at in range(0, len(run_ids), CHUNK):
-        rows = Run.objects.filter(viewer.scope("see"), pk__in=run_ids[at : at + CHUNK])
+    for at in range(0, len(run_ids), RUNS_PER_CHUNK):
+        rows = Run.objects.filter(viewer.scope("see"), pk__in=run_ids[at : at + RUNS_PER_CHUNK])
         seen.update(rows.values_list("pk", flat=True))
     return [run for run in run_ids if run in seen]
 
@@ -303,7 +303,7 @@ def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
 
 
 def forget_bulks(limit: int) -> int:
-    """Remove bulk actions that ended ``KEPT`` ago: each has the ids of up to ``MOST`` runs. Returns how many."""
+    """Remove bulk actions that ended ``KEPT_REPORTS`` ago: each has the ids of many runs. Returns how many."""
     old = Bulk.objects.filter(finished__lt=timezone.now() - KEPT_REPORTS).order_by("at").values_list("pk", flat=True)
     with write():
         return Bulk.objects.filter(pk__in=list(old[:limit])).delete()[0]
@@ -376,7 +376,7 @@ def _remove(run: str) -> Removed:
 # Tags: short labels people add to runs, to find and handle them together.
 
 KEEP = search_attributes.KEEP
-MOST = 20
+MAX_TAGS_PER_RUN = 20
 """Tags per run."""
 MOST_RUNS = 500
 
@@ -413,8 +413,8 @@ def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[st
     tags = RunFact.objects.filter(run=run, name=search_attributes.TAG)
     had = set(tags.values_list("text", flat=True))
     more, less = sorted(set(add) - had), sorted(set(remove) & had)
-    if len(had) + len(more) - len(less) > MOST:
-        raise Invalid([{"loc": ["add"], "msg": f"A run has at most {MOST} tags. Remove some first"}])
+    if len(had) + len(more) - len(less) > MAX_TAGS_PER_RUN:
+        raise Invalid([{"loc": ["add"], "msg": f"A run has at most {MAX_TAGS_PER_RUN} tags. Remove some first"}])
     if more or less:
         tags.filter(text__in=less).delete()
         RunFact.objects.bulk_create(

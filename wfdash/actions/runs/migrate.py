@@ -39,7 +39,7 @@ Holds: TypeAlias = Callable[[str, str], bool]
 OVER = [Phase.COMPLETED, Phase.CANCELLED]
 HELD = Run.objects.filter(phase=Phase.PAUSED, acted_by="")
 _backoff = SweepBackoff("Could not check whether run %s can be resumed")
-BATCH = 500
+HELD_RUNS_AT_ONCE = 500
 """Held runs that are looked at in one go."""
 
 
@@ -108,24 +108,24 @@ def migrate_or_hold(claim: records.Claim, holds: Holds) -> bool:
 
 
 def release_held() -> list[str]:
-    """Make held runs due again whose own graph is loaded here, at most ``BATCH`` of them, and return their ids."""
+    """Make at most ``HELD_RUNS_AT_ONCE`` held runs due again whose own graph is loaded here, and return their ids."""
     held = _held()
     graphs = sorted(set(held.values_list("workflow", "version")))
     loaded = (
         held.filter(workflow=name, version=version) for name, version in graphs if timemachine.is_loaded(name, version)
     )
-    found = [run_id for rows in loaded for run_id in rows.values_list("pk", flat=True)[:BATCH]]
-    return _release_each(found[:BATCH], lambda run: not timemachine.is_behind(run))
+    found = [run_id for rows in loaded for run_id in rows.values_list("pk", flat=True)[:HELD_RUNS_AT_ONCE]]
+    return _release_each(found[:HELD_RUNS_AT_ONCE], lambda run: not timemachine.is_behind(run))
 
 
 def release_declared(after: str = "") -> tuple[list[str], str]:
     """Make held runs due again that hooks or earlier names may migrate by now: for a process that has just loaded its
     workflows.
 
-    Looks at ``BATCH`` runs from an id on; returns those released, and where to look on, empty at the end.
+    Looks at ``HELD_RUNS_AT_ONCE`` runs from an id on; returns those released, and where to look on, empty at the end.
     """
-    found = list(_held().filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:BATCH])
-    return _release_each(found, timemachine.has_way), found[-1] if len(found) == BATCH else ""
+    found = list(_held().filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:HELD_RUNS_AT_ONCE])
+    return _release_each(found, timemachine.has_way), found[-1] if len(found) == HELD_RUNS_AT_ONCE else ""
 
 
 def _held() -> QuerySet[Run]:

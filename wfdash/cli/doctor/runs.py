@@ -19,7 +19,7 @@ from wfdash.pubsub.bus import Wake
 from wfdash.pubsub.process import choose_bus
 from wfdash.queries.statistics.gauges import count_unserved, lateness
 from wfdash.queries.workers import workers
-from wfdash.web.pages.site.health import CAUSES, LATE
+from wfdash.web.pages.site.health import CAUSES, LATE_SECONDS
 
 SAMPLE = 20
 """Rows of each kind whose content is read, at either end."""
@@ -53,7 +53,7 @@ def living_workers() -> Findings:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         yield ok("workers", f"{len(found)}: {shown}{more}")
         for one in found:
-            if one.late > LATE:
+            if one.late > LATE_SECONDS:
                 yield advice(
                     "workers",
                     f"{one.name} reports that something was {one.late:.0f} s late",
@@ -95,7 +95,7 @@ def claims() -> Findings:
 
 def timers() -> Findings:
     """Find what was due at a time and has not happened."""
-    late = {name: seconds for name, seconds in lateness(database_now()).items() if seconds > LATE}
+    late = {name: seconds for name, seconds in lateness(database_now()).items() if seconds > LATE_SECONDS}
     for name, seconds in late.items():
         yield problem(
             "timers",

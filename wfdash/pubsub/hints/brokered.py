@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 TASK = "wfdash.drive"
 EXCHANGE = Exchange("wfdash", type="direct")
 MOST_PRIORITY = 9
-MOST = 10_000
+MAX_PENDING_HINTS = 10_000
 """Hints that wait to be sent; the oldest beyond them are dropped."""
 LIVES_SECONDS = 300
 """A broker drops a hint that no worker has taken for so long (RabbitMQ)."""
@@ -104,7 +104,7 @@ class Publisher:
     """Sends hints from a thread of its own: adding some never waits."""
 
     def __init__(self) -> None:
-        self._pending: deque[Hint] = deque(maxlen=MOST)
+        self._pending: deque[Hint] = deque(maxlen=MAX_PENDING_HINTS)
         self._wanted, self._ending = Event(), Event()
         self._thread: Thread | None = None
         self._lock = Lock()

@@ -26,7 +26,7 @@ from wfdash.records.checkpoints import (
     StateCounts,
 )
 
-LARGEST = 16_000_000
+MAX_COMPARED_BYTES = 16_000_000
 """Maximum size in bytes of both together for a comparison."""
 ADDRESS = re.compile(r"checkpoints/([0-9A-Za-z-]+)")
 
@@ -59,7 +59,7 @@ def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) ->
     """
     workflow = workflow_of(viewer, run_id)
     one, other = (_find(viewer, run_id, workflow, text, name) for name, text in (("a", before), ("b", after)))
-    if one.size + other.size > LARGEST:
+    if one.size + other.size > MAX_COMPARED_BYTES:
         problem = f"Too large to compare ({one.size + other.size:,} bytes)"
         return _comparison(CheckpointView(info=one), CheckpointView(info=other), problem=problem)
     old, new = read_checkpoint(viewer, one.run, one.id), read_checkpoint(viewer, other.run, other.id)

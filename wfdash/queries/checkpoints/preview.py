@@ -54,7 +54,7 @@ from wfdash.records.requests import GivenAnswer
 from wfdash.values.schemas.secrets import masked
 
 NO_WORKER = "No worker with its code answers; this is based on the events"
-MOST = 100
+MAX_LISTED_ANSWERS = 100
 """Answers that are listed; all are counted."""
 
 
@@ -117,9 +117,9 @@ def read_preview(
         reopens=reopened(run_id, content.requests, edits),
         asks=tuple(visible(rules.card_subject(one.card, one.step)) for one in outlook.asks) if outlook else (),
         closes=closed(run_id, content.keys) if verb == "restore" else (),
-        kept=kept[:MOST],
+        kept=kept[:MAX_LISTED_ANSWERS],
         kept_total=len(kept),
-        forgotten=tuple(one for one in answers if one.key in over)[:MOST],
+        forgotten=tuple(one for one in answers if one.key in over)[:MAX_LISTED_ANSWERS],
         worker=driver_of(run_id),
         mark=timemachine.mark(run, row, verb),
         message_due=message_due,

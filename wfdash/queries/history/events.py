@@ -32,9 +32,9 @@ from wfdash.records.runs import EventRecord, RunEvents, WorkflowEvent, WorkflowE
 
 NOW = "now"
 """The cursor behind everything that is settled."""
-SPAN = 20_000
+SCANNED_IDS = 20_000
 """Ids of one look: of a workflow with few events among many others a page may be empty, and still be no end."""
-PATIENCE = 0.25
+SCAN_SECONDS = 0.25
 """Seconds after which a page that has found nothing ends as well."""
 PLACE = struct.Struct(">Q6s")
 
@@ -50,11 +50,11 @@ class EventSpan:
 def read_workflow_events(viewer: Viewer, name: str, *, after: str = "", limit: int = 500) -> WorkflowEvents:
     """Return events of a workflow's runs behind a cursor, in order.
 
-    Three queries, and two for each ``SPAN`` of ids. ``NotFound``; ``Invalid`` for a cursor of something else.
+    Three queries, and two for each ``SCANNED_IDS`` of ids. ``NotFound``; ``Invalid`` for a cursor of something else.
     """
     place, last = workflow_place(viewer, name, after), settled_id()
     inspect, rows = viewer.may("inspect", name), tuple[models.Event, ...]()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + SCAN_SECONDS
     while place < last:
         span = read_span(name, after=place, last=last, limit=limit)
         rows, place = span.rows, span.reached
@@ -106,12 +106,12 @@ def _mark(name: str) -> bytes:
 def read_span(name: str, *, after: int, last: int, limit: int, chars: int | None = None) -> EventSpan:
     """Return the next events of a workflow behind an id and up to ``last``, which must be settled (two queries).
 
-    Of at most ``SPAN`` ids; at most ``limit`` events, and no more once their data has ``chars`` characters.
+    Of at most ``SCANNED_IDS`` ids; at most ``limit`` events, and no more once their data has ``chars`` characters.
     """
     first = models.Event.objects.filter(pk__gt=after, pk__lte=last).aggregate(first=Min("pk"))["first"]
     if first is None:
         return EventSpan(rows=(), reached=last)
-    upto = min(last, first + SPAN - 1)
+    upto = min(last, first + SCANNED_IDS - 1)
     rows, room = list[models.Event](), chars
     for row in _of(name).filter(pk__gte=first, pk__lte=upto).order_by("pk")[:limit].iterator(chunk_size=100):
         rows.append(row)

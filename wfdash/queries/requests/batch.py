@@ -29,13 +29,13 @@ from wfdash.questions.policy import alone_because
 from wfdash.records.base import UNREADABLE
 from wfdash.values.schemas.work import count_nodes
 
-MOST = 200
+MAX_SIMILAR_REQUESTS = 200
 MOST_BYTES = 4_000_000
 """Stored bytes of the cards and forms in one table."""
 MOST_VALUES = 100_000
 """Values that the cards in one table hold."""
 MOST_COLUMNS = 200
-DEEPEST = 3
+MAX_COLUMN_DEPTH = 3
 """Levels of a value that become columns; anything deeper stays one value."""
 LINKING = frozenset({"a", "an", "by", "for", "from", "in", "of", "on", "the", "to", "with"})
 COMPARED = ("subject", "body", "proposal", "current", "context", "evidence", "risk", "undo")
@@ -78,7 +78,7 @@ def read_similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", te
     mine = collaboration.may_answer(viewer) & collaboration.not_voted_by(viewer)
     within = tab_filter(viewer, tab if tab != "answered" else "mine")
     ids = HumanRequest.objects.filter(gate, within, mine, filter_requests(viewer, text)).order_by("created", "id")
-    sizes = ids.annotate(size=StoredSize("card", "answer_schema")).values_list("pk", "size")[:MOST]
+    sizes = ids.annotate(size=StoredSize("card", "answer_schema")).values_list("pk", "size")[:MAX_SIMILAR_REQUESTS]
     found = HumanRequest.objects.filter(pk__in=_fitting(request_id, list(sizes)))
     first = Case(When(pk=request_id, then=0), default=1)
     rows = _readable(found.order_by(first, "created", "id"), dumps(like.answer_schema))
@@ -126,14 +126,14 @@ def flattened(cards: Sequence[Mapping[str, Any]]) -> list[dict[Path, Json]]:
 
     Where that would be more than ``MOST_COLUMNS``, all cards are taken apart less deep: what differs stays in sight.
     """
-    for deepest in range(DEEPEST, 0, -1):
+    for deepest in range(MAX_COLUMN_DEPTH, 0, -1):
         flat = paired([flatten(card, deepest) for card in cards])
         if len({path for card in flat for path in card}) <= MOST_COLUMNS:
             return flat
     return [{(name,): card[name] for name in COMPARED if card.get(name) is not None} for card in cards]
 
 
-def flatten(card: Mapping[str, Any], deepest: int = DEEPEST) -> dict[Path, Json]:
+def flatten(card: Mapping[str, Any], deepest: int = MAX_COLUMN_DEPTH) -> dict[Path, Json]:
     """Return a card's facts by path; not all of them once there are more than may be columns."""
     found: dict[Path, Json] = {}
     for name in COMPARED:

@@ -33,7 +33,7 @@ from wfdash.records.base import ScannedPage
 from wfdash.records.requests import DecisionRecord
 
 LATEST = KeysetOrder(columns=("-place", "-id"))
-REACH = 20_000
+MAX_SCANNED_DECISIONS = 20_000
 """Decisions looked through for one page, and to count them: the latest of the time that a filter names."""
 FAR_REACH = 200_000
 """Decisions looked through when a person asks to look further."""
@@ -45,13 +45,13 @@ def read_decisions(
 ) -> ScannedPage[DecisionRecord]:
     """Return one page of decisions, the latest first (at most two queries). ``Invalid`` for an invalid filter.
 
-    No filter looks through more than ``REACH`` of them, ``FAR_REACH`` with ``far``: a page that found too few by then
-    says how far it came, and may be empty.
+    No filter looks through more than ``MAX_SCANNED_DECISIONS``, ``FAR_REACH`` with ``far``: a page that found too few
+    by then says how far it came, and may be empty.
     """
     wanted, place = filter_decisions(viewer, text), LATEST.place(cursor)
     listed = HumanRequest.objects.annotate(place=F("answered"))
     listed = listed.filter(LATEST.after(place), answered__lte=place["place"]) if place else listed
-    edge = _edge(listed.filter(wanted.along), FAR_REACH if far else REACH) if wanted.rest else None
+    edge = _edge(listed.filter(wanted.along), FAR_REACH if far else MAX_SCANNED_DECISIONS) if wanted.rest else None
     first = listed.filter(_found(viewer, wanted), _until(edge)).order_by("-answered", "-id").values("pk")[: limit + 1]
     # Which ones first, then their answers and runs: PostgreSQL takes words for rare and would read those of all found.
     named = HumanRequest.objects.filter(pk__in=first).annotate(
@@ -69,12 +69,12 @@ def read_decisions(
 
 
 def count_decisions(viewer: Viewer, text: str = "") -> tuple[int, bool]:
-    """Return how many decisions a filter finds among ``REACH``, and whether there may be more (two queries)."""
+    """Return how many of ``MAX_SCANNED_DECISIONS`` a filter finds, and whether there may be more (two queries)."""
     wanted = filter_decisions(viewer, text)
-    edge = _edge(HumanRequest.objects.filter(wanted.along), REACH) if wanted.rest else None
+    edge = _edge(HumanRequest.objects.filter(wanted.along), MAX_SCANNED_DECISIONS) if wanted.rest else None
     rows = HumanRequest.objects.filter(_found(viewer, wanted), _until(edge)).order_by()
-    number = rows[: REACH + 1].count()
-    return min(number, REACH), number > REACH or edge is not None
+    number = rows[: MAX_SCANNED_DECISIONS + 1].count()
+    return min(number, MAX_SCANNED_DECISIONS), number > MAX_SCANNED_DECISIONS or edge is not None
 
 
 def _edge(rows: QuerySet[HumanRequest], reach: int) -> datetime | None:
@@ -100,7 +100,7 @@ def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
 
 # What the list of decisions can be filtered by, and how a decision turned out. Charts count by the same conditions.
 
-MOST = 2000
+MAX_SUGGESTING = 2000
 """The latest decisions, from which suggestions are taken."""
 COLUMNS = ("workflow", "step", "kind", "by")
 LED = frozenset({"answered"})
@@ -138,7 +138,7 @@ def filter_decisions(viewer: Viewer, text: str) -> SplitCondition:
 def decision_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of decisions suggests (one query)."""
     rows = HumanRequest.objects.filter(ANSWERED, viewer.scope("see")).order_by("-answered", "-id")
-    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MAX_SUGGESTING])))
 
 
 def _asked(context: FilterContext, term: Term, value: str) -> Q:

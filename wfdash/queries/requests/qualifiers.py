@@ -26,7 +26,7 @@ from wfdash.queries.search.conditions import (
 )
 from wfdash.queries.search.qualifiers import INEQUALITIES, ListedValues, ListFilter, Qualifier, Term, listed
 
-MOST = 2000
+MAX_SUGGESTING = 2000
 """Open requests that suggestions are taken from, newest first."""
 COLUMNS = ("workflow", "step", "kind", f"assignee__{USERNAME}", "by")
 
@@ -166,7 +166,7 @@ def filter_requests(viewer: Viewer, text: str) -> Q:
 def request_suggestions(viewer: Viewer) -> dict[str, Any]:
     """Return what the filter of the inbox suggests (one query)."""
     rows = HumanRequest.objects.filter(OPEN & FOR_PEOPLE, viewer.scope("see")).order_by("-created", "-id")
-    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MOST])))
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MAX_SUGGESTING])))
 
 
 def in_names(word: str) -> Q:

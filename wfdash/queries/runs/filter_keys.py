@@ -393,7 +393,7 @@ def word_occurs(asker: SearchContext, word: str, *, negated: bool = False) -> Co
     return Condition(holds=holds, routes=tuple(AccessPath(ways=(*route.ways, *ids), exact=exact) for route in routes))
 
 
-MOST = 100
+MAX_SUGGESTED_TEXTS = 100
 MOST_PATHS = 60
 SEALED = "Run input is encrypted and cannot be searched. Use workflow, status, tag, error or the title"
 
@@ -401,7 +401,7 @@ ToCondition = Callable[[SearchContext, Term], Condition]
 
 
 def _occurring(attribute: str) -> Callable[[Viewer], Iterable[str]]:
-    return lambda viewer: texts_beginning(attribute, "", MOST) or ()
+    return lambda viewer: texts_beginning(attribute, "", MAX_SUGGESTED_TEXTS) or ()
 
 
 def _paths(viewer: Viewer) -> Iterable[Suggestion]:

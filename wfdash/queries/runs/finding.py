@@ -2,7 +2,7 @@
 
 Every index that a condition offers is asked how many runs it leads to, up to a limit; the one with the fewest is
 scanned in order, and all other conditions are checked for each run. What no index can narrow is found by scanning
-the runs themselves; after ``REACH`` of them the scan stops and says how far it came.
+the runs themselves; after ``MAX_SCANNED_RUNS`` of them the scan stops and says how far it came.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from checkpoints.models import Run, RunFact
 
 MOST_VALUES = 10
 """Values that begin alike and are looked for one by one."""
-LAST = 0x10FFFF
+LAST_CHARACTER = 0x10FFFF
 Compiled = tuple[str, tuple[Any, ...]]
 
 
@@ -156,7 +156,7 @@ def prefix_end(prefix: str) -> str | None:
     """Return the first text after all that begin so; None if there is none, because the prefix is empty."""
     for at in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[at])
-        if code < LAST:
+        if code < LAST_CHARACTER:
             return prefix[:at] + chr(0xE000 if code == 0xD7FF else code + 1)
     return None
 
@@ -218,7 +218,7 @@ def _skip(first: str, given: tuple[Any, ...], after: str, then: tuple[Any, ...],
 
 MIN_SHARE = 100
 """Rows for each path, where several share the limit."""
-REACH = 5_000
+MAX_SCANNED_RUNS = 5_000
 """Runs scanned for one page."""
 FAR_REACH = 200_000
 """Runs scanned when a person asks to look further."""
@@ -265,7 +265,7 @@ ALL_RUNS_PATH = MeasuredPath(part=ALL_RUNS, route=ALL_RUNS.routes[0], count=0)
 
 
 def find(
-    search: Search, after: Cursor | None, limit: int, *, reach: int = REACH, order: Order = NEWEST
+    search: Search, after: Cursor | None, limit: int, *, reach: int = MAX_SCANNED_RUNS, order: Order = NEWEST
 ) -> SearchResult:
     """Return at most ``limit`` runs after a cursor (at most two queries, whatever the search)."""
     if not search.parts and order.column == "created":

@@ -28,7 +28,7 @@ from wfdash.engines import catalog
 from wfdash.queries import timemachine
 from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.filter_keys import search_for
-from wfdash.queries.runs.finding import FAR_REACH, REACH, Cursor, Order, find
+from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
@@ -68,7 +68,7 @@ def read_runs(
     keys = KeysetOrder(columns=(f"{sign}{order.column}", f"{sign}id"))
     search, place = search_for(viewer, text), keys.place(cursor)
     after = (place[order.column], place["id"]) if place else None
-    found = find(search, after, limit + 1, reach=max(FAR_REACH if far else REACH, limit), order=order)
+    found = find(search, after, limit + 1, reach=max(FAR_REACH if far else MAX_SCANNED_RUNS, limit), order=order)
     shown = run_rows(viewer, found.ids[:limit])
     if found.reached is not None:
         # Before, or after, every id.
@@ -200,7 +200,7 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
 
 def _annotated(viewer: Viewer) -> QuerySet[Run]:
     claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
-    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LOOKBACK).order_by("-seq")
+    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LAST_EVENTS).order_by("-seq")
     return Run.objects.filter(viewer.scope("see")).annotate(
         claimed=Exists(claim),
         claim_live=Exists(claim.filter(expires__gt=Now())),
@@ -284,7 +284,7 @@ def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> RunEr
 
 # The progress of a run: what its running steps report, and how many items of a map are done.
 
-LOOKBACK = 200
+LAST_EVENTS = 200
 """Progress is searched among a run's last events only, so that a list stays fast however long a run is."""
 OF_STEPS = (
     *(EventKind.STEP_FINISHED, EventKind.STEP_FAILED, EventKind.STEP_RETRYING),
@@ -303,7 +303,7 @@ def latest_progress(column: str) -> Case:
     """
     same = Event.objects.filter(run=OuterRef("run_id"), seq__gt=OuterRef("seq")).annotate(act=KT("data__activation"))
     over = same.filter(Q(kind__in=OF_STEPS, act=OuterRef("act")) | Q(kind__in=OF_RUNS))
-    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LOOKBACK, kind=EventKind.PROGRESS)
+    lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LAST_EVENTS, kind=EventKind.PROGRESS)
     going = lately.annotate(act=KT("data__activation")).filter(~Exists(over)).order_by("-seq")
     return Case(When(phase=Phase.READY, then=Subquery(going.values(column)[:1])))
 

@@ -17,7 +17,7 @@ from wfdash.queries.history.step_states import StepTransition, count_states, tra
 from wfdash.queries.unreadable import subject_of
 from wfdash.records.checkpoints import CheckpointRecord, PastRequestRecord, ReplayFacts
 
-SHOWN = 50
+MAX_SHOWN_ROWS = 50
 STEPS = Q(kind__startswith="step.") | Q(kind__startswith="run.") | Q(kind__startswith="request.")
 """Events at which something starts, ends or changes hands; not a step's reports in between."""
 
@@ -43,7 +43,7 @@ def read_replay(viewer: Viewer, run_id: str, seq: int) -> ReplayView:
     last = rows.order_by("-seq").values_list("seq", flat=True).first() or 0
     if not 1 <= seq <= last:
         raise NotFound(f"Event {seq} not found: the run has {last}")
-    found = list(reversed(rows.filter(seq__lte=seq).order_by("-seq")[:SHOWN]))
+    found = list(reversed(rows.filter(seq__lte=seq).order_by("-seq")[:MAX_SHOWN_ROWS]))
     nodes = nodes_of(run_id)
     then = [node for node in nodes if node.seq <= seq]
     moved = transitions_within(ranges_at(run_id, then, seq))
@@ -102,5 +102,5 @@ def _past_requests(run_id: str, at: datetime) -> tuple[PastRequestRecord, ...]:
             created=row.created,
             became="answered" if row.answered else row.closed_as,
         )
-        for row in rows.order_by("created", "id")[:SHOWN]
+        for row in rows.order_by("created", "id")[:MAX_SHOWN_ROWS]
     )

@@ -23,7 +23,7 @@ from wfdash.installation.keep_rules import KeepRules
 from wfdash.queries.runs.keeping import KEPT_BY, REASONS, VERB, Ending, current_rules, in_order, old_runs
 from wfdash.records.runs import RemovalRecord
 
-CHUNK = 1_000
+RUNS_PER_STATEMENT = 1_000
 """Old runs looked at by one statement each."""
 LOOKED_THROUGH = 1_000
 """The newest entries of the audit that are of no run, among which the last batch is looked for."""
@@ -114,10 +114,10 @@ def plan_removal(rules: KeepRules, scope: Q | None = None, most: int | None = No
 def _chunks(rules: KeepRules, scope: Q) -> Iterator[list[Run]]:
     """Yield the old runs in the order in which they ended, so many at a time."""
     runs, after = old_runs(rules, database_now()).filter(scope), None
-    while found := list(in_order(runs, after).only("id", "workflow", "finished")[:CHUNK]):
+    while found := list(in_order(runs, after).only("id", "workflow", "finished")[:RUNS_PER_STATEMENT]):
         yield found
         after = Ending(finished=found[-1].finished, run=found[-1].pk)
-        if len(found) < CHUNK:
+        if len(found) < RUNS_PER_STATEMENT:
             break
 
 
@@ -129,12 +129,12 @@ def _kept_by(name: str, runs: list[Run]) -> set[str]:
 def read_retention(viewer: Viewer) -> Retention:
     """Return what is kept here and what goes, of the workflows that a person operates. ``NotAllowed`` for others.
 
-    One query without a rule; else about ten, of at most ``CHUNK`` old runs.
+    One query without a rule; else about ten, of at most ``RUNS_PER_STATEMENT`` old runs.
     """
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("Retention is for the operators of a workflow")
     rules = current_rules()
-    plan = plan_removal(rules, viewer.scope("operate"), CHUNK) if rules else RetentionPlan(kept={})
+    plan = plan_removal(rules, viewer.scope("operate"), RUNS_PER_STATEMENT) if rules else RetentionPlan(kept={})
     last = _last_batch() if rules else None
     return Retention(
         rules=rules,
@@ -150,10 +150,10 @@ def read_retention(viewer: Viewer) -> Retention:
 def removal_stalled() -> bool:
     """Return whether runs could have gone for an hour, and none did: no worker removes them, or none can.
 
-    About ten queries, of the ``CHUNK`` oldest runs that are due.
+    About ten queries, of the ``RUNS_PER_STATEMENT`` oldest runs that are due.
     """
     rules = current_rules()
-    return bool(rules) and _is_stalled(plan_removal(rules, most=CHUNK), _last_batch())
+    return bool(rules) and _is_stalled(plan_removal(rules, most=RUNS_PER_STATEMENT), _last_batch())
 
 
 def _is_stalled(plan: RetentionPlan, last: LastBatch | None) -> bool:

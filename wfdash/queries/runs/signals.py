@@ -12,7 +12,7 @@ from wfdash.questions.choices import name_in
 from wfdash.records.runs import AwaitedSignal, KeptSignal, SignalList
 from wfdash.values.schemas.secrets import masked, without
 
-MOST = 100
+MAX_SHOWN = 100
 
 
 class SignalWait(AwaitedSignal):
@@ -33,8 +33,8 @@ def read_signals(viewer: Viewer, run_id: str) -> RunSignals:
     open_ = HumanRequest.objects.filter(OPEN & ~FOR_PEOPLE, run_id=run_id).order_by("created", "id")
     kept = Signal.objects.filter(run_id=run_id, taken__isnull=True).select_related("by").order_by("at", "id")
     inspect = viewer.may("inspect", run.workflow)
-    waits, names = [_wait(row) for row in open_[:MOST]], secrets_of(run.workflow)
-    return RunSignals.trusted(waits=tuple(waits), kept=tuple(_pending(row, names, inspect) for row in kept[:MOST]))
+    waits, names = [_wait(row) for row in open_[:MAX_SHOWN]], secrets_of(run.workflow)
+    return RunSignals.trusted(waits=tuple(waits), kept=tuple(_pending(row, names, inspect) for row in kept[:MAX_SHOWN]))
 
 
 def signal_wait(viewer: Viewer, run_id: str, request_id: str) -> SignalWait | None:

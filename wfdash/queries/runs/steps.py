@@ -35,7 +35,7 @@ from wfdash.records.checkpoints import CallInProgress
 from wfdash.records.runs import ActivationRecord
 from wfdash.values.schemas.secrets import masked
 
-PAGE = 50
+ACTIVATIONS_PER_PAGE = 50
 MOST_SEARCHED = 2000
 """Activations among which a label is looked for, the first of a step."""
 MOST_EVENTS = 500
@@ -134,7 +134,7 @@ def read_activations(
     *,
     state: str = "",
     after: str = "",
-    limit: int = PAGE,
+    limit: int = ACTIVATIONS_PER_PAGE,
     find: str = "",
     driven: bool = True,
 ) -> ActivationPage:
@@ -319,7 +319,7 @@ def _requests(viewer: Viewer, events: list[Event]) -> tuple[RequestRow, ...]:
     keys = {str(event.data.get("key")) for event in events if event.kind == EventKind.REQUEST_OPENED}
     runs = {str(event.run) for event in events}
     rows = HumanRequest.objects.filter(viewer.scope("see"), run_id__in=runs, key__in=keys).order_by("created", "id")
-    return request_rows(viewer, list(rows.values_list("id", flat=True)[:PAGE])) if keys else ()
+    return request_rows(viewer, list(rows.values_list("id", flat=True)[:ACTIVATIONS_PER_PAGE])) if keys else ()
 
 
 def _parse_time(text: Any) -> datetime | None:

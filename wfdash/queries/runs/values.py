@@ -30,7 +30,7 @@ from wfdash.queries.unreadable import why
 
 # The conversation with a model at a run's newest checkpoint.
 
-LARGEST = 16_000_000
+MAX_STATE_BYTES = 16_000_000
 """Bytes of a checkpoint that is read each time its run's page is renewed."""
 
 
@@ -45,7 +45,7 @@ def read_conversation(run_id: str, n: int) -> tuple[Message, ...]:
 @lru_cache(maxsize=64)
 def _said_at(run_id: str, n: int, reloads: int) -> tuple[Message, ...]:
     """A checkpoint never changes, and what is secret in it only where workflows are read again: it is read once."""
-    row = Checkpoint.objects.filter(run_id=run_id, n=n, size__lte=LARGEST).select_related("run").first()
+    row = Checkpoint.objects.filter(run_id=run_id, n=n, size__lte=MAX_STATE_BYTES).select_related("run").first()
     try:
         return shown_of(read_row(row)).transcript if row is not None else ()
     except (CheckpointsError, NotShown):
@@ -54,7 +54,7 @@ def _said_at(run_id: str, n: int, reloads: int) -> tuple[Message, ...]:
 
 # Columns of the list of runs that show fields of input and output: who may see which, and the values of one page.
 
-LONGEST = 64_000
+MAX_VALUE_LENGTH = 64_000
 """Characters of an input or output that is read for a list."""
 TOO_LARGE = "Too large for the list"
 
@@ -107,7 +107,7 @@ def _documents(ids: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[str, 
     if not ids or not parts:
         return
     sizes = {f"{part}_size": Length(Cast(part, TextField())) for part in parts}
-    bounded = {f"{part}_read": Case(When(**{f"{part}_size__lte": LONGEST}, then=F(part))) for part in parts}
+    bounded = {f"{part}_read": Case(When(**{f"{part}_size__lte": MAX_VALUE_LENGTH}, then=F(part))) for part in parts}
     rows = Run.objects.filter(pk__in=ids).annotate(**sizes).annotate(**bounded)
     for row in rows.values("id", *sizes, *bounded):
         yield row["id"], row
@@ -129,7 +129,7 @@ def _values(run_id: str, row: dict[str, Any], fields: Iterable[RunField]) -> Ite
 
 def _read(run_id: str, row: dict[str, Any], field: RunField) -> FieldValue | Json:
     """Return a document, or why there is none."""
-    if (row[f"{field.part}_size"] or 0) > LONGEST:
+    if (row[f"{field.part}_size"] or 0) > MAX_VALUE_LENGTH:
         return FieldValue(field=field, problem=TOO_LARGE)
     try:
         document: Json = decrypted(Run, field.part, row[f"{field.part}_read"], run_id)

@@ -26,7 +26,7 @@ from wfdash.queries.timemachine import NotShown, shown_of
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 OPEN = [phase.value for phase in Phase if phase not in ENDED]
 NOTHING = "Nothing to migrate: the run has ended or is already on the current version"
-SAMPLE = 5
+MAX_RUNS = 5
 """Runs of an old version that a list names."""
 
 
@@ -132,7 +132,7 @@ def read_old_runs(viewer: Viewer, workflow: str) -> list[OldRuns]:
             held=row["held"],
             words=_change_sentences(workflow, row["version"]),
             oldest=str(row["first"]),
-            runs=tuple(rows.filter(version=row["version"]).order_by("created").values_list("pk", flat=True)[:SAMPLE]),
+            runs=tuple(rows.filter(version=row["version"]).order_by("created").values_list("pk", flat=True)[:MAX_RUNS]),
         )
         for row in counted.order_by("first")
     ]

@@ -68,10 +68,10 @@ class ErrorGroup(ErrorGroupRecord):
 
 OUTCOMES = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 STARTED = "started"
-MOST = 10
+MAX_ROWS = 10
 """Rows per list."""
-OLDEST = 8
-LATE = timedelta(seconds=60)
+MAX_OLDEST_REQUESTS = 8
+LATE_AFTER = timedelta(seconds=60)
 
 
 class Statistics(StatisticsRecord):
@@ -122,7 +122,7 @@ def read_statistics(
         steps=_steps(totals),
         decisions=decisions,
         queue=_sum(totals[Measure.QUEUE].values()).spread,
-        failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MOST, examples=examples),
+        failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MAX_ROWS, examples=examples),
         oldest=oldest_requests(asked),
         waiting=asked.count(),
         late=late_schedules(mine),
@@ -144,9 +144,9 @@ def _runs(
     ``completed``: how many there are. ``count`` counts them by workflow, of all or ``only`` of some.
     """
     spreads = {workflow: total.spread for (workflow, _), total in measured.items()}
-    slowest = sorted(spreads, key=lambda workflow: (-(spreads[workflow].p95 or 0.0), workflow))[: 2 * MOST]
+    slowest = sorted(spreads, key=lambda workflow: (-(spreads[workflow].p95 or 0.0), workflow))[: 2 * MAX_ROWS]
     counts = count(only=slowest)
-    if len(counts) < MOST and sum(counts.values()) < completed:
+    if len(counts) < MAX_ROWS and sum(counts.values()) < completed:
         # Others are shown, too: of runs that were measured long ago, or nowhere.
         counts = count()
     rows = [
@@ -160,7 +160,7 @@ def _runs(
         )
         for workflow, number in counts.items()
     ]
-    return tuple(sorted(rows, key=_by_size)[:MOST])
+    return tuple(sorted(rows, key=_by_size)[:MAX_ROWS])
 
 
 def _steps(totals: Totals) -> tuple[TimingRecord, ...]:
@@ -176,7 +176,7 @@ def _steps(totals: Totals) -> tuple[TimingRecord, ...]:
         )
         for key, total in totals[Measure.STEP].items()
     ]
-    return tuple(sorted(rows, key=_by_size)[:MOST])
+    return tuple(sorted(rows, key=_by_size)[:MAX_ROWS])
 
 
 def _by_size(row: TimingRecord) -> tuple[float, str, str]:
@@ -184,9 +184,9 @@ def _by_size(row: TimingRecord) -> tuple[float, str, str]:
 
 
 def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequestRecord, ...]:
-    """Return the oldest of these requests, at most ``OLDEST``."""
+    """Return the oldest of these requests, at most ``MAX_OLDEST_REQUESTS``."""
     names = ("id", "workflow", "step", "created", "due", "stuck", "subject", "by")
-    found = rows.order_by("created", "id").values(*names)[:OLDEST]
+    found = rows.order_by("created", "id").values(*names)[:MAX_OLDEST_REQUESTS]
     return tuple(
         WaitingRequestRecord.trusted(**row | {"subject": visible(row["subject"] or ""), "by": tuple(row["by"])})
         for row in found
@@ -194,11 +194,11 @@ def oldest_requests(rows: QuerySet[HumanRequest]) -> tuple[WaitingRequestRecord,
 
 
 def late_schedules(mine: Q) -> tuple[LateScheduleRecord, ...]:
-    """Return the schedules that should have started a run by now, at most ``MOST``."""
-    rows = Schedule.objects.filter(mine, next_at__lt=timezone.now() - LATE).order_by("next_at")
+    """Return the schedules that should have started a run by now, at most ``MAX_ROWS``."""
+    rows = Schedule.objects.filter(mine, next_at__lt=timezone.now() - LATE_AFTER).order_by("next_at")
     return tuple(
         LateScheduleRecord.trusted(name=name, workflow=workflow, next_at=at)
-        for name, workflow, at in rows.values_list("name", "workflow", "next_at")[:MOST]
+        for name, workflow, at in rows.values_list("name", "workflow", "next_at")[:MAX_ROWS]
         if at is not None
     )
 

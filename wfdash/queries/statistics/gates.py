@@ -337,7 +337,7 @@ def _gate(gate: Key, sums: _GateSums, slots: int) -> GateRecord:
 
 # Days of decisions that are added up already: which of them agree with the requests, and which are to be made.
 
-DAYS = 31
+KEPT_DAYS = 31
 """How many days are kept: the longest range of the statistics, and what an hour's offset adds to it."""
 CLOSED = timedelta(minutes=10)
 """How long after its end a day is made: answers that are being committed then belong to it."""
@@ -431,7 +431,7 @@ def next_day_to_make(now: datetime) -> DayToMake | None:
 
 def _closed_days(now: datetime) -> list[Span]:
     end = (now - CLOSED).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return [Span(end - DAY * (n + 1), end - DAY * n) for n in range(DAYS)]
+    return [Span(end - DAY * (n + 1), end - DAY * n) for n in range(KEPT_DAYS)]
 
 
 def _answered(day: Span) -> Any:

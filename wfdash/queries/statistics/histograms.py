@@ -20,10 +20,10 @@ from enum import StrEnum
 from wfdash.records.statistics import DurationSummary
 
 GROWTH = 1.1
-LEAST = 1e-4
+LEAST_SECONDS = 1e-4
 """Seconds; anything shorter counts as this."""
-MOST = 1e9
-LOWEST = math.ceil(math.log(LEAST) / math.log(GROWTH))
+MOST_SECONDS = 1e9
+LOWEST = math.ceil(math.log(LEAST_SECONDS) / math.log(GROWTH))
 ALL_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The hour of the row with the totals of all time: it only grows."""
 
@@ -79,10 +79,10 @@ def bucket_of(seconds: float) -> int:
     """Return the bucket of a duration; ``ValueError`` for NaN."""
     if math.isnan(seconds):
         raise ValueError("a duration must be a number of seconds")
-    if seconds <= LEAST:
+    if seconds <= LEAST_SECONDS:
         return LOWEST
     # Logarithms are not exact at the edges: a duration belongs to the bucket whose end is not below it.
-    bucket = math.ceil(math.log(min(seconds, MOST)) / math.log(GROWTH) - 1e-9)
+    bucket = math.ceil(math.log(min(seconds, MOST_SECONDS)) / math.log(GROWTH) - 1e-9)
     return max(bucket, LOWEST)
 
 

@@ -340,7 +340,7 @@ KEYS: Mapping[str, str] = {
     "rights": "answer",
 }
 """Field -> an example of a key."""
-DEEPEST = 8
+MAX_EXAMPLE_DEPTH = 8
 
 
 def body_example(schema: Schema, schemas: Schema) -> Any:
@@ -354,7 +354,7 @@ def body_example(schema: Schema, schemas: Schema) -> Any:
 
 def answer_example(schema: Schema, schemas: Schema) -> Any:
     """Return a whole answer that fits a schema which refers to these: every field, one item in each list."""
-    return _answer(schema, schemas, "", "", DEEPEST)
+    return _answer(schema, schemas, "", "", MAX_EXAMPLE_DEPTH)
 
 
 def _answer(schema: Schema, schemas: Schema, field: str, record: str, levels: int) -> Any:

@@ -18,13 +18,13 @@ from django.http import HttpRequest
 from wfdash import pubsub
 from wfdash.installation.stopping import stopping, waited
 
-LONGEST = 60
+MAX_WAIT_SECONDS = 60
 """Seconds that a request may wait."""
 LOOKS = (1.0, 1.0, 2.0, 3.0)
 """Seconds after which to look again where no one in this process has said that the run has changed; then the last."""
-REST = 0.1
+REST_SECONDS = 0.1
 """Seconds between a change and the look at it: a run that changes quickly is not looked at each time."""
-MOST = 200
+MAX_WAITING_REQUESTS = 200
 """Requests that wait at the same time; more are answered at once."""
 ATTRIBUTE = "wfdash_poll"
 
@@ -39,7 +39,7 @@ class Poll:
 
 def say_later(request: HttpRequest, run: str, seconds: float) -> None:
     """Ask the HTTP handler to make this request again when the run has changed. Servers without it answer at once."""
-    setattr(request, ATTRIBUTE, Poll(run=run, seconds=min(seconds, LONGEST)))
+    setattr(request, ATTRIBUTE, Poll(run=run, seconds=min(seconds, MAX_WAIT_SECONDS)))
 
 
 def poll_of(request: HttpRequest) -> Poll | None:
@@ -61,7 +61,7 @@ R = TypeVar("R", bound=HasPoll)
 class LongPolls(Generic[R]):
     """The requests of one process that wait."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_WAITING_REQUESTS) -> None:
         self._most, self._count = most, 0
 
     async def until_final(self, found: R, again: Callable[[], Awaitable[R]], gone: Callable[[], bool]) -> R:
@@ -110,5 +110,5 @@ class _Changes:
         """Return after a change, or after so many seconds."""
         await waited(self._changed, seconds)
         if self._changed.is_set():
-            await asyncio.sleep(REST)
+            await asyncio.sleep(REST_SECONDS)
         self._changed.clear()

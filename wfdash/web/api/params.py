@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from wfdash.domain.errors import Invalid
 from wfdash.records.base import ApiRecord
 from wfdash.values.schemas.work import MOST_NODES, has_more_values
-from wfdash.web.api.long_poll import LONGEST
+from wfdash.web.api.long_poll import MAX_WAIT_SECONDS
 
 # Bodies of the API as JSON, read without guessing what a sender may have meant.
 
@@ -66,7 +66,7 @@ def _whole(digits: str) -> int:
 
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
-Wait = Annotated[int, Field(ge=0, le=LONGEST)]
+Wait = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 """Seconds to wait until there is something to say."""
 Cursor = Annotated[str, Field(pattern=r"^([0-9]{0,18})$")]
 """Where a page begins that is found by number: the ``next`` of the page before."""

@@ -70,7 +70,7 @@ def _publish(user: int | None) -> None:
 
 log = logging.getLogger(__name__)
 
-NEWEST = 200
+EVENTS_PER_POLL = 200
 """How many of the newest events a poll reads. If all of them are new, there may be more: then everything changed."""
 
 NOTICES = "notices"
@@ -121,19 +121,19 @@ class ListUpdates:
 
     async def begin(self) -> None:
         """Treat everything stored now as seen."""
-        self._seen = {row[0] for row in await self._reader.call(read_newest, NEWEST)}
-        self._known = {notice for notice, _ in await self._reader.call(read_notified, NEWEST)}
+        self._seen = {row[0] for row in await self._reader.call(read_newest, EVENTS_PER_POLL)}
+        self._known = {notice for notice, _ in await self._reader.call(read_notified, EVENTS_PER_POLL)}
 
     async def poll(self) -> None:
         """Collect changes whose update was lost: events among the newest that the last poll had not seen."""
-        rows = await self._reader.call(read_newest, NEWEST)
+        rows = await self._reader.call(read_newest, EVENTS_PER_POLL)
         seen, self._seen = self._seen, {row[0] for row in rows}
         fresh = [(workflow, kind) for number, workflow, kind in rows if number not in seen]
         self._changes.update((topic, workflow) for workflow, kind in fresh for topic in topics_of(kind))
-        if len(fresh) == NEWEST:
+        if len(fresh) == EVENTS_PER_POLL:
             self._changes |= {("runs", "*"), ("inbox", "*")}
         self.collect()
-        newest, before = await self._reader.call(read_notified, NEWEST), self._known
+        newest, before = await self._reader.call(read_notified, EVENTS_PER_POLL), self._known
         self._known = {notice for notice, _ in newest}
         self.notify_people(user for notice, user in newest if notice not in before)
 

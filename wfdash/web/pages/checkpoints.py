@@ -44,9 +44,9 @@ from wfdash.web.pages.ui.transcript import diff_transcripts, draw_talk
 
 # Editing a checkpoint: forms of state, messages and answers, then the preview, then the confirmation.
 
-LARGEST = 200_000
+MAX_VALUE_CHARACTERS = 200_000
 """Characters of a value that a form shows."""
-MOST = 20
+MAX_EDITED_MESSAGES = 20
 """Messages, and answers, that a page offers to edit."""
 VERBS = ("restore", "fork")
 
@@ -143,7 +143,8 @@ def _form(
         "problems": list(problems),
         "reason": reason,
         "typed": _typed(request) if editing.elsewhere else (),
-        "left_out": max(len(editing.doing) - MOST, 0) + max(len(editing.chosen.requests) - MOST, 0),
+        "left_out": max(len(editing.doing) - MAX_EDITED_MESSAGES, 0)
+        + max(len(editing.chosen.requests) - MAX_EDITED_MESSAGES, 0),
     }
     return render(request, "checkpoints/edit.html", context, status=status)
 
@@ -159,11 +160,11 @@ def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
     typed = edits or Edits()
     state = typed.state if typed.state is not None else editing.state
     found: list[Section] = []
-    for one in editing.doing[:MOST]:
+    for one in editing.doing[:MAX_EDITED_MESSAGES]:
         value = typed.messages.get(one.activation, one.message)
         form = _draw(one.takes or {}, f"m{one.activation}:", value)
         found.append(Section(loc=("messages", one.activation), form=form, doing=one))
-    for place, request in enumerate(editing.chosen.requests[:MOST]):
+    for place, request in enumerate(editing.chosen.requests[:MAX_EDITED_MESSAGES]):
         known = request.key in typed.answers
         value = typed.answers[request.key] if known else editing.suggested.get(request.key)
         form = FormView.from_schema(_answer_schema(request, value), prefix=f"q{place}:", initial=value)
@@ -181,7 +182,7 @@ def _answer_schema(request: Request, value: Json) -> dict[str, Json]:
 
 def _draw(schema: Mapping[str, Json], prefix: str, value: Json) -> FormView | None:
     text = json.dumps(value, ensure_ascii=False)
-    if len(text) > LARGEST:
+    if len(text) > MAX_VALUE_CHARACTERS:
         return None
     form = FormView.from_schema(dict(schema), prefix=prefix, initial=value)
     loose = not schema or (schema.get("type") == "object" and not schema.get("properties"))

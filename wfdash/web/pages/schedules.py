@@ -142,7 +142,7 @@ def _render(request: HttpRequest, viewer: Viewer, sheet: ScheduleForm, status: i
 # Schedules: the list, one schedule, and its actions.
 
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
-SHOWN = 50
+PAGE_ROWS = 50
 DONE_MESSAGES = {
     "pause": "Schedule paused. Its current runs continue.",
     "resume": "Schedule resumed. Runs start as you.",
@@ -172,7 +172,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
         "key": new_key(),
     }
     try:
-        found = read_schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=SHOWN, times=False)
+        found = read_schedules(viewer, text=place.q, cursor=request.GET.get("after", ""), limit=PAGE_ROWS, times=False)
     except Invalid as error:
         return render(request, "schedules/page.html", context | {"flaws": flaws_of(error)})
     return render(request, "schedules/page.html", context | pages_context(place, found) | {"rows": found.items})

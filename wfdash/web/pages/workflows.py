@@ -20,8 +20,8 @@ from wfdash.queries.runs.versions import read_old_runs
 from wfdash.queries.schedules import read_schedules
 from wfdash.queries.statistics.gates import SUMMARY_DAYS, gates_of
 from wfdash.queries.workflows import (
-    COUNTED,
     FILTER,
+    MAX_COUNTED_RUNS,
     WorkflowRow,
     code_of,
     count_finished,
@@ -135,8 +135,8 @@ def _page(
         "drawing": draw_definition(row.description, opened, lambda names: _unfolded(request, names)),
         "opened": opened,
         "gates": gate_summary(gates_of(viewer, row.name), SUMMARY_DAYS),
-        "total": _count_text(total, more=total > COUNTED),
-        "states": _states(row, count_finished(viewer, row.name), many=total > COUNTED),
+        "total": _count_text(total, more=total > MAX_COUNTED_RUNS),
+        "states": _states(row, count_finished(viewer, row.name), many=total > MAX_COUNTED_RUNS),
         "schedules": read_schedules(viewer, row.name, times=False).items,
         "versions": read_versions(viewer, row.name),
         "old_runs": read_old_runs(viewer, row.name),
@@ -180,7 +180,7 @@ def _open_runs(row: WorkflowRow) -> dict[str, str]:
 
 def _count_text(count: int, *, more: bool) -> str:
     """Return a number of runs as text, or that there are more than were counted."""
-    return f"{min(count, COUNTED):,}{'+' if more else ''}"
+    return f"{min(count, MAX_COUNTED_RUNS):,}{'+' if more else ''}"
 
 
 # The initial value of a start form: the author's example, this person's last input, or another run's.

@@ -91,7 +91,7 @@ def test_the_result_lists_its_runs_as_they_are_now_and_why_some_are_unchanged(fa
 
 
 def test_the_runs_of_a_result_come_in_pages_and_those_that_are_gone_are_counted(failed, as_, monkeypatch):
-    monkeypatch.setattr(import_module("wfdash.web.pages.runs.listing"), "PAGE", 2)
+    monkeypatch.setattr(import_module("wfdash.web.pages.runs.listing"), "RUNS_PER_PAGE", 2)
     client = as_("otto")
     told = client.post("/runs/bulk/", hidden(client.get("/runs/bulk/?verb=retry&all=1")), follow=True)
     address = told.redirect_chain[0][0]

@@ -59,7 +59,7 @@ def test_pages_are_linked_by_cursor(everybody, as_):
 
 def test_a_walk_that_stopped_says_how_far_it_came_and_offers_to_look_further(everybody, as_, monkeypatch):
     monkeypatch.setattr(finding, "MIN_SHARE", 2)
-    monkeypatch.setattr(import_module("wfdash.queries.runs.listing"), "REACH", 2)
+    monkeypatch.setattr(import_module("wfdash.queries.runs.listing"), "MAX_SCANNED_RUNS", 2)
     for number in range(40):
         people.make_run(created=people.THEN.replace(minute=number))
     page = as_("vera").get("/runs/?q=-status:waiting")

@@ -14,7 +14,7 @@ from wfdash.queries import account as queries
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.ui.fragments import respond
 
-MENU = 8
+MENU_NOTIFICATIONS = 8
 FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
 
 
@@ -26,7 +26,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
         read_notices(viewer)
         return redirect("wfdash:notices")
     menu = request.GET.get("fragment") == "menu"
-    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU if menu else 30)
+    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU_NOTIFICATIONS if menu else 30)
     context = {
         "page": shown,
         "unread": queries.count_unread(viewer),

@@ -33,7 +33,7 @@ SETUP = "wfdash_second_factor_setup"
 """The session key with the id of the set-up that this session started."""
 PASSKEY = "wfdash_passkey"
 """The session key with the name of the passkey that this session may add, and until when."""
-SECONDS = 600
+CODE_SECONDS = 600
 """Time to enter a code after the password or the link."""
 
 
@@ -57,7 +57,7 @@ def enter(
         "password": user.get_session_auth_hash(),
         "target": target,
         "how": how,
-        "until": time.time() + SECONDS,
+        "until": time.time() + CODE_SECONDS,
         "ends": ends and ends.isoformat(),
     }
     return redirect("wfdash:sign-in-code")
@@ -129,7 +129,7 @@ def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         case "name-passkey":
             name, since = signin_second_factor.checked_name(name), started(request)
             on = may_add_passkey(viewer, current=given.get("current", ""), **proof, since=since)
-            request.session[PASSKEY] = {"name": name, "on": on, "until": time.time() + SECONDS}
+            request.session[PASSKEY] = {"name": name, "on": on, "until": time.time() + CODE_SECONDS}
             return {"making": signin_second_factor.allauth_passkeys().to_add(user), "name": name}
         case "add-passkey":
             may = request.session.pop(PASSKEY, {"until": 0})

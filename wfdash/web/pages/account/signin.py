@@ -20,7 +20,7 @@ from wfdash.access.signin.client_address import address_of
 from wfdash.actions.account.password import NO_PASSWORDS
 from wfdash.domain.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.notifications.rendering import render
-from wfdash.web.pages.account.second_factor import SECONDS, enter, waiting
+from wfdash.web.pages.account.second_factor import CODE_SECONDS, enter, waiting
 from wfdash.web.problems import with_retry
 
 
@@ -66,7 +66,7 @@ def sign_in_passkey(request: HttpRequest) -> HttpResponse:
             attempt_limits.charge(limits)
         except TooManyTries as error:
             return with_retry(JsonResponse({"error": str(error)}, status=status_for(error)), error.facts)
-        request.session.set_expiry(SECONDS)
+        request.session.set_expiry(CODE_SECONDS)
         return JsonResponse(passkeys.to_use(None))
     user = passkeys.used(answer)
     if user is None:

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.actions.account.tokens import DAYS, NewToken, create_token, revoke_token
+from wfdash.actions.account.tokens import DEFAULT_DAYS, NewToken, create_token, revoke_token
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
@@ -57,7 +57,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 def made_by(request: HttpRequest, *, owner: str = "") -> NewToken:
     """Make the token that a form describes; sent twice, the same one. ``Invalid``, ``NotAllowed``."""
     post = request.POST
-    days = post.get("days", str(DAYS))
+    days = post.get("days", str(DEFAULT_DAYS))
     return create_token(
         viewer_of(request),
         post.get("name", ""),
@@ -103,7 +103,7 @@ def token_form(viewer: Viewer, post: Mapping[str, Any], problems: Mapping[str, s
             (name, title, name in named) for name, title in sorted(seen, key=lambda one: one[1].lower())
         ],
         "terms": TERMS,
-        "term": post.get("days", str(DAYS)),
+        "term": post.get("days", str(DEFAULT_DAYS)),
         "token_typed": post,
         "token_problems": problems,
     }

@@ -20,7 +20,7 @@ from wfdash.domain.labels import label_of_key
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
-from wfdash.queries.requests.decisions import FILTER, REACH, count_decisions, read_decisions
+from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, count_decisions, read_decisions
 from wfdash.web.pages.site.decorators import key_of, page, viewer_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
@@ -62,7 +62,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     viewer, place = viewer_of(request), read_address("decisions", request.GET)
     context: dict[str, Any] = search_context(place, FILTER) | {
         "quick": [(place.at(q=query).url(), label, place.q == query) for query, label in QUICK],
-        "most": REACH,
+        "most": MAX_SCANNED_DECISIONS,
     }
     try:
         found = read_decisions(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
@@ -82,7 +82,7 @@ LEAD = ("subject",)
 BODY = ("body",)
 ONCE = (LEAD, BODY, ("undo",))
 """Shown outside of the table where they are the same for all."""
-LONG = 160
+MAX_CELL_CHARACTERS = 160
 LONG_SHARED = 4_000
 """Characters of a value that all requests of the table have."""
 
@@ -245,7 +245,7 @@ def _batch_rows(found: SimilarRequests, columns: list[tuple[str, ...]], ticked: 
     ]
 
 
-def _short_cell(value: Any, most: int = LONG) -> str:
+def _short_cell(value: Any, most: int = MAX_CELL_CHARACTERS) -> str:
     text = cell(value)
     return text if len(text) <= most else f"{text[:most]}…"
 

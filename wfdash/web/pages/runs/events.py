@@ -221,7 +221,7 @@ def group_by_step(events: Iterable[Event], lines: Iterable[EventItem]) -> tuple[
 # What the pages of a run's events and of its log share: which part is shown, its links, and downloads in pieces.
 
 T = TypeVar("T")
-LINES = 500
+SENT_LINES = 500
 """Lines of a download that are sent at a time."""
 
 
@@ -283,7 +283,7 @@ def download_of(
     rows: Iterator[T], text_of: Callable[[T], str], *, name: str, content_type: str
 ) -> StreamingHttpResponse:
     """Return a download with a text for each row. Errors of the first rows are raised before anything is sent."""
-    response = StreamingHttpResponse(_texts(list(islice(rows, LINES)), rows, text_of), content_type=content_type)
+    response = StreamingHttpResponse(_texts(list(islice(rows, SENT_LINES)), rows, text_of), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
@@ -291,4 +291,4 @@ def download_of(
 def _texts(some: list[T], rest: Iterator[T], text_of: Callable[[T], str]) -> Iterator[str]:
     while some:
         yield "".join(map(text_of, some))
-        some = list(islice(rest, LINES))
+        some = list(islice(rest, SENT_LINES))

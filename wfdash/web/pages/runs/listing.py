@@ -69,7 +69,7 @@ from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.fragments import csv_text, harmless, respond
 from wfdash.web.pages.ui.times import number
 
-MOST = 100_000
+MAX_EXPORTED_RUNS = 100_000
 EXPORTED = (
     "id",
     "workflow",
@@ -95,7 +95,7 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Send every run the filter finds as it is shown to this person, newest first; it is recorded that they asked."""
     viewer, text, now = viewer_of(request), request.POST.get("q", "").strip(), timezone.now()
     kind = "csv" if request.POST.get("kind") == "csv" else "jsonl"
-    pages = every_page(viewer, text, most=MOST)
+    pages = every_page(viewer, text, most=MAX_EXPORTED_RUNS)
     try:
         first = next(pages, ())
     except Invalid:
@@ -155,7 +155,7 @@ DONE_MESSAGES = {
 }
 """The verb, what would happen to the runs, and what has."""
 MOST_SHOWN = 10
-PAGE = 50
+RUNS_PER_PAGE = 50
 RESULT_COLUMNS = ("status", "progress", "started", "took")
 BULK_FRAGMENTS = {"told": "runs/listing/progress.html", "news": "runs/listing/news.html"}
 
@@ -185,7 +185,7 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
         return redirect("wfdash:runs-told", row.pk)
     if request.GET.get("fragment") == "news":
         known = set(row.runs)
-        ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:PAGE]
+        ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:RUNS_PER_PAGE]
         return respond(
             request, "runs/listing/told.html", _rows_context(request, ids) | {"new": 0, "most": 0}, BULK_FRAGMENTS
         )
@@ -194,8 +194,8 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
 
 def _result_context(request: HttpRequest, row: Any) -> dict[str, Any]:
     """Return how far it is, why runs are unchanged, and its runs as they are now, in pages."""
-    number = page_number(request.GET.get("page", ""), -(-len(row.runs) // PAGE))
-    shown = row.runs[(number - 1) * PAGE : number * PAGE]
+    number = page_number(request.GET.get("page", ""), -(-len(row.runs) // RUNS_PER_PAGE))
+    shown = row.runs[(number - 1) * RUNS_PER_PAGE : number * RUNS_PER_PAGE]
     why: dict[str, int] = row.refused.get("why", {})
     failed = why.get(UNEXPECTED, 0)
     return {
@@ -209,10 +209,10 @@ def _result_context(request: HttpRequest, row: Any) -> dict[str, Any]:
         "back": RunsAddress(q=str(row.facts.get("filter") or "")).url(),
         "spot": RunsAddress(),
         "now": timezone.now(),
-        "first": (number - 1) * PAGE + 1,
-        "last": (number - 1) * PAGE + len(shown),
+        "first": (number - 1) * RUNS_PER_PAGE + 1,
+        "last": (number - 1) * RUNS_PER_PAGE + len(shown),
         "newer": f"?page={number - 1}" if number > 1 else "",
-        "older": f"?page={number + 1}" if number * PAGE < len(row.runs) else "",
+        "older": f"?page={number + 1}" if number * RUNS_PER_PAGE < len(row.runs) else "",
     } | _rows_context(request, shown)
 
 
@@ -513,7 +513,7 @@ def _joined(values: tuple[str, ...]) -> str:
     return ",".join(values)
 
 
-LONGEST = 80
+MAX_LINE = 80
 DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")
 """A decimal, which JSON has as text."""
 FieldColumns = tuple[str, list[tuple[RunField, bool]]]
@@ -589,9 +589,9 @@ def _text(value: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return text as one line of at most ``LONGEST`` characters in which none is invisible."""
-    line = visible(" ".join(text[: LONGEST * 4].split()))
-    return line if len(line) <= LONGEST and len(text) <= LONGEST * 4 else line[: LONGEST - 1] + "…"
+    """Return text as one line of at most ``MAX_LINE`` characters in which none is invisible."""
+    line = visible(" ".join(text[: MAX_LINE * 4].split()))
+    return line if len(line) <= MAX_LINE and len(text) <= MAX_LINE * 4 else line[: MAX_LINE - 1] + "…"
 
 
 KEY = "started"

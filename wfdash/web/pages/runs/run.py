@@ -29,9 +29,9 @@ from wfdash.web.pages.ui.fragments import event_row_of, respond
 from wfdash.web.pages.ui.graph import opened_in
 from wfdash.web.pages.ui.transcript import draw_talk
 
-SHOWN = 200
+SHOWN_EVENTS = 200
 """Events on this page; the events page has all of them."""
-RAIL = 25
+RAIL_SIZE = 25
 OPEN_SHOWN, PAST_SHOWN = 5, 3
 FRAGMENTS = {
     "live": "runs/overview/live.html",
@@ -134,7 +134,7 @@ def _requests(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, A
 
 
 def _checkpoints(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
-    return {"rail": read_checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL)}
+    return {"rail": read_checkpoints(viewer, run.id, before=number_in(request.GET.get("older", "")), limit=RAIL_SIZE)}
 
 
 def _talk(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _talk(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
 
 def _events(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]:
     # The header was read first: an event newer than it must come over the socket, or the header is not refreshed.
-    found = find_events(viewer, run.id, limit=SHOWN, top=run.seq)
+    found = find_events(viewer, run.id, limit=SHOWN_EVENTS, top=run.seq)
     return {
         "lines": [
             event_row_of(event, inspect=run.inspect, start=run.created, workflow=run.workflow) for event in found.events

@@ -180,7 +180,7 @@ LABELS = (
     ("inputs", "Step inputs"),
     ("transcript", "Conversation"),
 )
-MESSAGES = 100
+MESSAGES_PER_PAGE = 100
 """Messages of a conversation on a page."""
 FRAGMENTS = {"head": "runs/header/header.html"}
 
@@ -218,7 +218,7 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
     context["tree"] = json_value.render_tree(value, place, pointer, begin)
     if part == "transcript" and not pointer and found.value:
         until = number_in(request.GET.get("until", "")) or None
-        context["talk"] = draw_talk(unpack_transcript(found.value), limit=MESSAGES, until=until)
+        context["talk"] = draw_talk(unpack_transcript(found.value), limit=MESSAGES_PER_PAGE, until=until)
     return respond(request, "runs/state/page.html", context, FRAGMENTS)
 
 

@@ -18,7 +18,7 @@ from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.fragments import EventItem, event_row_of
 
 STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
-MANY = 8
+MANY_ITEMS = 8
 """Items from which on they can be looked for."""
 
 
@@ -43,7 +43,9 @@ class StepPanel:
     @property
     def searchable(self) -> bool:
         """Return whether items are looked for: there are several, and they are called something."""
-        return bool(self.find) or (self.found.total >= MANY and any(row.item is not None for row in self.found.rows))
+        return bool(self.find) or (
+            self.found.total >= MANY_ITEMS and any(row.item is not None for row in self.found.rows)
+        )
 
     @property
     def filters(self) -> tuple[tuple[str, int], ...]:

@@ -97,7 +97,7 @@ def _zoomed(request: HttpRequest, at: tuple[float, float]) -> str:
 
 MIN_BAR = 6.0
 """Minimum width of a bar: a step of milliseconds is visible on a phone, too."""
-NEAR = 1.5
+NEAR_BARS = 1.5
 """Bars of one state that are this close are drawn as one."""
 MAX_ROWS = 40
 STATE_TEXTS = {"running": "Running", "waiting": "Waiting for people", "sleeping": "Sleeping", "retrying": "Retry delay"}
@@ -262,7 +262,7 @@ def _bars(state: str, spans: Iterable[Interval], begin: datetime, axis: Axis) ->
             width = max(last - first, 0.0 if thin else MIN_BAR)
             first = min(first, WIDTH - width)
             before = drawn[-1] if drawn else None
-            if before and before.thin == thin and first <= before.high + NEAR:
+            if before and before.thin == thin and first <= before.high + NEAR_BARS:
                 before.high = max(first + width, before.high)
                 before.lasted += high - low
                 before.number += n == 0
@@ -346,10 +346,10 @@ def window_of(shown: Sequence[float] | None, axis: Axis) -> TimeWindow:
 
 WIDE, NARROW = 13.0, 20.0
 """Width of a letter, in thousandths of the axis: beside other panels, and on a phone."""
-SPACE = 2
+LETTERS_BETWEEN_TEXTS = 2
 """Letters between two texts."""
 MINUTE = timedelta(minutes=1)
-FINE = 30.0
+FINE_SECONDS = 30.0
 """Seconds below which a window needs milliseconds at its times."""
 
 
@@ -398,7 +398,7 @@ def tick_texts(axis: Axis, begin: datetime, origin: datetime) -> tuple[AxisText,
     wanted = [low, high, *after_folds, *(at for at in between if not any(f.low < at < f.high for f in axis.folds))]
     shown = high - low - sum(fold.length for fold in axis.folds)
     moments = [(axis.place(at), begin + timedelta(seconds=at)) for at in dict.fromkeys(wanted)]
-    texts = [[_tick(place, at, origin, fine=shown < FINE, days=high - low >= 86_400)] for place, at in moments]
+    texts = [[_tick(place, at, origin, fine=shown < FINE_SECONDS, days=high - low >= 86_400)] for place, at in moments]
     return _with_room(texts)
 
 
@@ -434,7 +434,7 @@ def _with_room(choices: Sequence[Sequence[AxisText]]) -> tuple[AxisText, ...]:
 
 def _meet(one: AxisText, other: AxisText, letter: float) -> bool:
     first, second = _extent(one, letter), _extent(other, letter)
-    gap = SPACE * letter / 10
+    gap = LETTERS_BETWEEN_TEXTS * letter / 10
     return first[0] < second[1] + gap and second[0] < first[1] + gap
 
 

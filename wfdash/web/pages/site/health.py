@@ -68,10 +68,10 @@ def _may_scrape(request: HttpRequest) -> bool:
 
 # Prometheus metrics, read from the database and this process when scraped.
 
-SERIES = 200
+MAX_SERIES = 200
 """Combinations of labels per metric; beyond them the smaller ones are ``(others)``."""
-SHORT = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0, 3600.0)
-LONG = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 86_400.0, 259_200.0, 604_800.0)
+SHORT_TIMES = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0, 3600.0)
+LONG_TIMES = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 86_400.0, 259_200.0, 604_800.0)
 EVERYTHING = Viewer(user=None, name="", rights={EVERY: RIGHTS["viewer"]})
 """A viewer for the metrics of all workflows; the view checks the permission."""
 Values = dict[tuple[str, ...], float]
@@ -90,10 +90,10 @@ COUNTERS = (
     (Measure.LAPSED, "wfdash_requests_lapsed", "Requests that a deadline answered", STEP),
 )
 HISTOGRAMS = (
-    (Measure.RUN, "wfdash_run_duration_seconds", "From a run's creation to its completion", WORKFLOW, LONG),
-    (Measure.STEP, "wfdash_step_duration_seconds", "How long a step's function ran", STEP, SHORT),
-    (Measure.DECISION, "wfdash_decision_seconds", "From a request's opening to a person's decision", STEP, LONG),
-    (Measure.QUEUE, "wfdash_queue_seconds", "From a run's creation to its beginning", WORKFLOW, SHORT),
+    (Measure.RUN, "wfdash_run_duration_seconds", "From a run's creation to its completion", WORKFLOW, LONG_TIMES),
+    (Measure.STEP, "wfdash_step_duration_seconds", "How long a step's function ran", STEP, SHORT_TIMES),
+    (Measure.DECISION, "wfdash_decision_seconds", "From a request's opening to a person's decision", STEP, LONG_TIMES),
+    (Measure.QUEUE, "wfdash_queue_seconds", "From a run's creation to its beginning", WORKFLOW, SHORT_TIMES),
 )
 
 
@@ -149,7 +149,7 @@ def _current() -> Iterator[Metric]:
 def largest(values: Values) -> Values:
     """Return the largest of them, at most as many as a metric may have."""
     ordered = sorted(values.items(), key=lambda item: -item[1])
-    return dict(ordered[:SERIES])
+    return dict(ordered[:MAX_SERIES])
 
 
 def _watched() -> Iterator[Metric]:
@@ -181,7 +181,7 @@ def _counters() -> Iterator[Metric]:
 
 
 def _by(totals: gauges.Totals, labels: Sequence[str]) -> gauges.Totals:
-    return gauges.narrow(totals, lambda names: tuple(names[LABEL_INDEX[label]] for label in labels), SERIES)
+    return gauges.narrow(totals, lambda names: tuple(names[LABEL_INDEX[label]] for label in labels), MAX_SERIES)
 
 
 def cumulative_buckets(bounds: Sequence[float], counts: Sequence[int], total: int) -> list[tuple[str, float]]:
@@ -202,9 +202,9 @@ def _here() -> Iterator[Metric]:
         yield _gauge("wfdash_sockets", "Sockets open at this process", (), {(): _process_lines.sockets()})
 
 
-SECONDS = {"/readyz": 3.0, "/health": 10.0}
+PROBE_SECONDS = {"/readyz": 3.0, "/health": 10.0}
 """For the database's replies to all that a probe asks, by its path."""
-LATE = 30.0
+LATE_SECONDS = 30.0
 """Seconds by which something that was due may be late."""
 CAUSES = {
     "deadlines": "a deadline or reminder of a request",
@@ -340,6 +340,6 @@ def _check_workers(now: datetime) -> Check:
 
 
 def _check_timers(now: datetime) -> Check:
-    late = {name: seconds for name, seconds in lateness(now).items() if seconds > LATE}
+    late = {name: seconds for name, seconds in lateness(now).items() if seconds > LATE_SECONDS}
     words = "; ".join(f"{CAUSES[name]} is {duration(seconds)} late" for name, seconds in late.items())
     return Check(name="timers", good=not late, words=words or "nothing is overdue")

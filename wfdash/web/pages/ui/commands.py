@@ -15,7 +15,7 @@ from checkpoints.records import Json
 from wfdash.domain.labels import escaped
 from wfdash.values.schemas.secrets import HIDDEN
 
-LONGEST = 20_000
+MAX_BODY_CHARACTERS = 20_000
 """Characters of a body that is shown in a command."""
 SECRET = "{secret}"  # noqa: S105
 
@@ -58,7 +58,7 @@ def commands(
     """Return the commands of a call: a POST if there is a ``body``, in which secrets become placeholders."""
     auth, url = auth_of(), request.build_absolute_uri(path)
     named = _with_placeholders(body)
-    fits = len(json.dumps(named)) <= LONGEST
+    fits = len(json.dumps(named)) <= MAX_BODY_CHARACTERS
     return Commands(
         name=name,
         title=title,

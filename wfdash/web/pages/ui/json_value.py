@@ -198,7 +198,7 @@ def _chip(kind: Any, size: Any, text: Any) -> SafeString:
 
 # A large JSON value as a tree that is loaded lazily, each node with an address; and search in it. Pure.
 
-HEAVY = 60
+HEAVY_VALUES = 60
 """A node with more values in it than this is fetched when a person opens it."""
 AT_ONCE = 100
 """Children of one list or mapping that are shown together."""
@@ -242,7 +242,7 @@ def trail(pointer: str) -> list[tuple[str, str]]:
     return [(name, "/".join(["", *parts[: place + 1]])) for place, name in enumerate(names)]
 
 
-def heavy(value: Any, limit: int = HEAVY) -> bool:
+def heavy(value: Any, limit: int = HEAVY_VALUES) -> bool:
     """Return whether a value contains more than ``limit`` others, or a very long text, without looking further."""
     waiting, seen = [value], 0
     while waiting:

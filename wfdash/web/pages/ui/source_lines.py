@@ -16,10 +16,10 @@ from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.web.pages.ui.text_cache import TextCache
 
-WHOLE = 500
+MAX_WHOLE_LINES = 500
 """Lines of a file that is shown whole; of a longer one only its steps are."""
-AROUND = 3
-MOST = 2_000
+LINES_AROUND = 3
+MAX_WORKFLOW_LINES = 2_000
 """Lines of one workflow."""
 _coloured = TextCache(max_chars=4_000_000)
 
@@ -46,8 +46,8 @@ def anchor_of(file: int, line: int) -> str:
 
 
 def code_files(files: Iterable[SourceFile]) -> list[CodeFile]:
-    """Return the files, at most ``MOST`` lines in all."""
-    shown, left = [], MOST
+    """Return the files, at most ``MAX_WORKFLOW_LINES`` lines in all."""
+    shown, left = [], MAX_WORKFLOW_LINES
     for index, file in enumerate(files):
         lines = _chosen(file)[:left]
         left -= len(lines)
@@ -82,9 +82,9 @@ def _gap(lines: int) -> SafeString:
 
 def _chosen(file: SourceFile) -> list[int]:
     count = len(file.lines)
-    if count <= WHOLE:
+    if count <= MAX_WHOLE_LINES:
         return list(range(1, count + 1))
-    near = {n for first, last in file.steps.values() for n in range(first - AROUND, last + AROUND + 1)}
+    near = {n for first, last in file.steps.values() for n in range(first - LINES_AROUND, last + LINES_AROUND + 1)}
     return sorted(n for n in near if 1 <= n <= count)
 
 

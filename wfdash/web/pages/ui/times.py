@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-NEAR = timedelta(days=3)
+NEAR_TIME = timedelta(days=3)
 """What is farther away is shown by its date: "in 3 d" may be almost four."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SCALES = ((1, "ms", 1_000), (1_000, "s", 60), (60_000, "min", 60), (3_600_000, "h", 24), (86_400_000, "d", math.inf))
@@ -25,7 +25,7 @@ def relative(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> s
     seconds = math.floor((at - (now or datetime.now(UTC))).total_seconds() + 0.5)
     if abs(seconds) < 5:
         return "now"
-    if abs(seconds) >= NEAR.total_seconds():
+    if abs(seconds) >= NEAR_TIME.total_seconds():
         return f"{at.astimezone(zone):{'%Y-%m-%d %H:%M' if seconds > 0 else '%Y-%m-%d'}}"
     return f"in {_two_units(seconds)}" if seconds > 0 else f"{_age(-seconds)} ago"
 
@@ -33,7 +33,7 @@ def relative(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> s
 def since(at: datetime, now: datetime | None = None, zone: tzinfo = UTC) -> str:
     """Return the duration up to now: ``a moment``, ``3 min``, ``2 h 12 min``, ``45 d``."""
     seconds = math.floor(((now or datetime.now(UTC)) - at).total_seconds() + 0.5)
-    if seconds >= NEAR.total_seconds():
+    if seconds >= NEAR_TIME.total_seconds():
         return f"{seconds // _UNITS[0][0]} d"
     return "a moment" if seconds < 5 else _age(seconds)
 

@@ -20,16 +20,16 @@ from wfdash.web.pages.ui.markup import markdown_effort
 from wfdash.web.pages.ui.text_blocks import TextBlock
 from wfdash.web.pages.ui.text_blocks import block as as_block
 
-SHOWN = 20
+SHOWN_MESSAGES = 20
 """Messages that are shown at first, from the end."""
-LONG = 1_200
+LONG_TEXT = 1_200
 """Characters of an earlier message from which on it is folded."""
-LONGEST = 12_000
+LONG_LAST = 12_000
 """The same, of the last message."""
 MOST_LINES = 16
 MOST_EFFORT = 100_000
 """Microseconds that the messages shown together may take to be formatted, by ``markdown_effort``."""
-BEGINNING = 160
+SHOWN_LENGTH = 160
 """Characters of a folded message that are shown."""
 MARKS = re.compile(r"[#*`|>~]+|(?<!\w)[-_]{2,}")
 """Marks of Markdown, which a beginning leaves out."""
@@ -118,7 +118,9 @@ class TalkDiff:
     added: Talk = field(default_factory=Talk)
 
 
-def draw_talk(messages: Sequence[Message], *, limit: int = SHOWN, until: int | None = None, left_out: int = 0) -> Talk:
+def draw_talk(
+    messages: Sequence[Message], *, limit: int = SHOWN_MESSAGES, until: int | None = None, left_out: int = 0
+) -> Talk:
     """Return the last ``limit`` messages up to number ``until``, each call with its result wherever that is.
 
     ``left_out``: how many messages came before the first one.
@@ -196,7 +198,7 @@ class _Effort:
 
 def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, last: bool) -> Turn:
     size, lines = len(message.text), message.text.count("\n")
-    folded = message.role == "system" or size > (LONGEST if last else LONG) or (lines > MOST_LINES and not last)
+    folded = message.role == "system" or size > (LONG_LAST if last else LONG_TEXT) or (lines > MOST_LINES and not last)
     folded = folded and message.role != "tool"
     spoken = message.role == "assistant" and effort.affords(message.text)
     return Turn(
@@ -221,8 +223,8 @@ def _who(message: Message) -> str:
 
 
 def _beginning(text: str) -> str:
-    line = " ".join(MARKS.sub(" ", visible(text[: 4 * BEGINNING])).split())
-    return line if len(line) <= BEGINNING and len(text) <= 4 * BEGINNING else f"{line[:BEGINNING].rstrip()}…"
+    line = " ".join(MARKS.sub(" ", visible(text[: 4 * SHOWN_LENGTH])).split())
+    return line if len(line) <= SHOWN_LENGTH and len(text) <= 4 * SHOWN_LENGTH else f"{line[:SHOWN_LENGTH].rstrip()}…"
 
 
 def _call(call: ToolUse, result: Message | None, effort: _Effort) -> SaidCall:

@@ -25,7 +25,7 @@ from wfdash.web.pages.ui.forms.form import BUTTONS
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping, part
 from wfdash.web.pages.ui.graph import Transition, travelled
 
-MANY = 4
+MANY_ACTIONS = 4
 MAX_LINE = 2000
 MOST_SAID = 200
 """Characters of a consequence that the dock has room for."""
@@ -108,7 +108,7 @@ class CardView:
     @property
     def many(self) -> bool:
         """Return whether there are too many actions to keep them visible while reading."""
-        return len(self.actions) > MANY
+        return len(self.actions) > MANY_ACTIONS
 
     @property
     def compared(self) -> bool:
@@ -450,7 +450,7 @@ def _open_action(choices: Mapping[str, ActionButton], post: QueryDict) -> str:
 
 # The position of a run when it asked: the steps on its path, where it is, what certainly comes next. Pure.
 
-NEAR = 3
+NEAR_STEPS = 3
 """Steps shown on either side; those beyond are counted."""
 
 
@@ -535,8 +535,8 @@ def _leads(edge: EdgeInfo, known: Mapping[str, StepInfo]) -> bool:
 
 def _side(titles: list[str], state: str) -> list[PathStep]:
     """Return the nearest steps first, then how many more there are."""
-    far = len(titles) - NEAR
-    near = [PathStep(title=title, state=state) for title in (titles[:NEAR] if far > 1 else titles)]
+    far = len(titles) - NEAR_STEPS
+    near = [PathStep(title=title, state=state) for title in (titles[:NEAR_STEPS] if far > 1 else titles)]
     return [*near, *([PathStep(title=f"{far} more", state="more")] if far > 1 else [])]
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
-from wfdash.domain.json_patch import FIELD, MOST, comments_in, place_of
+from wfdash.domain.json_patch import FIELD, MAX_COMMENTS, comments_in, place_of
 from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.card.parts import CardPart, evidence_parts, proposal_part
 from wfdash.web.pages.ui.diff import DiffLine
@@ -80,7 +80,7 @@ def read_lines(schema: Mapping[str, Any], card: Mapping[str, Any], post: QueryDi
         file.key: file
         for file in _files((proposal_part(card, schema), *evidence_parts(card, first=pieces_of((*typed, begun)))))
     }
-    found = [(spot, _comment(files, spot, text)) for spot, text in list(typed.items())[: MOST + 1]]
+    found = [(spot, _comment(files, spot, text)) for spot, text in list(typed.items())[: MAX_COMMENTS + 1]]
     lost = [{"loc": [FIELD], "msg": "A comment is on a line that changed or is not shown"}]
     problems = lost if any(comment is None for _, comment in found) else []
     if begun:

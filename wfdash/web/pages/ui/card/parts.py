@@ -33,7 +33,7 @@ MOST_EFFORT = 120_000
 """Microseconds that a card may take to be drawn, by ``effort_of``."""
 MOST_PLAIN = 4_000
 """Characters of a piece that are shown where the card has too much evidence to draw all of it."""
-TREE = 12
+SMALL_TREE_VALUES = 12
 """Values in a tree up to which it is taken in at a glance."""
 OPENED = frozenset({"json", "transcript"})
 """Kinds whose whole value is at an address."""
@@ -81,7 +81,7 @@ class CardPart:
     @property
     def searchable(self) -> bool:
         """Return whether a tree is large enough to be searched and folded by level."""
-        return self.kind == "json" and heavy(self.value, TREE)
+        return self.kind == "json" and heavy(self.value, SMALL_TREE_VALUES)
 
     @property
     def cut(self) -> bool:
@@ -359,9 +359,9 @@ DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
 
 # A proposal of a few values, all of them visible: nothing that is approved is hidden in a fold. Pure.
 
-MOST = 20
+MAX_UNFOLDED_VALUES = 20
 """Values that are shown unfolded."""
-DEEPEST = 6
+MAX_UNFOLDED_DEPTH = 6
 
 Leaves = tuple[tuple[str, Any], ...]
 
@@ -369,7 +369,7 @@ Leaves = tuple[tuple[str, Any], ...]
 def unfold(proposal: Any, schema: Mapping[str, Any]) -> Leaves:
     """Return label and value of everything in a proposal, by the titles of the answer's ``schema``.
 
-    Empty for one value, and for more than ``MOST`` of them.
+    Empty for one value, and for more than ``MAX_UNFOLDED_VALUES`` of them.
     """
     if not _has_parts(proposal):
         return ()
@@ -378,13 +378,13 @@ def unfold(proposal: Any, schema: Mapping[str, Any]) -> Leaves:
     found: list[tuple[str, Any]] = []
     for leaf in _leaves(proposal, node, schemas, ()):
         found.append(leaf)
-        if len(found) > MOST:
+        if len(found) > MAX_UNFOLDED_VALUES:
             return ()
     return tuple(found)
 
 
 def _leaves(value: Any, node: Any, schemas: Schemas, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if not _has_parts(value) or len(path) >= DEEPEST:
+    if not _has_parts(value) or len(path) >= MAX_UNFOLDED_DEPTH:
         yield " › ".join(path), value
         return
     known = _object(node, schemas)
@@ -430,7 +430,7 @@ MAX_ROWS = 200
 MAX_COLUMNS = 20
 MAX_CELL = 500
 FIRST_ROWS = 8
-SHORT = 18
+SHORT_CELL_CHARACTERS = 18
 _NUMBER = re.compile(r"[-+−]?[\d.,\u2009 ]*\d%?")
 
 
@@ -521,7 +521,7 @@ def _column_class(cells: Iterable[str]) -> str:
     filled = [text for text in cells if text not in {"", "—"}]
     if filled and all(_NUMBER.fullmatch(text) for text in filled):
         return "number"
-    return "nowrap" if all(len(text) <= SHORT for text in filled) else ""
+    return "nowrap" if all(len(text) <= SHORT_CELL_CHARACTERS for text in filled) else ""
 
 
 def _cell_text(value: Any) -> str:

@@ -20,7 +20,7 @@ MAX_DRAWN = 150
 """Changes that a page shows."""
 MAX_ALIGNED = 300
 MAX_DEPTH = 60
-SHORT = 160
+SHORT_VALUE_CHARACTERS = 160
 """Characters of a value that fits into a row."""
 NOTHING = object()
 
@@ -43,7 +43,7 @@ class ValueChange:
     @property
     def path_shown(self) -> str:
         """Return the path with nothing invisible in it, cut to a readable length."""
-        return visible(self.where[:SHORT]) + ("…" if len(self.where) > SHORT else "")
+        return visible(self.where[:SHORT_VALUE_CHARACTERS]) + ("…" if len(self.where) > SHORT_VALUE_CHARACTERS else "")
 
     @property
     def is_patch(self) -> bool:
@@ -147,7 +147,7 @@ def _canonical(value: Any) -> str:
 
 def _is_short(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= SHORT and "\n" not in value
+        return len(value) <= SHORT_VALUE_CHARACTERS and "\n" not in value
     return value is None or isinstance(value, (bool, int, float)) or (isinstance(value, (list, dict)) and not value)
 
 

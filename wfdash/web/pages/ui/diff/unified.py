@@ -20,7 +20,7 @@ _MODES = (
     ("rename from", "renamed"),
     ("copy from", "copied"),
 )
-CONTEXT = 3
+CONTEXT_LINES = 3
 MAX_FILES = 300
 """Files that a page shows."""
 MAX_NAME = 300
@@ -220,7 +220,7 @@ class _DiffParser:
         lines = self.colours.of(tuple(_number(kept, old_at, new_at)), path)
         title = visible(match[5].strip()[:MAX_TITLE])
         if lines:
-            draft.hunks.append(Hunk(header=header, title=title, lines=tuple(fold(lines, CONTEXT))))
+            draft.hunks.append(Hunk(header=header, title=title, lines=tuple(fold(lines, CONTEXT_LINES))))
 
     def _body(self, old_left: int, new_left: int) -> Iterator[str]:
         """Yield the lines that belong to a hunk, by its own counts."""

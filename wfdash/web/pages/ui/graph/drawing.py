@@ -16,7 +16,7 @@ NOTE_CHAR = 6.8
 ARROW = 5.0
 SIDE = 18.0
 MAX_LABEL = 28
-LEAST = 0.88
+LEAST_SCALE = 0.88
 """The smallest scale at which a picture is shown unasked: its small print (12.5 px) is then 11 px high."""
 HEATS = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Shares of the longest duration up to which a step has heat 0, 1, ..."""
@@ -257,7 +257,7 @@ class Drawing:
     @property
     def least(self) -> float:
         """Return the width below which its text would be too small: there it scrolls instead of shrinking."""
-        return self.width * LEAST
+        return self.width * LEAST_SCALE
 
     @property
     def items(self) -> tuple[tuple[DrawnStep, str], ...]:
