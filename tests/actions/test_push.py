@@ -185,7 +185,7 @@ def test_several_that_are_due_together_are_one_message(
     say("opened", ask("r2"), ana)
     assert send_all() == 2
     message = browser.read(only(service).body)
-    assert (message["title"], message["url"]) == ("2 notifications from wfdash", "/notices/")
+    assert (message["title"], message["url"]) == ("2 notifications from wfdash", "/notifications/")
 
 
 def test_quiet_hours_and_choices_hold_for_push(ask: Ask, ana: Viewer, service: PushService) -> None:

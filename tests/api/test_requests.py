@@ -55,7 +55,7 @@ def test_it_is_assigned_and_drafted(address, as_):
 
 
 def test_who_has_it_open(address, question, as_):
-    as_("ben").post(f"/requests/{question.pk}/here/")
+    as_("ben").post(f"/requests/{question.pk}/presence/")
     assert [person["name"] for person in as_("ana").get(f"{address}/people").json()["items"]] == ["ben"]
 
 

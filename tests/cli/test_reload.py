@@ -51,7 +51,7 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
         file.write_text(FILE + MORE)
         shows(admin, "/workflows/flow/", 'id="step-second"')
         print(f"served {time.monotonic() - began:.2f} s after it was saved")
-        assert admin.get("/catalogue/reloaded/").json()["words"]
+        assert admin.get("/reloaded/workflows/").json()["words"]
 
         file.write_text(FILE + MORE + "\ndef (:\n")
         page = shows(admin, "/workflows/flow/", "This is its last good version")
@@ -95,7 +95,7 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
 
 
 def read_again(admin: Person) -> int:
-    return int(admin.get("/catalogue/reloaded/").json()["number"])
+    return int(admin.get("/reloaded/workflows/").json()["number"])
 
 
 def start(admin: Person) -> str:

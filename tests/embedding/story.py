@@ -27,8 +27,8 @@ from wfdash.worker.worker import Worker
 
 PAGES = [
     *("", "runs/", "workflows/", "workflows/refund/", "people/", "people/ana@example.org/", "people/groups/"),
-    *("people/access/", "audit/", "numbers/", "operations/", "settings/", "settings/tokens/", "schedules/", "notices/"),
-    *("decisions/", "away/", "getting-started/", "search/?q=refund"),
+    *("people/access/", "audit/", "statistics/", "operations/", "settings/", "settings/tokens/", "schedules/"),
+    *("notifications/", "decisions/", "out-of-office/", "getting-started/", "search/?q=refund"),
 ]
 OUTSIDE = re.compile(r'(?:href|src|action|hx-get|hx-post|data-live|data-root)="(/(?!people/)[^"]*)"')
 

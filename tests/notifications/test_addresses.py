@@ -61,7 +61,7 @@ def test_every_link_that_is_sent_or_shown_is_right_below_a_prefix(client) -> Non
     ana = everybody["ana"]
     client.force_login(everybody["otto"])
     given = {"name": "Shop", "scheme": "token", "mapping": '{"claims": []}', "act": "save"}
-    made = client.post("/settings/incoming/new/?workflow=expense_batch", given)
+    made = client.post("/settings/incoming-webhooks/new/?workflow=expense_batch", given)
     made = client.get(made.headers["Location"].removeprefix("/ops"))
     set_script_prefix("/ops/")
     shown = [

@@ -265,4 +265,4 @@ def page_of(kind: str, payload: Mapping[str, Any]) -> str:
     run, text = str(payload.get("run") or ""), str(payload.get("subject") or "")
     if kind == "late":
         return f"{reverse('wfdash:schedules')}?{urlencode({'q': text})}"
-    return reverse("wfdash:run", args=[run]) if run else reverse("wfdash:notices")
+    return reverse("wfdash:run", args=[run]) if run else reverse("wfdash:notifications")

@@ -76,7 +76,7 @@ def message_of(letters: list[Letter], waiting: int) -> dict[str, Any]:
     return {
         "title": title_of(first) if one else f"{len(letters)} notifications from wfdash",
         "body": str(first.payload.get("workflow") or "") if one else "",
-        "url": (f"{url.path}?{url.query}" if url.query else url.path) if one else reverse("wfdash:notices"),
+        "url": (f"{url.path}?{url.query}" if url.query else url.path) if one else reverse("wfdash:notifications"),
         "tag": _digest(letters),
         "waiting": waiting,
     }

@@ -328,7 +328,7 @@ def _run_of(row: Notice) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstSteps:
+class GettingStarted:
     """What has been done to set up an installation."""
 
     workflow: bool
@@ -353,11 +353,11 @@ class FirstSteps:
         return len(astuple(self))
 
 
-def read_first_steps(viewer: Viewer) -> FirstSteps | None:
+def read_getting_started(viewer: Viewer) -> GettingStarted | None:
     """Return what has been done (five queries); None for people who are not admins of everything."""
     if not viewer.may("admin", EVERY):
         return None
-    return FirstSteps(
+    return GettingStarted(
         workflow=any(entry.source not in catalog.SHIPPED for entry in catalog.entries()),
         run=Run.objects.order_by().exists(),
         answer=Answer.objects.filter(by__isnull=False).exists(),
@@ -367,11 +367,11 @@ def read_first_steps(viewer: Viewer) -> FirstSteps | None:
     )
 
 
-def steps_to_show(viewer: Viewer) -> FirstSteps | None:
+def steps_to_show(viewer: Viewer) -> GettingStarted | None:
     """Return what has been done while something is left and this person has not dismissed the list."""
-    if not viewer.may("admin", EVERY) or looks_of(viewer).dismissed_first_steps:
+    if not viewer.may("admin", EVERY) or looks_of(viewer).dismissed_getting_started:
         return None
-    found = read_first_steps(viewer)
+    found = read_getting_started(viewer)
     return found if found and found.done < found.count else None
 
 
@@ -387,7 +387,7 @@ class ListLooks:
 
     density: str = DENSITIES[0]
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    dismissed_first_steps: bool = False
+    dismissed_getting_started: bool = False
 
 
 def looks_of(viewer: Viewer) -> ListLooks:
@@ -397,6 +397,6 @@ def looks_of(viewer: Viewer) -> ListLooks:
     density = kept.get("density")
     return ListLooks(
         density=density if isinstance(density, str) and density in DENSITIES else DENSITIES[0],
-        dismissed_first_steps=kept.get("first_steps") == "dismissed",
+        dismissed_getting_started=kept.get("first_steps") == "dismissed",
         columns={name: tuple(map(str, those)) for name, those in chosen.items() if isinstance(those, list)},
     )

@@ -4,7 +4,7 @@ import { refresh as renewTimes } from "../site/time.js";
 import { toast } from "../site/toast.js";
 import { root } from "../site/root.js";
 
-const menu = document.querySelector("[data-notices]");
+const menu = document.querySelector("[data-notifications]");
 const LISTS = `${root}live/lists/`;
 const canShow = () => "Notification" in window && Notification.permission === "granted";
 

@@ -14,7 +14,7 @@ let waiting = 0;
 let renewedAt = -Infinity;
 
 const panel = () => document.querySelector("[data-request]");
-const address = (id) => `${root}requests/${encodeURIComponent(id)}/here/`;
+const address = (id) => `${root}requests/${encodeURIComponent(id)}/presence/`;
 const token = () => JSON.parse(document.body.getAttribute("hx-headers") ?? "{}")["x-csrftoken"] ?? "";
 const typing = () => performance.now() - typedAt < TYPED;
 

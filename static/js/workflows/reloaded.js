@@ -7,7 +7,7 @@ import { root } from "../site/root.js";
 const SAID = "wfdash-reloaded";
 
 async function look() {
-  const answer = await fetch(`${root}catalogue/reloaded/`, { headers: { accept: "application/json" } });
+  const answer = await fetch(`${root}reloaded/workflows/`, { headers: { accept: "application/json" } });
   if (!answer.ok || answer.redirected) return;
   const { words, failed } = await answer.json();
   const text = failed.length ? failed.join("; ") : `Workflows reloaded: ${words.join("; ") || "no change"}`;

@@ -38,8 +38,8 @@ def addresses() -> Iterator[str]:
     assert request is not None
     assert ended is not None
     yield from ("/", "/?focus=1", f"/requests/{request.pk}/", f"/runs/{ended.pk}/", f"/runs/{ended.pk}/events/")
-    yield from (f"/runs/{ended.pk}/logs/", f"/runs/{ended.pk}/checkpoints/", "/operations/", "/notices/", "/schedules/")
-    yield from (f"/numbers/?days={days}" for days in (1, 7, 30))
+    yield from (f"/runs/{ended.pk}/{part}/" for part in ("logs", "checkpoints"))
+    yield from ("/operations/", "/notifications/", "/schedules/", *(f"/statistics/?days={days}" for days in (1, 7, 30)))
     yield from (f"/?{urlencode({'tab': tab, 'sort': sort})}" for tab in TABS for sort in SORTS)
     for page, known in (("/", INBOX), ("/decisions/", DECISIONS), ("/audit/", AUDIT)):
         texts = ("refund", "nothing", *(one.example.rstrip("…") for one in known.qualifiers))

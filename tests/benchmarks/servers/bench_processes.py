@@ -109,7 +109,7 @@ def visited(first: Person, second: Person, request: str) -> list[float]:
         for number in range(VISITS):
             pause()
             began = time.monotonic_ns()
-            first.post(f"/requests/{request}/here/", {"typing": "1"} if number % 2 else {})
+            first.post(f"/requests/{request}/presence/", {"typing": "1"} if number % 2 else {})
             try:
                 while what not in json.loads(socket.recv(timeout=3)).get("what", ()):
                     pass

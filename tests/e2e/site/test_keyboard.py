@@ -14,7 +14,7 @@ from tests.e2e.looks import check_accessibility
 from tests.e2e.server import Server, shell, wait_until
 from tests.e2e.touch import TWO_FRAMES
 
-PLACES = {"r": "/runs/", "w": "/workflows/", "s": "/numbers/", "a": "/audit/", "i": "/"}
+PLACES = {"r": "/runs/", "w": "/workflows/", "s": "/statistics/", "a": "/audit/", "i": "/"}
 LISTS = {"/runs/", "/workflows/", "/audit/", "/"}
 
 
@@ -87,7 +87,7 @@ def test_everything_is_found_from_any_page_by_keyboard_alone(person: OpenPage) -
     expect(dialog).to_contain_text('Unknown filter "colour"')
     expect(dialog.get_by_role("option", name="Statistics", exact=True)).to_be_visible()
     press(page, "Enter")
-    page.wait_for_url("**/numbers/")
+    page.wait_for_url("**/statistics/")
     press(page, "?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Search everything")
 

@@ -22,10 +22,10 @@ print(json.dumps(saved and {"request": batch.pk, "run": patch.run_id, "checkpoin
 """What asks for most, and a run with little of everything: axe takes seconds for the hundreds of events of a batch."""
 PAGES = [
     *("/", "/?tab=groups", "/?tab=asked", "/?tab=answered", "/?sort=alike", "/?q=due:<4x", "/focus/"),
-    *("/notices/", "/away/", "/workflows/", "/workflows/expense_batch/"),
+    *("/notifications/", "/out-of-office/", "/workflows/", "/workflows/expense_batch/"),
     *("/schedules/", "/schedules/?q=state:up", "/schedules/new/?workflow=expense_batch", "/runs/"),
     *(
-        "/numbers/",
+        "/statistics/",
         "/operations/",
         "/search/?q=expense",
         "/audit/",

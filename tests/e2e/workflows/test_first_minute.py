@@ -74,7 +74,7 @@ def test_what_was_typed_stays_when_a_field_is_refused(person: OpenPage, troubles
 @pytest.mark.nightly
 def test_a_viewer_sees_runs_but_no_form_and_no_buttons(person: OpenPage, troubles: Troubles) -> None:
     page = person("vera")
-    for path, name in (("/numbers/", "numbers"), ("/workflows/", "workflows"), ("/runs/", "runs")):
+    for path, name in (("/statistics/", "statistics"), ("/workflows/", "workflows"), ("/runs/", "runs")):
         page.goto(path)
         check_page(page, name)
     page.get_by_role("main").locator("tbody").get_by_role("link").first.click()

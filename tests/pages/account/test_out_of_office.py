@@ -14,13 +14,13 @@ def days(first: int, last: int) -> dict[str, str]:
 
 def test_someone_goes_away_and_comes_back(everybody, as_):
     ana, ben = as_("ana"), as_("ben")
-    page = ana.post("/away/", {"delegate": "ben", **days(0, 7)}, follow=True).content.decode()
+    page = ana.post("/out-of-office/", {"delegate": "ben", **days(0, 7)}, follow=True).content.decode()
     assert "<strong>ben</strong> decides for you" in page
-    assert "for <strong>ana</strong>" in ben.get("/away/").content.decode()
+    assert "for <strong>ana</strong>" in ben.get("/out-of-office/").content.decode()
     absence = Absence.objects.get()
     assert absence.since <= timezone.now()
-    assert ben.post(f"/away/{absence.pk}/end/").status_code == 404
-    assert "Out of office ended" in ana.post(f"/away/{absence.pk}/end/", follow=True).content.decode()
+    assert ben.post(f"/out-of-office/{absence.pk}/end/").status_code == 404
+    assert "Out of office ended" in ana.post(f"/out-of-office/{absence.pk}/end/", follow=True).content.decode()
     assert Absence.objects.get().until <= timezone.now()
 
 
@@ -31,7 +31,7 @@ def test_what_does_not_fit_is_said_at_its_field(everybody, as_):
         ({"delegate": "ben", **days(3, 1)}, "The last day must not be before the first"),
         ({"delegate": "ben", "since": "nonsense", "until": "2026-13-45"}, "Enter a date"),
     ]:
-        answer = ana.post("/away/", sent)
+        answer = ana.post("/out-of-office/", sent)
         assert answer.status_code == 422
         assert words in answer.content.decode()
     assert not Absence.objects.exists()

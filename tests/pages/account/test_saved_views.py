@@ -54,7 +54,7 @@ def test_a_view_keeps_only_what_an_inbox_knows(run, as_):
 
 def test_the_filter_suggests_what_occurs(run, as_):
     people.ask(run, by=["finance", "two words"])
-    words = as_("ana").get("/inbox/words/").json()
+    words = as_("ana").get("/inbox/suggestions/").json()
     assert {"key": "risk", "example": "risk:high", "meaning": "high, medium, low or none"} in words["keys"]
     assert {"value": run.workflow, "label": "Expense batch"} in words["values"]["workflow"] or words["values"][
         "workflow"
@@ -64,7 +64,7 @@ def test_the_filter_suggests_what_occurs(run, as_):
 
 def test_the_filter_suggests_nothing_of_what_is_not_theirs(run, as_):
     people.ask(run, by=["finance"])
-    assert as_("sam").get("/inbox/words/").json()["values"]["workflow"] == []
+    assert as_("sam").get("/inbox/suggestions/").json()["values"]["workflow"] == []
 
 
 def test_views_say_how_many_they_hold_for_the_one_who_looks(run, as_):

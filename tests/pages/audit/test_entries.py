@@ -59,7 +59,7 @@ def test_no_text_of_a_card_or_a_person_deceives_in_events_the_audit_its_record_o
     people.happen(run, ("request.opened", "review", {"request": asked.pk, "key": asked.key, "subject": HOSTILE}))
     answer_request(people.viewer("ana"), asked.id, {"action": "approve"}, reason=HOSTILE)
     pages = ["/audit/", "/audit/1/", "/audit/export.csv", "/audit/export.json"]
-    pages += [f"/runs/{run.pk}/events/", f"/runs/{run.pk}/record/"]
+    pages += [f"/runs/{run.pk}/events/", f"/runs/{run.pk}/audit/"]
     for address in pages:
         text = get(client, "adam", address)
         assert "Pay 900" in text
@@ -96,10 +96,10 @@ def test_the_record_is_filtered(client, decided, text, found) -> None:
 
 
 def test_the_box_suggests_what_occurs_in_entries_one_may_see(client, decided) -> None:
-    found = json.loads(get(client, "otto", "/audit/words/"))
+    found = json.loads(get(client, "otto", "/audit/suggestions/"))
     assert {value["value"] for value in found["values"]["actor"]} == {"me", "ana", "otto"}
     assert {"answer", "pause"} <= {value["value"] for value in found["values"]["verb"]}
-    assert "otto" not in get(client, "ana", "/audit/words/")
+    assert "otto" not in get(client, "ana", "/audit/suggestions/")
 
 
 @pytest.mark.parametrize("text", ["colour:red", "after:yesterday"])
@@ -149,10 +149,10 @@ def test_csv_has_a_row_per_act_and_no_cell_that_runs(client, decided) -> None:
 
 def test_the_record_of_a_run_is_one_page(client, decided) -> None:
     run, _ = decided
-    page = get(client, "otto", f"/runs/{run.id}/record/")
+    page = get(client, "otto", f"/runs/{run.id}/audit/")
     assert "1. Approved: Pay 900?" in page
     assert "2. Pause" in page
-    assert get(client, "sam", f"/runs/{run.id}/record/", 404)
+    assert get(client, "sam", f"/runs/{run.id}/audit/", 404)
 
 
 def test_the_chain_in_the_database_is_proven_by_a_command(decided, capsys) -> None:
@@ -163,11 +163,11 @@ def test_the_chain_in_the_database_is_proven_by_a_command(decided, capsys) -> No
 def test_the_record_of_a_run_takes_as_many_queries_whatever_was_decided(client, decided) -> None:
     def count(run: str) -> int:
         with CaptureQueriesContext(connection) as queries:
-            get(client, "otto", f"/runs/{run}/record/")
+            get(client, "otto", f"/runs/{run}/audit/")
         return len(queries)
 
     run, _ = decided
-    get(client, "otto", f"/runs/{run.id}/record/")
+    get(client, "otto", f"/runs/{run.id}/audit/")
     before = count(run.id)
     for number in range(5):
         asked = people.ask(run, f"Pay {number}?")

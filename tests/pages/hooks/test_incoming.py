@@ -15,7 +15,7 @@ FORM = {
     "mapping": '{"claims": {"$": "/claims"}}',
     "sample": '{"claims": [{"employee": "<b>ana</b>", "amount": 9, "purpose": "taxi"}]}',
 }
-NEW = "/settings/incoming/new/?workflow=expense_batch"
+NEW = "/settings/incoming-webhooks/new/?workflow=expense_batch"
 
 
 @pytest.fixture
@@ -39,19 +39,19 @@ def test_the_form_suggests_a_message_and_previews_it_before_anything_is_saved(ot
 def test_an_address_and_its_secret_are_shown_and_the_secret_only_once(otto: Client) -> None:
     made = otto.post(NEW, {**FORM, "act": "save"}, follow=True)
     hook = IncomingHook.objects.get()
-    assert made.redirect_chain == [(f"/settings/incoming/{hook.pk}/", 302)]
+    assert made.redirect_chain == [(f"/settings/incoming-webhooks/{hook.pk}/", 302)]
     assert hook.secret in made.content.decode()
-    shown = otto.get(f"/settings/incoming/{hook.pk}/").content.decode()
+    shown = otto.get(f"/settings/incoming-webhooks/{hook.pk}/").content.decode()
     assert f"/hooks/{hook.pk}" in shown
     assert hook.secret not in shown
-    assert hook.secret not in otto.get(f"/settings/incoming/{hook.pk}/edit/").content.decode()
-    assert "Shop" in otto.get("/settings/incoming/").content.decode()
+    assert hook.secret not in otto.get(f"/settings/incoming-webhooks/{hook.pk}/edit/").content.decode()
+    assert "Shop" in otto.get("/settings/incoming-webhooks/").content.decode()
 
 
 def test_without_a_workflow_one_is_chosen_first(otto: Client) -> None:
-    assert otto.get("/settings/incoming/new/").headers["Location"] == "/settings/incoming/#incoming-workflow"
-    assert 'id="incoming-workflow"' in otto.get("/settings/incoming/").content.decode()
-    assert otto.get("/settings/incoming/new/?workflow=nothing").status_code == 404
+    assert otto.get("/settings/incoming-webhooks/new/").headers["Location"].endswith("-webhooks/#incoming-workflow")
+    assert 'id="incoming-workflow"' in otto.get("/settings/incoming-webhooks/").content.decode()
+    assert otto.get("/settings/incoming-webhooks/new/?workflow=nothing").status_code == 404
 
 
 def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(otto: Client) -> None:
@@ -67,7 +67,7 @@ def test_what_came_is_listed_with_its_body_for_who_may_inspect(otto: Client, peo
     for n in range(27):
         facts = {"status": 422, "outcome": "refused", "why": "claims: <i>wrong</i>", "size": 9, "body": '{"secret": 1}'}
         IncomingDelivery.objects.create(id=f"d{n:02}", hook=hook, at=now, **facts)
-    url = f"/settings/incoming/{hook.pk}/"
+    url = f"/settings/incoming-webhooks/{hook.pk}/"
     shown = otto.get(url).content.decode()
     assert "&lt;i&gt;wrong" in shown
     assert "&quot;secret&quot;: 1" in shown
@@ -81,7 +81,7 @@ def test_no_one_else_sees_or_changes_it_but_admins(otto: Client, ana: Client, pe
     otto.force_login(people["otto"])
     otto.post(NEW, {**FORM, "act": "save"})
     hook = IncomingHook.objects.get()
-    url = f"/settings/incoming/{hook.pk}/"
+    url = f"/settings/incoming-webhooks/{hook.pk}/"
     ana.force_login(people["ana"])
     for address in (url, f"{url}edit/"):
         assert ana.get(address).status_code == 404
@@ -102,7 +102,7 @@ def test_a_form_that_is_sent_twice_makes_one_address_and_one_new_secret(otto: Cl
         made = otto.post(NEW, {**FORM, "act": "save", "_key": key}, follow=True)
         hook = IncomingHook.objects.get()
         assert hook.secret in made.content.decode()
-    url = f"/settings/incoming/{hook.pk}/"
+    url = f"/settings/incoming-webhooks/{hook.pk}/"
     key = KEY.findall(otto.get(url).content.decode())[-1]
     for _ in range(2):
         shown = otto.post(url, {"act": "renew", "_key": key}, follow=True).content.decode()

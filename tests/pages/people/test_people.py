@@ -186,7 +186,7 @@ def test_a_mistake_on_a_person_s_page_is_said_at_its_field(adam: Client) -> None
     assert "ana already has this role" in again.content.decode()
     away = adam.post("/people/ana/", {"act": "away", "delegate": "ben", "since": "x", "until": "y", "reason": "ill"})
     assert away.status_code == 422
-    assert 'id="away-since-error"' in away.content.decode()
+    assert 'id="out-of-office-since-error"' in away.content.decode()
     assert adam.post("/people/ana/", {"act": "email", "email": "x"}).status_code == 422
 
 

@@ -46,9 +46,9 @@ LISTS: dict[str, tuple[ListFilter[Any, Any], str, Callable[[Viewer, str], Any]]]
 }
 """Name -> the filter of a list, a text with several conditions, and what reads it."""
 OTHERS = (
-    *("/numbers/?days=1", "/numbers/?days=30", "/numbers/?days=7", "/numbers/?workflow=expense_batch", "/operations/"),
-    *("/health", "/metrics", "/readyz", "/search/?q=refund", "/search/?q=workflow:refund", "/notices/", "/audit/1/"),
-    *("/?focus=1", "/audit/export.csv"),
+    *(f"/statistics/?{query}" for query in ("days=1", "days=30", "days=7", "workflow=expense_batch")),
+    *("/operations/", "/health", "/metrics", "/readyz", "/search/?q=refund", "/search/?q=workflow:refund"),
+    *("/notifications/", "/audit/1/", "/?focus=1", "/audit/export.csv"),
 )
 
 

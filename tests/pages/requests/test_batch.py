@@ -32,26 +32,26 @@ def ticked(page: str) -> int:
 
 def test_the_table_shows_what_differs_and_ticks(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
-    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    page = as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()
     assert len(ticks(page)) == 3
     assert '<th scope="col">Amount</th>' in page
     assert '<th scope="col">Body</th>' not in page
     assert "<strong>late</strong>" in page
     assert ticked(page) == 0
-    assert ticked(as_("ana").get(f"/requests/{first.pk}/alike/?all=1").content.decode()) == 3
+    assert ticked(as_("ana").get(f"/requests/{first.pk}/similar/?all=1").content.decode()) == 3
 
 
 def test_high_risks_are_shown_without_a_tick(run, as_):
     first = refund(run, 1)
     refund(run, 2, risk=3)
-    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    page = as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()
     assert len(ticks(page)) == 1
     assert "High risk: decide it individually" in page
 
 
 def test_a_batch_that_is_sent_twice_counts_once_and_has_the_same_result(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
-    ana, url = as_("ana"), f"/requests/{first.pk}/alike/?tab=mine"
+    ana, url = as_("ana"), f"/requests/{first.pk}/similar/?tab=mine"
     typed = {"tick": ticks(ana.get(url).content.decode()), "_action": "approve", "_key": "once"}
     for _ in range(2):
         assert ana.post(url, typed)["Location"] == "/batch/result/"
@@ -61,7 +61,7 @@ def test_a_batch_that_is_sent_twice_counts_once_and_has_the_same_result(run, as_
 
 def test_one_decision_answers_all_that_are_ticked_and_can_be_undone(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
-    ana, url = as_("ana"), f"/requests/{first.pk}/alike/?tab=mine"
+    ana, url = as_("ana"), f"/requests/{first.pk}/similar/?tab=mine"
     chosen = ticks(ana.get(url).content.decode())[:2]
     answer = ana.post(url, {"tick": chosen, "_action": "approve"})
     assert answer["Location"] == "/batch/result/"
@@ -75,7 +75,7 @@ def test_one_decision_answers_all_that_are_ticked_and_can_be_undone(run, as_):
 
 def test_a_batch_without_a_tick_or_with_a_field_missing_decides_nothing(run, as_):
     first, _ = refund(run, 1), refund(run, 2)
-    ana, url = as_("ana"), f"/requests/{first.pk}/alike/"
+    ana, url = as_("ana"), f"/requests/{first.pk}/similar/"
     nothing = ana.post(url, {"_action": "approve"})
     assert nothing.status_code == 422
     assert "Select at least one request" in nothing.content.decode()
@@ -88,7 +88,7 @@ def test_a_batch_without_a_tick_or_with_a_field_missing_decides_nothing(run, as_
 
 def test_what_stayed_is_told_with_its_reason(run, everybody, as_):
     first, second = refund(run, 1), refund(run, 2)
-    ana, url = as_("ana"), f"/requests/{first.pk}/alike/"
+    ana, url = as_("ana"), f"/requests/{first.pk}/similar/"
     chosen = ticks(ana.get(url).content.decode())
     people.answered(second, everybody["ben"])
     page = ana.post(url, {"tick": chosen, "_action": "approve"}, follow=True).content.decode()
@@ -98,8 +98,8 @@ def test_what_stayed_is_told_with_its_reason(run, everybody, as_):
 
 def test_a_stranger_finds_no_table_and_a_viewer_an_empty_one(run, as_):
     first = refund(run, 1)
-    assert as_("sam").get(f"/requests/{first.pk}/alike/").status_code == 404
-    assert "No similar requests left" in as_("vera").get(f"/requests/{first.pk}/alike/").content.decode()
+    assert as_("sam").get(f"/requests/{first.pk}/similar/").status_code == 404
+    assert "No similar requests left" in as_("vera").get(f"/requests/{first.pk}/similar/").content.decode()
 
 
 def test_without_a_batch_there_is_no_result(as_):
@@ -112,9 +112,9 @@ def test_a_batch_has_no_field_of_an_edit_that_it_does_not_offer(run, as_):
         iban: str
 
     first, *_ = (_edited(run, number, Vendor) for number in range(2))
-    page = as_("ana").get(f"/requests/{first.pk}/alike/").content.decode()
+    page = as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()
     assert "iban" not in page.split("<form", 2)[-1].lower().split("</table>")[-1]
-    url = f"/requests/{first.pk}/alike/?tab=mine"
+    url = f"/requests/{first.pk}/similar/?tab=mine"
     as_("ana").post(url, {"tick": ticks(page), "_action": "approve"})
     assert Reply.objects.filter(verdict="approve").count() == 2
 

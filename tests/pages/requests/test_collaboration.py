@@ -251,7 +251,7 @@ def test_who_stays_away_gives_the_claim_up(question, as_, everybody):
 
 
 def test_a_page_that_goes_does_not_take_the_next_one_along(question, as_):
-    ana, here = as_("ana"), f"/requests/{question.pk}/here/"
+    ana, here = as_("ana"), f"/requests/{question.pk}/presence/"
     first = ana.post(here).json()["seen"]
     ana.post(here)
     ana.post(here, {"leave": "1", "seen": first})
@@ -267,7 +267,7 @@ def test_a_claim_fades_without_a_heartbeat(question, as_, everybody):
 
 
 def test_a_viewer_who_looks_holds_nothing(question, as_):
-    as_("vera").post(f"/requests/{question.pk}/here/")
+    as_("vera").post(f"/requests/{question.pk}/presence/")
     page = text(as_("ana").get(f"/requests/{question.pk}/"))
     assert "vera is viewing" in flat(page)
     assert "Take over" not in page

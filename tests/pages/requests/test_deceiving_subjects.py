@@ -20,7 +20,7 @@ def deceiving(everybody) -> HumanRequest:
 
 
 @pytest.mark.parametrize(
-    "path", ["/?tab=all", "/requests/{request}/", "/runs/", "/runs/{run}/", "/operations/", "/numbers/"]
+    "path", ["/?tab=all", "/requests/{request}/", "/runs/", "/runs/{run}/", "/operations/", "/statistics/"]
 )
 def test_open_requests_are_listed_with_every_character(as_, deceiving, path):
     page = as_("otto").get(path.format(request=deceiving.pk, run=deceiving.run_id)).content.decode()

@@ -127,7 +127,7 @@ def test_empty_tabs_teach(run, as_):
 def test_alike_ones_are_offered_together(run, as_):
     first, *_ = (people.ask(run, f"Refund {number}?") for number in range(3))
     page = as_("ana").get("/?sort=alike").content.decode()
-    assert f"/requests/{first.pk}/alike/?" in page
+    assert f"/requests/{first.pk}/similar/?" in page
     assert "3 similar requests: review together" in page
     assert "3 similar requests (" in as_("ana").get("/").content.decode()
 

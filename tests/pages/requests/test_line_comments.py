@@ -164,7 +164,7 @@ def test_all_that_voted_are_heard_by_the_step(run, as_):
 
 def test_a_batch_takes_none(run, as_):
     one, other = patch_of(run), patch_of(run)
-    assert "line_comments" not in as_("ana").get(f"/requests/{one.pk}/alike/").content.decode()
+    assert "line_comments" not in as_("ana").get(f"/requests/{one.pk}/similar/").content.decode()
     with pytest.raises(Invalid) as refused:
         answer_batch(
             people.viewer("ana"),

@@ -103,7 +103,7 @@ def test_days_away_are_days_where_the_person_is(everybody, as_):
     client = as_("ana")
     client.cookies["wfdash_zone"] = "Asia/Tokyo"
     day = (timezone.now() + timedelta(days=10)).date()
-    client.post("/away/", {"delegate": "ben", "since": day.isoformat(), "until": day.isoformat()})
+    client.post("/out-of-office/", {"delegate": "ben", "since": day.isoformat(), "until": day.isoformat()})
     kept = Absence.objects.get()
     assert kept.since == datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(hours=9)
     assert kept.until - kept.since == timedelta(days=1)

@@ -87,7 +87,7 @@ def listed(viewer: Viewer, href: str) -> int:
 
 def page_in(zone: str, client: Client, query: str) -> str:
     client.cookies["wfdash_zone"] = zone
-    return client.get(f"/numbers/{query}").content.decode()
+    return client.get(f"/statistics/{query}").content.decode()
 
 
 @pytest.mark.parametrize(("zone", "now", "query"), CASES, ids=[zone for zone, *_ in CASES])

@@ -76,7 +76,7 @@ class Words(HTMLParser):
 
 
 def read(client: Client, query: str = "") -> str:
-    answer = client.get(f"/numbers/{query}")
+    answer = client.get(f"/statistics/{query}")
     assert answer.status_code == 200
     return str(Words(answer.content.decode()))
 
@@ -135,7 +135,7 @@ def test_who_sees_one_workflow_sees_the_figures_of_that_one(as_, everybody):
     page = read(as_("sam"))
     assert "MineError" in page
     assert not any(text in page for text in ("TheirError", "payroll", "Their gate"))
-    assert as_("sam").get("/numbers/?workflow=payroll").status_code == 404
+    assert as_("sam").get("/statistics/?workflow=payroll").status_code == 404
     with pytest.raises(NotFound):
         read_statistics(people.viewer("sam"), 7, "payroll")
     assert "their_gate" not in as_("sam").get("/decisions/").content.decode()
@@ -167,14 +167,14 @@ def test_gates_and_who_was_asked_are_told_apart(as_, run, everybody):
 
 def test_what_waits_the_longest_comes_first_with_its_address(as_, run, question):
     later = people.ask(run, "Pay 1?")
-    page = as_("otto").get("/numbers/").content.decode()
+    page = as_("otto").get("/statistics/").content.decode()
     assert 0 < page.index(f"/requests/{question.pk}/") < page.index(f"/requests/{later.pk}/")
 
 
 def test_runs_are_counted_by_state_with_the_address_of_their_list(as_, run):
     make_run(phase="failed", finished=people.THEN)
     make_run(phase="completed")
-    page = as_("otto").get(f"/numbers/?workflow={run.workflow}").content.decode()
+    page = as_("otto").get(f"/statistics/?workflow={run.workflow}").content.decode()
     assert f"/runs/?q={quote('status:failed')}+{quote('workflow:' + run.workflow)}" in page
     assert quote("status:completed") not in page
 
@@ -203,12 +203,12 @@ def test_however_much_happened_the_queries_are_as_many(as_, run, tally, django_a
         make_run(phase="failed", finished=people.THEN)
         people.ask(run)
     with django_assert_max_num_queries(21):
-        client.get("/numbers/?days=30")
+        client.get("/statistics/?days=30")
 
 
 def test_names_of_errors_and_steps_are_text_not_markup(as_, tally, run):
     failed(error="<script>alert(1)</script>")
     tally(Measure.STEP, seconds=1.0, step="<b>bold</b>")
     decide(run, step='"><img src=x>')
-    html = as_("otto").get("/numbers/").content.decode()
+    html = as_("otto").get("/statistics/").content.decode()
     assert not any(text in html for text in ("<script>alert", "<b>bold", "<img src=x"))

@@ -158,7 +158,7 @@ def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as
     for number in range(10):
         asked = ask(run, [{"kind": "json", "value": {**WIDE, "k0": number}}], proposal={"amount": number})
     ana = as_("ana")
-    for path in ("/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/alike/", "/api/v1/requests"):
+    for path in ("/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/similar/", "/api/v1/requests"):
         assert ana.get(path).status_code == 200
         assert cost_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
 

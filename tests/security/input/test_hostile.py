@@ -34,7 +34,7 @@ from wfdash.worker import outbox, sweeps
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))
 SEED = int(os.environ.get("WFDASH_SEED", "20261122"))
-LISTS = ("", "runs/", "numbers/", "audit/", "notices/", "workflows/", "schedules/", "settings/", "away/")
+PAGES = ("runs", "statistics", "audit", "notifications", "workflows", "schedules", "settings", "out-of-office")
 API = ("runs", "requests", "schedules", "openapi.json")
 
 
@@ -111,11 +111,11 @@ def told(failures: list[Failure]) -> str:
 
 def everything(world: World) -> list[str]:
     """Return the addresses of all that was there before, and of all that has come since."""
-    urls = [f"/{page}" for page in LISTS] + [f"/api/v1/{page}" for page in API]
+    urls = ["/", *(f"/{page}/" for page in PAGES)] + [f"/api/v1/{page}" for page in API]
     urls += ["/?tab=all", "/?tab=answered", "/audit/export.json", "/audit/export.csv"]
     for run in Run.objects.values_list("pk", flat=True)[:50]:
         urls += [f"/runs/{run}/", f"/runs/{run}/events/", f"/runs/{run}/checkpoints/", f"/api/v1/runs/{run}"]
-        urls += [f"/api/v1/runs/{run}/events", f"/runs/{run}/record/", f"/runs/{run}/state/"]
+        urls += [f"/api/v1/runs/{run}/events", f"/runs/{run}/audit/", f"/runs/{run}/state/"]
     for request in HumanRequest.objects.values_list("pk", flat=True)[:50]:
         urls += [f"/requests/{request}/", f"/api/v1/requests/{request}", f"/api/v1/requests/{request}/comments"]
     return urls

@@ -25,7 +25,7 @@ def test_a_deadline_at_the_end_of_time_is_refused(due: str, everybody: dict[str,
     assert refused.status_code == 422
     assert "within the next ten years" in refused.json()["errors"][0]["msg"]
     assert HumanRequest.objects.get(pk=request.pk).due == request.due
-    for address in ("/", "/?tab=all", f"/requests/{request.pk}/", f"/runs/{request.run_id}/", "/numbers/"):
+    for address in ("/", "/?tab=all", f"/requests/{request.pk}/", f"/runs/{request.run_id}/", "/statistics/"):
         assert client.get(address).status_code == 200
     later = f"{timezone.now().year + 9}-01-01T00:00:00Z"
     asked = client.post(f"/api/v1/requests/{request.pk}/deadline", {"due": later}, content_type="application/json")

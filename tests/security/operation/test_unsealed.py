@@ -151,7 +151,7 @@ def test_a_forged_card_can_be_neither_shown_nor_approved(client: Client) -> None
     assert "restore the row from a backup" in told.json()["detail"]
 
 
-LISTS = ["/", "/runs/", "/runs/{run}/", "/audit/", "/notices/"]
+LISTS = ["/", "/runs/", "/runs/{run}/", "/audit/", "/notifications/"]
 LISTS += ["/api/v1/requests", "/api/v1/runs", "/api/v1/runs/{run}/events"]
 
 
@@ -172,7 +172,7 @@ def test_one_forged_row_takes_no_list_down(client: Client, address: str) -> None
     page = client.get(address.format(run=run.pk))
     assert page.status_code == 200, page.content[:600]
     assert "Supplier" not in page.content.decode()
-    if address in {"/", "/runs/", "/audit/", "/notices/", "/api/v1/requests"}:
+    if address in {"/", "/runs/", "/audit/", "/notifications/", "/api/v1/requests"}:
         assert STATE in page.content.decode()
 
 

@@ -113,7 +113,7 @@ PLACES = [
     "/audit/{answer}/",
     "/audit/export.json",
     "/audit/export.csv",
-    "/runs/{run}/record/",
+    "/runs/{run}/audit/",
     "/runs/{run}/",
     "/runs/{run}/?step=sign_in&activation=1",
     "/runs/{run}/events/",

@@ -22,12 +22,12 @@ DAY = timedelta(days=1)
 
 def away(client: Client, delegate: str) -> Any:
     today = timezone.now().date()
-    return client.post("/away/", {"delegate": delegate, "since": str(today), "until": str(today + DAY)})
+    return client.post("/out-of-office/", {"delegate": delegate, "since": str(today), "until": str(today + DAY)})
 
 
 def test_someone_without_a_role_learns_no_name(as_: Callable[[str], Client]) -> None:
     sam = as_("sam")
-    assert 'value="ana"' not in sam.get("/away/").content.decode()
+    assert 'value="ana"' not in sam.get("/out-of-office/").content.decode()
     refused = [away(sam, name) for name in ("ana", "made-up")]
     assert [answer.status_code for answer in refused] == [422, 422]
     assert all("No such user" in answer.content.decode() for answer in refused)

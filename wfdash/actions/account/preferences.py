@@ -219,7 +219,7 @@ def set_density(viewer: Viewer, density: str) -> None:
     _store(viewer, "density", density)
 
 
-def dismiss_first_steps(viewer: Viewer) -> None:
+def dismiss_getting_started(viewer: Viewer) -> None:
     """Stop showing this person what an installation still lacks."""
     _store(viewer, "first_steps", "dismissed")
 

@@ -115,7 +115,7 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
 
 
 @page("GET")
-def record(request: HttpRequest, run_id: str) -> HttpResponse:
+def trail(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show every action of a person on a run on one printable page."""
     viewer = viewer_of(request)
     rows = entries_of_run(viewer, run_id)
@@ -123,7 +123,7 @@ def record(request: HttpRequest, run_id: str) -> HttpResponse:
     shown = evidence_of(rows)
     entries = [entry_context(_legible(row), shown.get(row.n)) for row in rows]
     context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
-    return render(request, "audit/record.html", context)
+    return render(request, "audit/trail.html", context)
 
 
 def entry_context(row: AuditRecord, evidence: Evidence | None) -> dict[str, Any]:

@@ -172,11 +172,11 @@ FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 
 
 @page("GET")
-def incoming_list(request: HttpRequest) -> HttpResponse:
+def incoming_webhooks(request: HttpRequest) -> HttpResponse:
     """List the incoming webhooks that a person manages."""
     viewer = viewer_of(request)
     context = {"rows": queries.incoming_hooks(viewer), "here": "incoming"}
-    return render(request, "hooks/incoming_list.html", context | {"workflows": _startable(viewer)})
+    return render(request, "hooks/incoming_webhooks.html", context | {"workflows": _startable(viewer)})
 
 
 @page("GET", "POST")
@@ -184,7 +184,7 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
     """Show the form for ``workflow``, the choice of one without; a POST previews (``act=preview``) or creates."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
     if not name and request.method != "POST":
-        return redirect(f"{reverse('wfdash:incoming-list')}#incoming-workflow")
+        return redirect(f"{reverse('wfdash:incoming-webhooks')}#incoming-workflow")
     if name not in _startable(viewer):
         raise NotFound("No workflow of this name that you can start")
     entry = catalog.get(name)
@@ -198,7 +198,7 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
         made, secret = actions.create_incoming(viewer, plan, **given, key=key_of(request))
     except Invalid as error:
         return _form(request, viewer, entry, context | {"problems": error.by_field})
-    return show_once(request, {"secret": secret}, "wfdash:incoming", made.pk)
+    return show_once(request, {"secret": secret}, "wfdash:incoming-webhook", made.pk)
 
 
 @page("GET", "POST")
@@ -217,34 +217,34 @@ def edit_incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     except Invalid as error:
         return _form(request, viewer, entry, context | {"problems": error.by_field})
     messages.success(request, "Saved.")
-    return redirect("wfdash:incoming", hook_id)
+    return redirect("wfdash:incoming-webhook", hook_id)
 
 
 @page("GET", "POST")
-def incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
+def incoming_webhook(request: HttpRequest, hook_id: str) -> HttpResponse:
     """Show one and what came to it; a POST renews, retires, enables, disables or removes."""
     viewer = viewer_of(request)
     act = request.POST.get("act", "") if request.method == "POST" else ""
     if act == "renew":
         secret = actions.renew_incoming_secret(viewer, hook_id, key=key_of(request))
-        return show_once(request, {"secret": secret}, "wfdash:incoming", hook_id)
+        return show_once(request, {"secret": secret}, "wfdash:incoming-webhook", hook_id)
     if act == "remove":
         actions.remove_incoming(viewer, hook_id)
         messages.success(request, "Incoming webhook removed.")
-        return redirect("wfdash:incoming-list")
+        return redirect("wfdash:incoming-webhooks")
     if act == "retire":
         actions.retire_incoming_secret(viewer, hook_id)
         messages.success(request, "Old secret revoked.")
     elif act in {"rest", "wake"}:
         actions.switch_incoming(viewer, hook_id, active=act == "wake")
     if act:
-        return redirect("wfdash:incoming", hook_id)
+        return redirect("wfdash:incoming-webhook", hook_id)
     return _incoming(request, viewer, actions.find_incoming(viewer, hook_id))
 
 
 def _incoming(request: HttpRequest, viewer: Viewer, hook: IncomingHook) -> HttpResponse:
     outcome = request.GET.get("outcome", "")
-    address, scheme = reverse("wfdash:incoming", args=[hook.pk]), SCHEMES[hook.scheme]
+    address, scheme = reverse("wfdash:incoming-webhook", args=[hook.pk]), SCHEMES[hook.scheme]
     named = [("", "All"), *((name, name.capitalize()) for name in queries.OUTCOMES)]
     context = {
         "hook": hook,
@@ -262,14 +262,14 @@ def _incoming(request: HttpRequest, viewer: Viewer, hook: IncomingHook) -> HttpR
         "may_inspect": viewer.may("inspect", hook.workflow),
         "here": "incoming",
     }
-    return render(request, "hooks/incoming.html", context)
+    return render(request, "hooks/incoming_webhook.html", context)
 
 
 def _form(request: HttpRequest, viewer: Viewer, entry: catalog.Entry, context: dict[str, Any]) -> HttpResponse:
     shown = {"schemes": SCHEMES.values(), "schema": _pretty(entry.description.input_schema), "here": "incoming"}
     preview = _preview(entry, context["typed"]) if request.method == "POST" else {}
     status = 422 if context.get("problems") else 200
-    return render(request, "hooks/incoming_form.html", shown | preview | context, status=status)
+    return render(request, "hooks/incoming_webhook_form.html", shown | preview | context, status=status)
 
 
 def _preview(entry: catalog.Entry, typed: dict[str, str]) -> dict[str, Any]:

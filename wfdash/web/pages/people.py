@@ -202,7 +202,7 @@ BLANK_ROLES = 3
 
 
 @page("GET")
-def people_list(request: HttpRequest) -> HttpResponse:
+def people(request: HttpRequest) -> HttpResponse:
     """Show people, by name; ``q`` searches, ``show`` is a tab, ``page`` a page of them."""
     viewer = viewer_of(request)
     text, show = request.GET.get("q", "").strip()[:200], request.GET.get("show", "")
@@ -270,7 +270,7 @@ def _made_service_account(request: HttpRequest, roles: list[tuple[str, str]]) ->
 def _people_address(text: str, show: str, number: int = 1) -> str:
     query = {"q": text, "show": show, "page": str(number) if number > 1 else ""}
     given = urlencode({name: value for name, value in query.items() if value})
-    return reverse("wfdash:people-list") + (f"?{given}" if given else "")
+    return reverse("wfdash:people") + (f"?{given}" if given else "")
 
 
 # Groups: the list with what workflows need, and one group.

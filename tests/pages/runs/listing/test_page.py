@@ -118,7 +118,7 @@ def test_a_view_keeps_filter_and_columns_and_stands_among_the_views_of_runs(run,
 
 
 def test_the_filter_suggests_keys_fields_and_values_that_occur(failed, as_):
-    words = as_("vera").get("/runs/words/").json()
+    words = as_("vera").get("/runs/suggestions/").json()
     assert {"status", "tag"} <= {key["key"] for key in words["keys"]}
     assert [one["value"] for one in words["values"]["tag"]] == ["eu"]
     assert [one["value"] for one in words["values"]["error"]] == ["valueerror"]
@@ -131,7 +131,7 @@ def test_who_may_not_operate_is_offered_no_verbs(run, as_):
 
 def test_the_pages_have_addresses():
     assert reverse("wfdash:runs-bulk") == "/runs/bulk/"
-    assert reverse("wfdash:runs-words") == "/runs/words/"
+    assert reverse("wfdash:runs-suggestions") == "/runs/suggestions/"
 
 
 def test_facts_go_with_their_run(failed):

@@ -24,7 +24,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     if request.method == "POST":
         read_notices(viewer)
-        return redirect("wfdash:notices")
+        return redirect("wfdash:notifications")
     menu = request.GET.get("fragment") == "menu"
     shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU_NOTIFICATIONS if menu else 30)
     context = {

@@ -29,7 +29,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
             try:
                 absence = set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
                 messages.success(request, f"Out of office set. {absence.delegate.get_username()} can decide for you.")
-                return redirect("wfdash:away")
+                return redirect("wfdash:out-of-office")
             except Invalid as error:
                 problems = error.by_field
     mine, others = read_absences(viewer)
@@ -41,7 +41,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
         "problems": problems,
         "today": timezone.localdate().isoformat(),
     }
-    return render(request, "requests/request/away.html", context, status=422 if problems else 200)
+    return render(request, "account/settings/out_of_office.html", context, status=422 if problems else 200)
 
 
 @page("POST")
@@ -49,7 +49,7 @@ def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
     """End an absence."""
     absences.end_absence(viewer_of(request), absence_id)
     messages.success(request, "Out of office ended.")
-    return redirect("wfdash:away")
+    return redirect("wfdash:out-of-office")
 
 
 def read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:

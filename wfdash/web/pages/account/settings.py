@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import preferences
-from wfdash.actions.account.preferences import change_view, delete_view, dismiss_first_steps, set_preferences
+from wfdash.actions.account.preferences import change_view, delete_view, dismiss_getting_started, set_preferences
 from wfdash.domain.cron import zones
 from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.notifications.preferences import (
@@ -29,7 +29,7 @@ from wfdash.notifications.preferences import (
 )
 from wfdash.notifications.rendering import render
 from wfdash.notifications.write import preferences_of, reachable
-from wfdash.queries.account import push_browsers, read_first_steps, read_view, read_views
+from wfdash.queries.account import push_browsers, read_getting_started, read_view, read_views
 from wfdash.web.pages.account.push import push_settings
 from wfdash.web.pages.site.decorators import browser_zone, keep_zone, page, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import address_in, counted_views, open_view
@@ -132,16 +132,16 @@ def _channel_setting(wishes: Preferences, typed: Mapping[str, Any], kind: str, c
 
 
 @page("GET", "POST")
-def first_steps(request: HttpRequest) -> HttpResponse:
+def getting_started(request: HttpRequest) -> HttpResponse:
     """Show what an installation still lacks; a POST stops showing it in empty lists."""
     viewer = viewer_of(request)
-    found = read_first_steps(viewer)
+    found = read_getting_started(viewer)
     if found is None:
         raise NotAllowed("Only admins of every workflow set up the installation")
     if request.method == "POST":
-        dismiss_first_steps(viewer)
+        dismiss_getting_started(viewer)
         return redirect("wfdash:inbox")
-    return render(request, "account/first_steps/page.html", {"steps": found})
+    return render(request, "account/getting_started/page.html", {"steps": found})
 
 
 @page("POST")

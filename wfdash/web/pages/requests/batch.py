@@ -179,7 +179,7 @@ def _stored_result(
         "stayed": [{"id": one.request, "subject": one.subject, "problem": one.problem} for one in stayed],
         "why": sorted(Counter(one.kind for one in stayed).items()),
         "settles": max(settles).isoformat() if settles else "",
-        "back": reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}",
+        "back": reverse("wfdash:similar", args=[found.like.id]) + f"?{place.query}",
         "inbox": place.at(focus=False).url(),
     }
 
@@ -206,7 +206,7 @@ def _schema(found: SimilarRequests) -> dict[str, Any]:
 def _context(
     found: SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
 ) -> dict[str, Any]:
-    url = reverse("wfdash:alike", args=[found.like.id]) + f"?{place.query}"
+    url = reverse("wfdash:similar", args=[found.like.id]) + f"?{place.query}"
     columns = [path for path in found.columns if path != LEAD]
     return {
         "batch": found,

@@ -136,7 +136,7 @@ def _table(place: InboxAddress, rows: Sequence[RequestRow]) -> str:
     """Return the address of the table of what is similar to these, with them selected."""
     first = next((row for row in rows if row.risk != "high"), rows[0])
     chosen = urlencode([("request", row.id) for row in rows])
-    return f"{reverse('wfdash:alike', args=[first.id])}?{place.query}&{chosen}"
+    return f"{reverse('wfdash:similar', args=[first.id])}?{place.query}&{chosen}"
 
 
 # A row of the inbox as HTML. In Python: as templates, fifty rows would take most of the page's time.
@@ -449,7 +449,7 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         number = listed.alike.get(row.gate, 0)
         first = row.gate not in grouped
         grouped.add(row.gate)
-        batch = reverse("wfdash:alike", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
+        batch = reverse("wfdash:similar", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
         due = _due(row, listed.now)
         answered = listed.place.tab == "answered"
         found = {

@@ -182,7 +182,7 @@ def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
     row = find_bulk(viewer, bulk_id)
     if request.method == "POST":
         continue_bulk(row.pk)
-        return redirect("wfdash:runs-told", row.pk)
+        return redirect("wfdash:runs-bulk-result", row.pk)
     if request.GET.get("fragment") == "news":
         known = set(row.runs)
         ids = [one for one in request.GET.get("ids", "").split(",") if one in known][:RUNS_PER_PAGE]
@@ -260,7 +260,7 @@ def _begin(request: HttpRequest, viewer: Viewer) -> HttpResponse:
             more |= {"found": preview_bulk(viewer, verb, ids), "runs": " ".join(ids)}
         return _page(request, viewer, verb, text, more, status=422)
     continue_bulk(row.pk)
-    return redirect("wfdash:runs-told", row.pk)
+    return redirect("wfdash:runs-bulk-result", row.pk)
 
 
 def _page(

@@ -22,7 +22,7 @@ from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import EVERY
 from wfdash.actions.account.preferences import set_density
 from wfdash.queries import account
-from wfdash.queries.account import DENSITIES, FirstSteps, ListLooks, count_unread, steps_to_show
+from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, count_unread, steps_to_show
 from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.collaboration import Undoable, read_undoable
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
@@ -43,7 +43,7 @@ NAV_LINKS = (
         "Runs",
         "queue-list",
         (
-            *("runs", "run", "run-events", "run-logs", "run-state", "run-history", "runs-bulk", "runs-told"),
+            *("runs", "run", "run-events", "run-logs", "run-state", "run-history", "runs-bulk", "runs-bulk-result"),
             *("run-act", "run-cancel", "run-signal", "run-migrate", "run-override", "run-delete"),
             *("checkpoint", "restore", "fork", "edit", "compare", "replay", "checkpoint-delete"),
         ),
@@ -55,8 +55,8 @@ NAV_LINKS = (
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
     ("operations", "Operations", "wrench-screwdriver", ("operations", "retention")),
-    ("numbers", "Statistics", "chart-bar", ("numbers", "decisions")),
-    ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-record")),
+    ("statistics", "Statistics", "chart-bar", ("statistics", "decisions")),
+    ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-audit")),
 )
 
 COUNTED = {"inbox": "requests", "operations": "problems"}
@@ -190,7 +190,7 @@ class SiteContext:
         return read_inbox_address(self._request.GET).query if self._request.path == self.root else ""
 
     @cached_property
-    def first_steps(self) -> FirstSteps | None:
+    def getting_started(self) -> GettingStarted | None:
         """Return what an installation still lacks, for its admins, until they dismiss it."""
         return steps_to_show(self._viewer) if self.name else None
 

@@ -111,7 +111,7 @@ def suggestions(request: HttpRequest, name: str) -> HttpResponse:
 
 def search_context(place: ListAddress, known: ListFilter[Any, Any]) -> dict[str, Any]:
     """Return what the search box of a list shows."""
-    return {"spot": place, "help": known.help(), "words": f"{place.page}-words"}
+    return {"spot": place, "help": known.help(), "words": f"{place.page}-suggestions"}
 
 
 def flaws_of(error: Invalid) -> list[dict[str, str]]:

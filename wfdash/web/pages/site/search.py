@@ -203,7 +203,7 @@ LISTS = (
 """Lists with a filter: found by words only."""
 PAGES = (
     Destination(label="Schedules", icon="calendar", page="schedules", also="cron"),
-    Destination(label="Notifications", icon="bell", page="notices", also="unread"),
+    Destination(label="Notifications", icon="bell", page="notifications", also="unread"),
     Destination(
         label="Settings", icon="adjustments-horizontal", page="settings", also="notification email digest time zone"
     ),
@@ -222,7 +222,7 @@ PAGES = (
         also="settings security two-factor 2fa totp",
     ),
     Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
-    Destination(label="Incoming webhooks", icon="link", page="incoming-list", also="settings start by other systems"),
+    Destination(label="Incoming webhooks", icon="link", page="incoming-webhooks", also="settings start other systems"),
     Destination(label="HTTP API", icon="code-bracket", page="api-docs", also="reference openapi curl program token"),
     Destination(
         label="Documentation",
@@ -231,8 +231,8 @@ PAGES = (
         also="help guide manual reference",
         may=lambda viewer: bool(guide()),
     ),
-    Destination(label="Out of office", icon="sun", page="away", also="absence vacation delegate holiday"),
-    Destination(label="People", icon="users", page="people-list", also="users roles accounts admin", may=_may("admin")),
+    Destination(label="Out of office", icon="sun", page="out-of-office", also="absence vacation delegate holiday"),
+    Destination(label="People", icon="users", page="people", also="users roles accounts admin", may=_may("admin")),
     Destination(
         label="Who may do what",
         icon="key",

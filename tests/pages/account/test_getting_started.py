@@ -5,7 +5,7 @@ from django.test import Client
 
 from checkpoints.models import Preference, Run
 from tests import people as made
-from wfdash.queries.account import read_first_steps
+from wfdash.queries.account import read_getting_started
 
 TITLE = "Set up this installation"
 
@@ -33,12 +33,12 @@ def test_a_list_with_rows_is_left_alone(adam: Client):
 
 
 def test_each_step_is_known_by_facts(adam: Client, settings):
-    before = read_first_steps(made.viewer("adam"))
+    before = read_getting_started(made.viewer("adam"))
     assert (before.run, before.notifications, before.encryption) == (False, False, False)
     made.make_run()
     settings.WFDASH_MAIL = "smtp://localhost"
     settings.WFDASH_ENCRYPTION_KEYS = "k"
-    after = read_first_steps(made.viewer("adam"))
+    after = read_getting_started(made.viewer("adam"))
     assert (after.run, after.notifications, after.encryption, after.people) == (True, True, True, True)
     assert after.done > before.done
 
