@@ -19,8 +19,6 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_che
 from checkpoints.records import Checkpoint, Claim, Commit, Json, Phase, Request, Standing
 from checkpoints.storage import CheckpointStorage
 
-# What the checks save, and how they say what they expect.
-
 T = TypeVar("T")
 
 BIG: dict[str, Any] = {

@@ -76,8 +76,6 @@ def keyring_of(keys: str, *otherwise: str) -> Keyring:
     return Keyring([key.strip() for key in keys.split(",") if key.strip()] or list(otherwise))
 
 
-# What a pickle says, read as data.
-
 Find = Callable[[str, str], type]
 """Returns the class of a module by its qualified name. ``UnpicklingError`` for one that may not be read."""
 

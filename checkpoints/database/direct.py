@@ -77,8 +77,6 @@ def install_write_lock() -> None:
     connection_created.connect(wrap_writes, dispatch_uid="checkpoints.database.direct")
 
 
-# Connections to the server itself, names of connections, and limits of threads.
-
 NEEDS_DIRECT = (
     "WFDASH_DATABASE leads to a connection pooler. {what} needs a connection of its own: set WFDASH_DATABASE_DIRECT to "
     "the address of the PostgreSQL server behind it (docs/operating.md, PostgreSQL)"

@@ -24,8 +24,6 @@ from checkpoints.models.fields import (
 from checkpoints.records import SIGNAL
 from checkpoints.rules import answer_digest
 
-# The tables of webhooks: those that are sent, with each attempt, and those that are received.
-
 PERSON = settings.AUTH_USER_MODEL
 
 

@@ -59,9 +59,6 @@ meter = TransactionMeter()
 """The meter of all storages of this process."""
 
 
-# The levels, and which commits are fsynced at either.
-
-
 class Durability(StrEnum):
     """How much a power failure may undo."""
 

@@ -417,9 +417,6 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
     return pruning(scripts).mark(survey, run, before)
 
 
-# Storage without Django.
-
-
 class StandaloneStorage(SqlStorage):
     """The ports over the tables of ``checkpoints.sql.sqlite.schema``, which have no table of people."""
 

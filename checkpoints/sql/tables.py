@@ -16,8 +16,6 @@ from checkpoints.ids import RequestId, RunId
 from checkpoints.records import CheckpointInfo, Effect, Json, Phase, Request
 from checkpoints.rules import Priority, facts_text, risk_of, row_of
 
-# Where statements find the people whom answers refer to.
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserTable:
@@ -37,8 +35,6 @@ class UserTable:
         """The key of the person with a name."""
         return f"(SELECT {self.key} FROM {self.table} WHERE {self.name}=?)"  # noqa: S608, the names are the model's
 
-
-# The rows of each table and their columns.
 
 INFO = tuple(CheckpointInfo.model_fields)
 """A checkpoint's metadata, by the record's names."""

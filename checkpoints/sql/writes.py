@@ -83,8 +83,6 @@ def encoded_content(
     return encode({"body": checkpoint.body, "requests": requests}, known=known, frozen=frozen, most=most)
 
 
-# The writes, and how a commit is one of them.
-
 T = TypeVar("T")
 
 EXTEND_BELOW = 0.5

@@ -33,8 +33,6 @@ from wfdash.queries import timemachine
 from wfdash.queries.timemachine import patch_of, refuse_edits
 from wfdash.questions.policy import Policy
 
-# Restore a checkpoint in place, fork a new run from it, either with edits; label it.
-
 MOVED = "The run changed since this preview. Review again"
 
 

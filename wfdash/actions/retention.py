@@ -45,8 +45,6 @@ from wfdash.domain.search_attributes import TAG
 from wfdash.installation.keep_rules import KeepRules
 from wfdash.queries.runs.keeping import VERB, Ending, current_rules, free_to_go, in_order, old_runs
 
-# Retention: runs that ended long ago are removed with everything they have, a small batch at a time.
-
 log = logging.getLogger(__name__)
 
 RUNS_PER_QUERY = 500

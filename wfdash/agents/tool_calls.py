@@ -19,8 +19,6 @@ from wfdash.values.display import truncate
 from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow import Context
 
-# What a run of an agent gives back.
-
 TURN = "model turn"
 """The event of a turn that a model has made, with its name and its tokens."""
 T = TypeVar("T")
@@ -167,8 +165,6 @@ class Approvals:
         policy = self.policies.get(wanted.tool)
         return self.ctx.ask(card, policy=self.policy if policy is None else policy.over(self.policy))
 
-
-# A tool's call as a recorded call.
 
 RESERVED = frozenset(inspect.signature(Context.call).parameters) - {"args", "kwargs"}
 """Names that ``ctx.call`` has for itself."""

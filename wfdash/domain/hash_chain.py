@@ -120,9 +120,6 @@ def _card_differs(body: str, seen: str) -> bool:
         return True
 
 
-# The fingerprint of what a person was shown: an answer is bound to it. Pure.
-
-
 def fingerprint(card: Mapping[str, Any], answer_schema: Mapping[str, Any]) -> str:
     """Return 64 hexadecimal digits that change with any part of the card or of the form."""
     return sha256(dumps([card, answer_schema])).hexdigest()

@@ -165,8 +165,6 @@ def folder_of(name: str) -> Path:
     return inside if inside.is_dir() else PACKAGE.parent / name
 
 
-# The version of all static files together, which is a part of their address.
-
 PACKAGES = ("django", "django-htmx")
 """Packages with static files of their own."""
 

@@ -20,8 +20,6 @@ from django.urls import reverse
 
 from wfdash.installation.location import folder_of
 
-# Absolute addresses of this installation's pages, for links that leave it: in mails, webhooks, and on a terminal.
-
 
 def absolute(path: str, *, base: str = "") -> str:
     """Return the address of a path as ``reverse()`` gives it, at ``base`` (``WFDASH_URL``, where it is not given).

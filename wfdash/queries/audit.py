@@ -42,8 +42,6 @@ from wfdash.records.audit import AuditRecord
 from wfdash.records.base import ScannedPage
 from wfdash.values.schemas.secrets import secret_names
 
-# Audit entries a viewer may see: their own, and those of workflows they may inspect.
-
 NEWEST = KeysetOrder(columns=("-n",))
 MAX_SCANNED_ENTRIES = 50_000
 """Entries looked through for one page, where no index leads to those that a filter finds."""

@@ -19,8 +19,6 @@ from wfdash.notifications.preferences import WEBHOOK, type_of
 from wfdash.queries.unreadable import document
 from wfdash.records.base import UNREADABLE
 
-# Webhooks that a person manages, and their deliveries, newest first. A webhook is found through its viewer.
-
 STATES: dict[str, Q] = {
     "sent": Q(sent__isnull=False),
     "retrying": Q(sent__isnull=True, given_up__isnull=True, attempts__gt=0),

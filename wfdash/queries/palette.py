@@ -31,8 +31,6 @@ from wfdash.queries.runs.finding import find, prefix_end
 from wfdash.queries.search.qualifiers import Flaw, Term, Word, split, too_long
 from wfdash.records.search import FoundCheckpoint, FoundRun, FoundWorkflow
 
-# The search over everything: a few of each kind, found through the viewer, in a bounded number of rows.
-
 MOST_FOUND = 6
 """Runs and requests that are shown, and workflows."""
 KIND_ROWS = 3

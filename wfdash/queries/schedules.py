@@ -34,8 +34,6 @@ from wfdash.queries.search.qualifiers import INEQUALITIES, ListFilter, Qualifier
 from wfdash.records.base import Page
 from wfdash.records.schedules import ScheduleDetail
 
-# Schedules a person may see: their settings, their next times, and their last runs.
-
 ORDER = KeysetOrder(columns=("never", "place", "workflow", "name", "id"))
 """The next to fire first, those that will not fire last, by when they were made."""
 FACT = "schedule"

@@ -483,9 +483,6 @@ def _checkpoints_of(run_id: str, n: int) -> dict[str, CheckpointRow]:
     return {row.pk: row for row in rows}
 
 
-# What is in progress in a run, before it is fenced.
-
-
 @dataclass(frozen=True, kw_only=True)
 class AtCheckpoint:
     """What a worker said of a run before a transaction, in which none is asked: true of that checkpoint alone."""

@@ -33,8 +33,6 @@ from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
 from wfdash.queries.timemachine import find_description
 from wfdash.records.workflows import VersionRecord
 
-# The catalogue for one person: definitions, versions, counts.
-
 MAX_COUNTED_RUNS = 2_000
 """Runs are counted up to here, so that a page is as fast with a million of them."""
 

@@ -61,8 +61,6 @@ def one_line(text: str, most: int = SHORT) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-# Cards: their records, actions and the schema of an answer. Pure.
-
 Style = Literal["primary", "danger", "quiet"]
 MOST_PIECES = 100
 """Pieces of evidence of a card."""

@@ -131,9 +131,6 @@ def text_in(proposal: Json, secrets: Collection[str] = ()) -> str:
     return texts[0][1]
 
 
-# The card of a choice. Pure.
-
-
 class Option(BaseModel):
     """One option. ``description``: what speaks for it, or what happens then."""
 

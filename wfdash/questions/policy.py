@@ -40,8 +40,6 @@ def refuse_unknown(arguments: Mapping[str, Any]) -> None:
         raise InvalidCall(f"ctx.ask takes no {name}=: by, not_by and due are its own, {remedy}")
 
 
-# The policy itself, and how it reads in words. Pure.
-
 HIGH_RISK = 3
 Moment = Literal["remind", "escalate", "timeout"]
 

@@ -226,8 +226,6 @@ def is_too_deep(text: str) -> bool:
     return False
 
 
-# The card of a tool's call. Pure.
-
 Verb = Literal["approve", "edit", "reject", "respond"]
 LONG = 80
 """Characters of an argument from which on it is edited in a larger box."""

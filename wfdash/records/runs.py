@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeAlias
 
 from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
 
-# One action on many runs.
-
 
 class BulkOrder(Body):
     """The action (retry, cancel, pause, resume, tag), and the runs: their ids, or with ``all`` what ``q`` finds."""

@@ -65,8 +65,6 @@ def _end(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARACTERS else "…" + text[1 - MAX_TEXT_CHARACTERS :]
 
 
-# The log as lines: repeats are counted, and no record ends a line or moves the cursor.
-
 PERIOD_SECONDS = 60.0
 """Seconds in which repeats are counted."""
 MAX_RECORDS_PER_PERIOD = 5

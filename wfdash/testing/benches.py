@@ -581,9 +581,6 @@ class Driver:
         return noted
 
 
-# Reads runs for a test, as the database has them.
-
-
 def all_runs() -> list[str]:
     """Return the ids of all runs, the oldest first."""
     return list(Run.objects.order_by("created", "id").values_list("id", flat=True))

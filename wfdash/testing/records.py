@@ -108,9 +108,6 @@ class BenchRun:
         return f"<run of {self.workflow}: {self.status}{more}>"
 
 
-# Values as tests write them.
-
-
 def as_json(value: Any) -> Json:
     """Return a model, dataclass or value as JSON."""
     return to_jsonable_python(value)

@@ -88,9 +88,6 @@ def close_all(idle: deque[sqlite3.Connection]) -> None:
             idle.pop().close()
 
 
-# FIFO lock for SQLite's single writer; SQLite's own busy-wait is unfair.
-
-
 class FairLock:
     """A reentrant lock that is granted in the order of requests."""
 

@@ -360,9 +360,6 @@ def _refusal_of(first: Answer | Reply, words: str) -> AlreadyAnswered:
     return AlreadyAnswered(words, **facts)
 
 
-# Whether a value is a valid answer to a request: by the schema that was shown, then by the engine that asked.
-
-
 def validate_answer(request: HumanRequest, value: Json) -> list[Problem] | None:
     """Return what is wrong with an answer, by field; empty if the step will accept it as far as is known here, None if
     its schema alone accepts it: no process with the author's checks could be asked.

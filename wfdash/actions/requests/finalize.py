@@ -27,8 +27,6 @@ from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.notifications.write import notify
 from wfdash.questions.policy import Policy
 
-# The right by which a person answers a request: their own, another person's, an operator's.
-
 WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"
 MAX_NAMED = 5

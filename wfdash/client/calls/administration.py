@@ -148,9 +148,6 @@ def delete_schedule(schedule_id: str) -> Script[None]:
     return tell("DELETE", f"/schedules/{part(schedule_id)}")
 
 
-# Calls about statistics, and about what needs attention.
-
-
 def statistics(*, days: int = 7, workflow: str = "") -> Script[StatisticsRecord]:
     """Return counts, durations and decisions of the last 1 to 30 days, and current counts."""
     return get("/statistics", StatisticsRecord, days=days, workflow=workflow)

@@ -146,9 +146,6 @@ def _content_of(row: models.Checkpoint) -> dict[str, Any]:
         return {"note": str(error), "requests": record.requests}
 
 
-# The editable parts of a checkpoint.
-
-
 class Editing(EditableParts):
     """A checkpoint with its editable parts, secrets masked. ``refusal`` says why nothing may be edited;
     ``elsewhere``: because no worker with its code answers, as one may in a moment.
@@ -191,8 +188,6 @@ def _step(doing: ActivationInfo, message: Json) -> EditableStep:
     calls = tuple(CallInProgress.of(call) for call in doing.calls)
     return EditableStep.of(doing).model_copy(update={"message": message, "calls": calls})
 
-
-# The engine's look-ahead for a checkpoint.
 
 NO_OUTLOOK = "The engine cannot predict the next steps; this is based on the events"
 

@@ -341,9 +341,6 @@ def _is_idle(transitions: list[StepTransition]) -> bool:
     return next((state in STOPPING for state in moves if state in STOPPING or state in RESUMING), False)
 
 
-# Transitions of a step's activations. Pure.
-
-
 @dataclass(frozen=True, slots=True)
 class StepTransition:
     """A state that an activation entered: running, done, failed, retrying, waiting, sleeping or stopped.

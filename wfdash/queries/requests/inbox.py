@@ -296,8 +296,6 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     return RequestRow.trusted(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})
 
 
-# The tabs of the inbox: what each holds, and how many.
-
 TABS: tuple[str, ...] = get_args(Tab)
 MAX_WAITING = 1000
 """Requests that wait for a person are counted up to this number for the navigation."""

@@ -71,9 +71,6 @@ def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Inte
     return tuple(found)[::-1]
 
 
-# What the steps of a run logged: by step, execution, level and text, in pages without gaps or duplicates.
-
-
 @dataclass(frozen=True, kw_only=True)
 class LogFilter:
     """A filter of log records: each part that is not empty narrows it.

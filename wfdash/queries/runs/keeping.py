@@ -18,8 +18,6 @@ from wfdash.domain import search_attributes
 from wfdash.installation.keep_rules import KeepRules, keep_rules
 from wfdash.notifications.preferences import BROWSER
 
-# Which ended runs are old, by the rules of the setting, and what keeps an old one all the same.
-
 VERB = "delete-old"
 """The audit's word for a batch of old runs that went."""
 KEPT = RunFact.objects.filter(name=search_attributes.TAG, text=search_attributes.KEEP)

@@ -383,9 +383,6 @@ def _is_due(run: Any, now: datetime) -> bool:
     return run.phase == Phase.READY.value or (woken and Phase(run.phase) in TIMED)
 
 
-# What runs wait for.
-
-
 class AwaitedReply(WaitingFor):
     """An open request, as a run's row shows it. ``by``: whom it is addressed to."""
 

@@ -329,8 +329,6 @@ def _parse_time(text: Any) -> datetime | None:
         return None
 
 
-# What an activation of a step got as its input.
-
 PRUNED = "Its checkpoint was pruned or cannot be read."
 UNKNOWN = "Its checkpoint was pruned, or its engine does not keep it."
 

@@ -28,8 +28,6 @@ from wfdash.queries.secrets import masked_for
 from wfdash.queries.timemachine import NotShown, shown_json, shown_of
 from wfdash.queries.unreadable import why
 
-# The conversation with a model at a run's newest checkpoint.
-
 MAX_STATE_BYTES = 16_000_000
 """Bytes of a checkpoint that is read each time its run's page is renewed."""
 

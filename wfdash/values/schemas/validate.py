@@ -79,8 +79,6 @@ def flaw_of(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-# The check of a value. Pure.
-
 MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 MOST_FOUND = 1_000

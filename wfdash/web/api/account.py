@@ -31,8 +31,6 @@ from wfdash.web.api.auth import viewer_of
 from wfdash.web.api.etags import if_match, once, with_etag
 from wfdash.web.api.params import Limit, Number
 
-# The API of who calls.
-
 router = Router()
 
 
@@ -44,9 +42,6 @@ def get_me(request: HttpRequest) -> Any:
     absent = [one.name for one in viewer.acts_for]
     named = {"name": viewer.name, "groups": sorted(viewer.groups), "token": viewer.token}
     return {**named, "rights": rights, "acts_for": absent}
-
-
-# The API of one's notifications.
 
 
 @router.get("/notifications", response=NotificationPage)
@@ -62,9 +57,6 @@ def read_notifications(request: HttpRequest, given: ReadNotifications) -> Any:
     """Mark notifications as read: the given ones, or all. Doing it twice changes nothing."""
     viewer = viewer_of(request)
     return once(request, "read", given.ids, lambda: {"read": read_notices(viewer, given.ids)})
-
-
-# The API of saved views.
 
 
 @router.get("/views", response=SavedViewPage)
@@ -144,9 +136,6 @@ def end_absence(request: HttpRequest, absence_id: Number) -> Any:
     """End an absence now; one that has not started is deleted. 404 once it is over."""
     once(request, "back", [absence_id], lambda: preferences.end_absence(viewer_of(request), absence_id))
     return Status(204, None)
-
-
-# The API of the search over everything.
 
 
 @router.get("/search", response=FoundEverything)

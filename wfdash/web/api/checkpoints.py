@@ -30,8 +30,6 @@ from wfdash.records.checkpoints import (
 from wfdash.web.api.auth import key_of, viewer_of
 from wfdash.web.api.params import Cursor, Limit, Seq
 
-# The API of checkpoints: list, read, label and delete them.
-
 router = Router()
 
 

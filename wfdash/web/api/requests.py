@@ -92,9 +92,6 @@ def undo_many(request: HttpRequest, given: UndoMany) -> Any:
     return {"undone": undone, "late": late}
 
 
-# The API of requests: list and read them.
-
-
 @router.get("/requests", response=RequestPage)
 def list_requests(request: HttpRequest, tab: Tab = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
     """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
@@ -112,9 +109,6 @@ def get_request(request: HttpRequest, request_id: str, wait: Wait = 0) -> Any:
     if wait and found.state in {"open", "settling"}:
         say_later(request, found.run, wait)
     return found
-
-
-# The API of answers: give one, and undo it.
 
 
 @router.post("/requests/{request_id}/answer", response=AcceptedAnswer)

@@ -102,9 +102,6 @@ def _bulk_out(row: Bulk) -> dict[str, Any]:
     }
 
 
-# The API of runs: list, start, read and delete them.
-
-
 @router.get("/runs", response=RunPage)
 def list_runs(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 30) -> Any:
     """Return runs, newest first; ``q`` is the filter language of the runs page."""
@@ -267,9 +264,6 @@ def tag_run(request: HttpRequest, run_id: str, given: SetTags) -> Any:
     viewer = viewer_of(request)
     tag_runs(viewer, [run_id], given.add, given.remove, key=key_of(request))
     return {"tags": read_run(viewer, run_id).tags}
-
-
-# The API of a run's signals.
 
 
 @router.get("/runs/{run_id}/signals", response=SignalList)

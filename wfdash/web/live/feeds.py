@@ -265,8 +265,6 @@ def joined(before: TextPiece | None, piece: TextPiece, *, most: int) -> TextPiec
     return TextPiece(step=piece.step, text=whole[-most:], begin=begin, cut=cut or len(whole) > most)
 
 
-# The event feed of one run for all its viewers: each event is read and rendered once.
-
 MAX_BATCHES = 16
 """How many cursors of a run have their next message cached; others are built again."""
 

@@ -358,9 +358,6 @@ def count_sockets() -> int:
     return _process.admissions.total
 
 
-# How many sockets and event streams each person has open in this process; for any thread.
-
-
 class Admissions:
     """Counts connections by person, at most so many each."""
 

@@ -38,8 +38,6 @@ from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import csv_text, harmless
 
-# The audit log: list, entry, content shown, exports, and the printable record of a run.
-
 COLUMNS = (
     "n",
     "at",
@@ -176,8 +174,6 @@ def _cell(value: Any) -> str:
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if isinstance(value, int | float) else harmless(text)
 
-
-# The text of an audit entry's action. Pure.
 
 TEXTS: dict[str, str] = {
     "start": "Started run",

@@ -32,8 +32,6 @@ from wfdash.queries.account import service_accounts
 from wfdash.web.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
 from wfdash.web.problems import problem_response
 
-# Webhooks: the list with the form that adds one, and a webhook with its deliveries.
-
 OURS, MINE, PROGRAM = "ours", "mine", "as:"
 """To whom a webhook belongs: the installation, the viewer, or the service account whose name follows."""
 

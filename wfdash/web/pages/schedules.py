@@ -139,8 +139,6 @@ def _render(request: HttpRequest, viewer: Viewer, sheet: ScheduleForm, status: i
     return render(request, "schedules/form.html", context, status=status)
 
 
-# Schedules: the list, one schedule, and its actions.
-
 STATES = (("", "All"), ("state:on", "On"), ("state:paused", "Paused"), ("state:stopped", "Stopped"))
 PAGE_ROWS = 50
 DONE_MESSAGES = {

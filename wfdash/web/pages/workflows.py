@@ -43,8 +43,6 @@ from wfdash.web.pages.ui.forms import FormView
 from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in
 from wfdash.web.pages.ui.source_lines import code_files
 
-# The catalogue, and one workflow: its graph, versions, schedules and the form that starts a run.
-
 SHOWS = (
     ("", "All"),
     ("show:open", "Open runs"),

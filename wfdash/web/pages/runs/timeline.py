@@ -576,8 +576,6 @@ def _between(given: Sequence[float], wanted: Sequence[float], value: float) -> f
     return wanted[n - 1] + (wanted[n] - wanted[n - 1]) * share
 
 
-# Intervals that steps spent in a state. Pure.
-
 Interval = tuple[datetime, datetime]
 Intervals = dict[str, list[Interval]]
 """State -> intervals; of ``failed`` the times."""

@@ -72,9 +72,6 @@ class NameConverter(IdConverter):
         return super().to_url(f"{self.SIGN}{name}" if name in self.TAKEN or name.startswith(self.SIGN) else name)
 
 
-# Numbers in addresses and forms.
-
-
 def number_in(text: str) -> int:
     """Return the whole number that a text is, 0 for anything else: no database has more digits than it takes."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -27,8 +27,6 @@ from wfdash.web.pages.ui.charts import duration_or_dash
 from wfdash.web.pages.ui.fragments import guide, respond
 from wfdash.web.pages.ui.times import number
 
-# For how long ended runs are kept, which of them go now, and what keeps the others.
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowRule:

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 from wfdash.domain.labels import visible
 
-# The difference of two JSON values, as changes with paths. Pure and bounded.
-
 MAX_CHANGES = 500
 MAX_DRAWN = 150
 """Changes that a page shows."""
