@@ -1,4 +1,4 @@
-"""Claims on runs: what their holder is called, and the thread that renews them.
+"""Claims on runs: taking and giving back one without a worker, what their holder is called, the thread that renews.
 
 A renewal makes an expired claim live again if no one has the run; it locks the run as a takeover does, so one of them
 has it. A commit or a step that comes when the claim should have expired, by this machine's clock, waits for such a

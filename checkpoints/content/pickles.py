@@ -1,4 +1,4 @@
-"""Pickles read as data: no class is made, no module imported, and nothing is called but what rebuilds plain values.
+"""Pickles read as data, and signatures: no class is made, no module imported, and only plain values are rebuilt.
 
 A pickle is a program, and its author chooses the names in it. What pickles of plain values call (``type`` for
 the type of None, ``reduce`` and ``getitem`` for types such as ``int | None``) is replaced by functions that do that

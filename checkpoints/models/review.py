@@ -1,4 +1,4 @@
-"""The tables of what people do to requests: replies, comments, presence, absence, notifications, and the audit.
+"""The tables of requests and what people do to them, of webhooks and notifications, and of the audit.
 
 Append-only where it counts: a reply that was undone stays with the time it was; audit entries are never changed.
 """

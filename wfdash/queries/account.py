@@ -1,4 +1,4 @@
-"""Reads of a person's account: notifications and saved views."""
+"""Reads of a person's account: notifications, saved views, tokens, sign-in, looks of lists, first steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What restoring, forking and migrating need, for actions and queries alike."""
+"""What restoring, forking, migrating and following up need, for actions and queries alike."""
 
 from __future__ import annotations
 

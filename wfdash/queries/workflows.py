@@ -1,4 +1,4 @@
-"""Reads of the catalogue."""
+"""Reads of the catalogue: workflows with their filter, what workers have published of them, their code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approval of a model's tool calls by people: approve, edit the arguments, reject, or answer instead of the tool."""
+"""Approval of a model's tool calls by people, and the transcript that led to them, as evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several people on one request: who has it open, take-over, assignment, drafts of answers."""
+"""Several people on one request: who has it open, take-over, assignment, drafts, comments, additions."""
 
 from __future__ import annotations
 

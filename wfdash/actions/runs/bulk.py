@@ -1,4 +1,4 @@
-"""One action on many runs: previewed first, then applied run by run, each in its own transaction.
+"""One action on many runs, previewed first, then run by run, each in its own transaction; deletion, and tags.
 
 The selection is stored as a row, so that nothing is lost when a server stops half-way: the sweep of any worker
 continues it. Each run is handled once and has its own audit entry; one that refuses is unchanged and is reported.

@@ -1,4 +1,4 @@
-"""A run's history: events, and checkpoints as a tree with branches."""
+"""The events of a run, and of all runs of a workflow; checkpoints as a tree with branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API of actions on runs: one, or many at once."""
+"""The API of runs: list, start and read them, act on one or many, their events, parts and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Similar requests in one table: differing values, a selection, one decision, and its result."""
+"""Similar requests in one table: differing values, a selection, one decision, its result; the list of decisions."""
 
 from __future__ import annotations
 

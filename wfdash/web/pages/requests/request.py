@@ -1,4 +1,4 @@
-"""One request: its decision card, and the answer."""
+"""One request: its decision card, the answer, answer links, its deadline, its files."""
 
 from __future__ import annotations
 

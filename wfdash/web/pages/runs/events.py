@@ -1,4 +1,4 @@
-"""A run's events: in order or by step, filtered, each with an address of its own, exported as JSON lines."""
+"""A run's events: in order or by step, filtered, each with an address of its own, exported as JSON lines; its log."""
 
 from __future__ import annotations
 

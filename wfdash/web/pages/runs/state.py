@@ -1,4 +1,4 @@
-"""The state inspector: a run's state, input and output as a lazily opened tree, searched and copied."""
+"""The state inspector: state, input and output as a lazily opened tree; the graph of a run, and how a run once was."""
 
 from __future__ import annotations
 
