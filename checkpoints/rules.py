@@ -267,3 +267,15 @@ def refuse_removal(run: RunId, phase: Phase, *, claimed: bool, force: bool) -> N
         raise Conflict("the run is claimed by a worker: stop it first, or delete it with force=True", run=run)
     if phase not in ENDED:
         raise Conflict(f"the run is {phase.value}, not ended: cancel it first, or delete it with force=True", run=run)
+
+
+MESSAGE_DUE = "follow_up"
+"""The fact of a checkpoint that ends one run and begins the next, until that has been given its message."""
+
+
+def is_message_due(checkpoint: CheckpointInfo) -> bool:
+    """Return whether a run continues from this checkpoint by its own message.
+
+    Restoring, forking and editing keep facts, so a run that is taken back to there gets its message again.
+    """
+    return checkpoint.facts.get(MESSAGE_DUE) is True

@@ -195,8 +195,8 @@ class ClaimScripts(ReadScripts):
 
         No worker waits for another: where one is counting the same places, none is taken.
         """
-        limits = {} if serves is None else serves.limits
-        names = sorted({one.workflow for one in free} & limits.keys())
+        limits = serves.limits if serves else {}
+        names = sorted({one.workflow for one in free} & limits.keys()) if limits else []
         if not names:
             return free
         locks = lock_places(self.dialect, names)

@@ -17,8 +17,8 @@ from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import FOR_PEOPLE, Answer, AuditEntry, Claim, Effect, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models import Checkpoint as CheckpointRow
-from checkpoints.records import Checkpoint, CheckpointInfo, Json, Phase, Reason, Request
-from checkpoints.rules import card_subject
+from checkpoints.records import Checkpoint, Json, Phase, Reason, Request
+from checkpoints.rules import MESSAGE_DUE, card_subject
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.contract import (
     ActivationInfo,
@@ -538,21 +538,10 @@ def driver_of(run_id: str) -> str:
 
 # Runs that follow a completed one: which workflows take a follow-up, who follows whom, whose message is still due.
 
-MESSAGE_DUE = "follow_up"
-"""The fact of a checkpoint that ends one run and begins the next, until that has been given its message."""
-
 
 def with_message_due(facts: dict[str, Json]) -> dict[str, Json]:
     """Return the facts of a finished run's checkpoint as those of the first one of the run that follows it."""
     return {**facts, MESSAGE_DUE: True}
-
-
-def is_message_due(checkpoint: CheckpointInfo) -> bool:
-    """Return whether a run continues from this checkpoint by its own message.
-
-    Restoring, forking and editing keep facts, so a run that is taken back to there gets its message again.
-    """
-    return checkpoint.facts.get(MESSAGE_DUE) is True
 
 
 def taking(workflow: str) -> catalog.Entry | None:

@@ -204,7 +204,11 @@ def typed(kind: str, face: dict[str, Json], answer: Any) -> Asking:
 def shown(card: Card) -> dict[str, Json]:
     """Return what people see, as JSON; missing parts are left out."""
     given = {name: getattr(card, name) for name in Card.model_fields if name != "evidence"}
-    fields: dict[str, Json] = {name: to_display(value) for name, value in given.items() if not _is_nothing(value)}
+    fields: dict[str, Json] = {
+        name: to_display(value)
+        for name, value in given.items()
+        if not (value is None or (isinstance(value, (str, list, dict)) and not value))
+    }
     return fields | ({"evidence": [piece.shown() for piece in card.evidence]} if card.evidence else {})
 
 
@@ -287,7 +291,3 @@ def check_labels(given: Mapping[str, Any], names: list[str], what: str) -> None:
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InvalidCall(f"{what} of {', '.join(unknown)}, but the actions are {', '.join(names)}")
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, list, dict)) and not value)

@@ -118,8 +118,8 @@ def _bare(schema: Json, *, names: bool = False) -> Json:
         return [_bare(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = schema if names else {key: one for key, one in schema.items() if key not in NOTES and key[:2] != "x-"}
     return {
         key: _bare(one, names=not names and key in {"properties", "$defs"}) if isinstance(one, (dict, list)) else one
-        for key, one in kept.items()
+        for key, one in schema.items()
+        if names or (key not in NOTES and key[:2] != "x-")
     }

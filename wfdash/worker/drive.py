@@ -32,7 +32,6 @@ from wfdash.actions.runs.migrate import Holds, migrate_or_hold
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
 from wfdash.domain.errors import WfdashError, WrongState
 from wfdash.engines import catalog
-from wfdash.queries import timemachine
 from wfdash.telemetry import tracing
 from wfdash.values.errors import error_info, message_of
 from wfdash.worker.db_thread import in_thread
@@ -141,7 +140,7 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
         raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:
         return Start(run=run, message=facts.input)
-    if timemachine.is_message_due(checkpoint):
+    if rules.is_message_due(checkpoint):
         return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     answers = await storage.read_answers(run)
     recorder.resumed_with(answers)
@@ -233,7 +232,7 @@ class ClaimedRecorder(BoundRecorder):
         pubsub.runs_changed.publish(self.run, self.seq)
         if commit.opened or commit.closed:
             pubsub.inbox_changed.publish(self._workflow)
-        if any(request.kind == SIGNAL for request in commit.opened):
+        if commit.opened and any(request.kind == SIGNAL for request in commit.opened):
             await self._match_signals()
         if (self._doubt or self.draining) and _ends_a_step(commit):
             await self._end_if_asked(commit)

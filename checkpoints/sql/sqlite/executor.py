@@ -15,6 +15,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -253,7 +255,7 @@ class SqliteWriter(SqliteThread):
 
     def _commit(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
         try:
-            self._synced = set_synchronous(connection, any(job.sync for job in jobs), self._synced)
+            self._synced = set_synchronous(connection, any(map(attrgetter("sync"), jobs)), self._synced)
             if self._commit_group(connection, jobs):
                 return
         except Exception as error:
@@ -473,7 +475,7 @@ def run_script(connection: sqlite3.Connection, script: Script[T]) -> T:
     try:
         while True:
             try:
-                rows = [execute(sql, params).fetchall() for sql, params in batch]
+                rows = list(map(sqlite3.Cursor.fetchall, starmap(execute, batch)))
             except sqlite3.OperationalError as error:
                 rows = read_undecodable(connection, batch, error)
             batch = script.send(rows)

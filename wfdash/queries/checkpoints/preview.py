@@ -35,7 +35,7 @@ from wfdash.queries.history.lineage import (
 )
 from wfdash.queries.history.step_states import StepTransition, transitions_within
 from wfdash.queries.secrets import masked_for
-from wfdash.queries.timemachine import driver_of, is_message_due, patch_of, refuse_edits, unmasked_of
+from wfdash.queries.timemachine import driver_of, patch_of, refuse_edits, unmasked_of
 from wfdash.queries.unreadable import data_of, document
 from wfdash.records.checkpoints import (
     CallRecord,
@@ -92,7 +92,7 @@ def read_preview(
     outlook, note = _look_ahead(content)
     nodes = nodes_of(run_id)
     led = ranges_of(run_id, nodes, checkpoint_id)
-    chosen, message_due = info_of(row), is_message_due(info_of(row))
+    chosen, message_due = info_of(row), rules.is_message_due(info_of(row))
     then, now = last_transitions(led), last_transitions(ranges_after(run_id, nodes, checkpoint_id))
     doing = outlook.doing if outlook else ()
     afresh = frozenset(edits.messages) if edits else frozenset[str]()

@@ -27,7 +27,7 @@ from wfdash.records.checkpoints import (
     ReplayRecord,
     SetLabel,
 )
-from wfdash.web.api.auth import key_of, viewer_of
+from wfdash.web.api.headers import key_of, viewer_of
 from wfdash.web.api.params import Cursor, Limit, Seq
 
 router = Router()

@@ -23,8 +23,7 @@ from wfdash.records.people import (
     PersonSummary,
     RenameGroup,
 )
-from wfdash.web.api.auth import viewer_of
-from wfdash.web.api.etags import if_match, once, with_etag
+from wfdash.web.api.headers import if_match, once, viewer_of, with_etag
 from wfdash.web.api.params import Limit, Number
 
 # The API of accounts. Invitations and sign-in links are credentials of a person, and made on pages only.

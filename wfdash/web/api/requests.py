@@ -47,8 +47,7 @@ from wfdash.records.requests import (
     WriteComment,
 )
 from wfdash.values.schemas.secrets import masked
-from wfdash.web.api.auth import key_of, viewer_of
-from wfdash.web.api.etags import bound_key, if_match, once, with_etag
+from wfdash.web.api.headers import bound_key, if_match, key_of, once, viewer_of, with_etag
 from wfdash.web.api.long_poll import say_later
 from wfdash.web.api.params import Limit, Wait
 

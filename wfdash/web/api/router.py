@@ -26,9 +26,8 @@ from wfdash.web.api import (
     statistics,
     workflows,
 )
-from wfdash.web.api.auth import AUTH
 from wfdash.web.api.document import completed
-from wfdash.web.api.etags import sent_once
+from wfdash.web.api.headers import AUTH, sent_once
 from wfdash.web.api.params import BadBody, StrictParser, refuse_unknown_parameters, without_fields_of_pages
 from wfdash.web.problems import problem_response
 

@@ -46,7 +46,7 @@ from wfdash.records.runs import (
 )
 from wfdash.records.workflows import CheckedMessage
 from wfdash.telemetry import tracing
-from wfdash.web.api.auth import key_of, viewer_of
+from wfdash.web.api.headers import key_of, viewer_of
 from wfdash.web.api.long_poll import say_later
 from wfdash.web.api.params import STREAM, Cursor, Limit, Seq, Wait
 from wfdash.web.live.streams import follow_run, wants_stream

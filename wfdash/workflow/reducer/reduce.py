@@ -114,7 +114,7 @@ def _continue_run(builder: MomentBuilder, scope: str) -> None:
 
 
 def _keep_output(builder: MomentBuilder, node: Node, scope: str, output: Packed) -> None:
-    if node.ends:
+    if not node.out:
         builder.writable("outputs").append(output)
     elif not node.path:
         builder.position["loose"] = output

@@ -1,9 +1,4 @@
-"""``ETag``, ``If-None-Match`` and ``If-Match``: nothing is sent twice, and no one replaces what someone else has
-changed since it was read.
-
-A tag says two things, joined by a dot: what a change replaces (where that can be changed), and the whole answer.
-``If-Match`` compares the first part alone: a schedule that has fired since is still the one that was read.
-"""
+"""What the headers of a call to the API say: who asks, the key of a command, and what is known or replaced."""
 
 from __future__ import annotations
 
@@ -12,17 +7,64 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import parse_etags
+from ninja.security import HttpBearer, django_auth
 
 from checkpoints.database.storage import write
+from checkpoints.models import Token
 from checkpoints.records import Json
+from wfdash.access.signin import tokens
+from wfdash.access.signin.client_address import address_of
+from wfdash.access.viewer import Viewer, evaluated
 from wfdash.actions.pacing import idempotent, previous_result
-from wfdash.domain.errors import ConditionMissing, Outdated
-from wfdash.web.api.auth import key_of, viewer_of
+from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated
+
+# A token, or a signed-in browser's session; and the idempotency key.
+
+HEADER = "Idempotency-Key"
+"""The same command with the same key is done once; with another command it is a conflict (409)."""
+LONGEST_KEY = 500
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"see", "inspect"})
+READ_ONLY = "This token may only read. Use one that may answer, start or operate"
+
+
+class BearerToken(HttpBearer):
+    """``Authorization: Bearer wfd_...``. A request with one is never signed in by its cookies: a bad one is 401."""
+
+    openapi_description = "A token made under Settings, Tokens, or by `wfdash token create`."
+
+    def authenticate(self, request: HttpRequest, token: str) -> Token:
+        """Return the token and act as its owner. ``BadToken``, ``TooManyTries``; ``NotAllowed`` if it may only read."""
+        found = tokens.use_token(token.strip(), address=address_of(request.META))
+        request.user = found.owner
+        request.viewer = SimpleLazyObject(lambda: tokens.viewer_of(found))  # type: ignore[attr-defined]
+        if request.method not in READING and tokens.scope_of(found).rights <= READS:
+            raise NotAllowed(READ_ONLY)
+        return found
+
+
+AUTH = [BearerToken(), django_auth]
+"""Tried in this order. Django's check against forged requests (CSRF) belongs to the session alone."""
+
+
+def viewer_of(request: HttpRequest) -> Viewer:
+    """Return the viewer of a request."""
+    return evaluated(cast(Viewer, request.viewer))  # type: ignore[attr-defined]
+
+
+def key_of(request: HttpRequest) -> str | None:
+    """Return the idempotency key from the header, None without one. ``Invalid`` if it is too long."""
+    key = request.headers.get(HEADER) or None
+    if key and len(key) > LONGEST_KEY:
+        raise Invalid([{"loc": [HEADER], "msg": f"At most {LONGEST_KEY} characters"}])
+    return key
+
 
 # ``Idempotency-Key`` for actions that have none of their own.
 
@@ -53,6 +95,11 @@ def bound_key(request: HttpRequest, verb: str, command: Json) -> Iterator[str | 
     with write(), idempotent(viewer, key, verb, command):
         pass
 
+
+# ``ETag``, ``If-None-Match`` and ``If-Match``: nothing is sent twice, and no one replaces what someone else has changed
+# since it was read. A tag says two things, joined by a dot: what a change replaces (where that can be changed), and the
+# whole answer. ``If-Match`` compares the first part alone: a schedule that has fired since is still the one that was
+# read.
 
 ANY = "*"
 
