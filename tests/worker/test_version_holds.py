@@ -27,7 +27,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog, Entry, TimeLimit
 from wfdash.engines.native import NativeEngine
 from wfdash.queries import timemachine
-from wfdash.queries.history.step_states import step_counts
+from wfdash.queries.history.step_states import count_states, step_transitions
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
 from wfdash.web.pages.runs.header import head, plain
@@ -110,7 +110,7 @@ def test_a_renamed_step_is_carried_over_by_itself_and_its_answer_counts(otto, wa
     migrated = Checkpoint.objects.get(run=run, reason="migrate")
     assert (migrated.version, migrated.seq, migrated.waiting) == (new.version, event.seq, 1)
     assert HumanRequest.objects.get().step == "check"
-    assert {step: counts.state for step, counts in step_counts(run.pk).items()} == dict.fromkeys(
+    assert {step: counts.state for step, counts in count_states(step_transitions(run.pk)).items()} == dict.fromkeys(
         ("read", "check", "pay"), "done"
     )
     assert Run.objects.get(pk=run.pk).version == new.version
@@ -348,7 +348,7 @@ def test_an_operator_migrates_a_run_before_it_is_due(otto, wait, serve, start_wo
     start_worker()
     until(reaches(run, "waiting"))
     asked = HumanRequest.objects.get(closed__isnull=True)
-    found = {step: counts.state for step, counts in step_counts(run.pk).items()}
+    found = {step: counts.state for step, counts in count_states(step_transitions(run.pk)).items()}
     assert found == {"read": "done", "review": "done", "other": "waiting"}
     answer_request(otto, asked.id, 9)
     assert output(run) == "paid 9"
@@ -444,5 +444,5 @@ def test_the_board_of_a_migrated_run_is_the_same_with_encryption(encrypted, otto
     migrate_run(otto, run.pk)
     start_worker()
     until(reaches(run, "waiting"))
-    found = {step: counts.state for step, counts in step_counts(run.pk).items()}
+    found = {step: counts.state for step, counts in count_states(step_transitions(run.pk)).items()}
     assert found == {"read": "done", "review": "done", "other": "waiting"}

@@ -34,6 +34,7 @@ ROWS = [{"a": number, "b": "x" * 20, "c": None} for number in range(11_000)]
 LONG_LINES = ("a b c, " * 60_000, "a b d, " * 60_000)
 LINES = ("".join(f"line {n}\n" for n in range(20_000)), "".join(f"line {n * 2}\n" for n in range(20_000)))
 
+PAIRS = "--- a/x.py\n+++ b/x.py\n@@ -1,999 +1,999 @@\n"
 PIECES: dict[str, list[dict[str, Any]]] = {
     "a wide object": [{"kind": "json", "value": WIDE}],
     "a deep value": [{"kind": "json", "value": nested(26)}],
@@ -43,6 +44,10 @@ PIECES: dict[str, list[dict[str, Any]]] = {
     "a difference of many lines": [{"kind": "diff", "value": {"before": LINES[0], "after": LINES[1]}}],
     "a difference of objects": [{"kind": "diff", "value": {"before": WIDE, "after": {}}}],
     "a long patch": [{"kind": "diff", "value": "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "-a\n+b\n" * 200_000}],
+    "a patch of equal words": [
+        {"kind": "diff", "value": PAIRS + ("-" + "a b " * 99 + "\n+" + "c b " * 99 + "\n") * 999}
+    ],
+    "a difference of equal lines": [{"kind": "diff", "value": {"before": "a\nb\n" * 480, "after": "a\nc\n" * 480}}],
     "Markdown": [{"kind": "markdown", "value": "[[](" * 12_500}],
     "much Markdown": [{"kind": "markdown", "value": f"{n} *a* " + "|a|\n|-|\n" + "x\n" * 5_000} for n in range(10)],
     "code": [{"kind": "code", "language": "java", "value": "\n" * 1_900_000}],
@@ -51,6 +56,7 @@ PIECES: dict[str, list[dict[str, Any]]] = {
 }
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1,400 +1,400 @@\n" + "-x = 1 + f(a)\n+x = 2 + f(b)\n" * 200
+HALF, SAID = LINES[0][:9_000], {"role": "assistant"}
 HUNDRED: dict[str, Callable[[int], dict[str, Any]]] = {
     "tables in Markdown": lambda n: {"kind": "markdown", "value": f"{n}\n\n|a|b|\n|-|-|\n" + "x|y\n" * 2_400},
     "brackets in Markdown": lambda n: {"kind": "markdown", "value": f"{n} " + "[[](" * 2_500},
@@ -58,17 +64,11 @@ HUNDRED: dict[str, Callable[[int], dict[str, Any]]] = {
     "code": lambda n: {"kind": "code", "language": "python", "value": f"{n}\n" + "x = {'a': [1]}\n" * 250},
     "values": lambda n: {"kind": "json", "value": {f"k{k}": k + n for k in range(450)}},
     "tables": lambda n: {"kind": "table", "value": [{"a": k, "b": "x" * 20, "c": n} for k in range(120)]},
-    "differences of texts": lambda n: {
-        "kind": "diff",
-        "value": {"before": LINES[0][:9_000], "after": LINES[1][n:9_000]},
-    },
+    "differences of texts": lambda n: {"kind": "diff", "value": {"before": HALF, "after": LINES[1][n:9_000]}},
     "differences of values": lambda n: {"kind": "diff", "value": {"before": ROWS[:60], "after": ROWS[n : n + 60]}},
     "patches": lambda n: {"kind": "diff", "value": f"{PATCH}+{n}\n"},
-    "conversations": lambda n: {
-        "kind": "transcript",
-        "messages": [{"role": "assistant", "text": f"{n} *a* b\n" * 40}] * 60,
-    },
-    "texts": lambda n: {"kind": "text", "value": f"{n} x y\n" * 1_500},
+    "conversations": lambda n: {"kind": "transcript", "messages": [{**SAID, "text": f"{n} *a* b\n" * 40}] * 60},
+    "texts": lambda n: {"kind": "text", "value": f"{n} x y\n" * 5_000},
     "images": lambda n: {"kind": "image", "data": DOT, "alt": f"{n}"},
 }
 SHORT = {"tables in Markdown", "patches"}
@@ -154,6 +154,11 @@ def test_evidence_that_is_too_much_for_a_page_is_text_with_a_link_that_draws_it(
     assert "?piece=98#evidence-98" in last
 
 
+def test_two_patches_of_four_hundred_lines_are_both_drawn(run: Run, ana: Client) -> None:
+    asked = ask(run, [HUNDRED["patches"](number) for number in range(2)])
+    assert "Shown as text" not in ana.get(f"/requests/{asked.pk}/").content.decode()
+
+
 def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as_: Any) -> None:
     for number in range(10):
         asked = ask(run, [{"kind": "json", "value": {**WIDE, "k0": number}}], proposal={"amount": number})
@@ -163,23 +168,17 @@ def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as
         assert cost_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
 
 
+def late(value: Any) -> dict[str, Any]:
+    return {"due": "1h", "policy": {"on_timeout": value}}
+
+
 QUESTIONS: dict[str, dict[str, Any]] = {
     **{f"evidence: {name}": {"evidence": pieces} for name, pieces in PIECES.items()},
     "as many values as it may have": {"evidence": [{"kind": "json", "value": dict([*WIDE.items()][:9_900])}]},
     "as many rows as it may have": {"evidence": [{"kind": "table", "value": ROWS[:2_400]}]},
     "a schema that grows": {"kind": "form", "answer": bomb(40, "allOf")},
-    "a schema that grows with a default": {
-        "kind": "form",
-        "answer": bomb(40, "anyOf"),
-        "due": "1h",
-        "policy": {"on_timeout": {"x": "a"}},
-    },
-    "a schema that grows inside": {
-        "kind": "form",
-        "answer": bomb(30, "anyOf", below=True),
-        "due": "1h",
-        "policy": {"on_timeout": nested(25)},
-    },
+    "a schema that grows with a default": {"kind": "form", "answer": bomb(40, "anyOf"), **late({"x": "a"})},
+    "a schema that grows inside": {"kind": "form", "answer": bomb(30, "anyOf", below=True), **late(nested(25))},
     "a large schema": {"kind": "form", "answer": {"properties": {f"k{n}": {"type": "string"} for n in range(19_000)}}},
     "a schema of patterns": {"kind": "form", "answer": {"anyOf": [{"pattern": f"a{{{n}}}b"} for n in range(500, 600)]}},
     "many options": {"kind": "choice", "options": [f"o{n}" for n in range(15_000)]},

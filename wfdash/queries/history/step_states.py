@@ -157,11 +157,6 @@ RUN_EVENTS = (
 _cache: EventCache[StepTransition] = EventCache()
 
 
-def step_counts(run_id: str) -> dict[str, StateCounts]:
-    """Return step name -> counts. The run must have been found through its viewer before (two queries)."""
-    return count_states(step_transitions(run_id))
-
-
 def counts_within(ranges: list[EventRange]) -> dict[str, StateCounts]:
     """Return step name -> counts of the last state of every activation within these ranges (one query)."""
     return count_states(transitions_within(ranges))

@@ -73,7 +73,10 @@ LINK_PAGE = "requests/answer_link/page.html"
 def answer_link(request: HttpRequest, token: str) -> HttpResponse:
     """Show the request of a link, or its outcome; a POST answers, or undoes."""
     try:
-        response = _answer_by_link(request, token) if request.method == "POST" else _link_page(request, token)
+        if request.method == "POST":
+            response = _answer_by_link(request, token)
+        else:
+            response = render(request, LINK_PAGE, _context(request, read_link(token), token))
     except (NotFound, NotAllowed, WrongState) as error:
         status = {NotFound: 404, NotAllowed: 403}.get(type(error), 410)
         response = render(request, "requests/answer_link/stale.html", {"reason": str(error)}, status=status)
@@ -81,11 +84,6 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
     response["Referrer-Policy"] = "same-origin"
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     return response
-
-
-def _link_page(request: HttpRequest, token: str) -> HttpResponse:
-    link = read_link(token)
-    return render(request, LINK_PAGE, _context(request, link, token))
 
 
 def _answer_by_link(request: HttpRequest, token: str) -> HttpResponse:

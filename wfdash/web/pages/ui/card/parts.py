@@ -29,7 +29,7 @@ MAX_FIELDS = 40
 MAX_ADDRESS = 120
 MAX_WHOLE = 50_000
 """Characters of two values as text up to which they are also compared line by line."""
-MOST_EFFORT = 120_000
+MOST_EFFORT = 180_000
 """Microseconds that a card may take to be drawn, by ``effort_of``."""
 MOST_PLAIN = 4_000
 """Characters of a piece that are shown where the card has too much evidence to draw all of it."""
@@ -146,7 +146,7 @@ def _proposal_alone(proposal: Any, schema: Mapping[str, Any]) -> CardPart:
         return CardPart(kind="fields", value=tuple((name, _field(value)) for name, value in known))
     return (
         CardPart(kind="fields", value=fields(proposal))
-        if _has_fields(proposal)
+        if isinstance(proposal, Mapping) and 0 < len(proposal) <= MAX_FIELDS and not is_opaque(proposal)
         else CardPart(kind="json", value=proposal)
     )
 
@@ -156,7 +156,8 @@ def context_part(card: Mapping[str, Any]) -> CardPart | None:
     context = card.get("context")
     if not context:
         return None
-    flat = isinstance(context, Mapping) and _is_flat(context)
+    flat = isinstance(context, Mapping) and len(context) <= MAX_FIELDS
+    flat = flat and all(not isinstance(item, (Mapping, list)) and len(str(item)) <= 200 for item in context.values())
     return CardPart(kind="facts", value=facts(context)) if flat else CardPart(kind="json", value=context)
 
 
@@ -185,16 +186,6 @@ def _field(item: Any) -> CardPart:
         return CardPart(kind="text", block=block(item))
     compound = isinstance(item, (Mapping, list)) and item
     return CardPart(kind="json", value=item) if compound else CardPart(kind="text", block=block(cell(item)))
-
-
-def _has_fields(value: Any) -> bool:
-    return isinstance(value, Mapping) and 0 < len(value) <= MAX_FIELDS and not is_opaque(value)
-
-
-def _is_flat(value: Mapping[str, Any]) -> bool:
-    return len(value) <= MAX_FIELDS and all(
-        not isinstance(item, (Mapping, list)) and len(str(item)) <= 200 for item in value.values()
-    )
 
 
 def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[int] = ()) -> tuple[CardPart, ...]:
@@ -242,7 +233,7 @@ def effort_of(piece: Any) -> int:
         case "table":
             effort = min(20 * lines, MOST_EFFORT // 2)
         case "diff":
-            effort = min((60 if sides else 250) * lines + (4 if sides else 8) * size, MOST_EFFORT)
+            effort = min((60 if sides else 150) * lines + 4 * size, MOST_EFFORT)
         case "transcript":
             effort = min(sum(map(markdown_effort, texts)) + 150 * lines, MOST_EFFORT)
         case _:
@@ -390,7 +381,8 @@ def _leaves(value: Any, node: Any, schemas: Schemas, path: tuple[str, ...]) -> I
     known = _object(node, schemas)
     if isinstance(value, list):
         for number, item in enumerate(value, 1):
-            yield from _leaves(item, known.get("items"), schemas, _numbered(path, number))
+            place = (*path[:-1], f"{path[-1]} {number}") if path else (str(number),)
+            yield from _leaves(item, known.get("items"), schemas, place)
         return
     fields = mapping(known.get("properties"))
     for key, item in value.items():
@@ -402,10 +394,6 @@ def _has_parts(value: Any) -> bool:
     if isinstance(value, list):
         return any(isinstance(item, (Mapping, list)) for item in value)
     return isinstance(value, Mapping) and bool(value) and not is_opaque(value)
-
-
-def _numbered(path: tuple[str, ...], number: int) -> tuple[str, ...]:
-    return (*path[:-1], f"{path[-1]} {number}") if path else (str(number),)
 
 
 def _object(node: Any, schemas: Schemas) -> Mapping[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from hashlib import blake2b
 from itertools import groupby, islice
 from typing import Any, TypeAlias
@@ -114,7 +115,7 @@ def _lists(before: list[Any], after: list[Any], path: tuple[str | int, ...], dep
         blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(before), 0, len(after))]
     else:
         old, new = [_canonical(item) for item in before], [_canonical(item) for item in after]
-        blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        blocks = Matcher(old, new, MAX_CELLS).get_opcodes()
     for tag, i1, i2, j1, j2 in blocks:
         if tag != "equal":
             yield from _stretch(before[i1:i2], after[j1:j2], (i1, j1), path, depth)
@@ -172,10 +173,28 @@ MAX_BESIDE = 400
 LEAST_FOLD = 3
 """Fewer equal lines than this are not folded."""
 MIN_LIKENESS = 0.45
+MOST_WORDS = 1_500
+"""Steps that the comparison of two lines by their words may take."""
 
 Step: TypeAlias = tuple[str, int, int, int, int]
 """One of difflib's opcodes."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class Matcher(SequenceMatcher[str]):
+    """Compares two lists in at most about ``most`` steps: what is not looked at then counts as changed.
+
+    Equal words make difflib's time grow with the third power of their number.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], most: int) -> None:
+        self.left, self.old, self.counts = most, old, Counter(new)
+        super().__init__(None, old, new, autojunk=False)
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """Return the longest match, an empty one where too many steps were taken."""
+        self.left -= sum(self.counts[one] for one in self.old[alo:ahi])
+        return super().find_longest_match(alo, ahi, blo, bhi) if self.left >= 0 else Match(alo, blo, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,15 +305,11 @@ def whole(text: str) -> tuple[TextRun, ...]:
 def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[DiffLine]:
     """Return removed lines, then added ones; opposite lines have their differences marked."""
     marks = [mark_words(left, right) for left, right in islice(zip(old, new, strict=False), MAX_PAIRS)]
-    removed = [
-        DiffLine(kind="removed", old=old_start + i, pieces=marks[i][0] if i < len(marks) else whole(text))
-        for i, text in enumerate(old)
-    ]
-    added = [
-        DiffLine(kind="added", new=new_start + i, pieces=marks[i][1] if i < len(marks) else whole(text))
-        for i, text in enumerate(new)
-    ]
-    return removed + added
+    gone, come = (
+        [one[side] for one in marks] + list(map(whole, now[len(marks) :])) for side, now in enumerate((old, new))
+    )
+    removed = [DiffLine(kind="removed", old=number, pieces=line) for number, line in enumerate(gone, old_start)]
+    return removed + [DiffLine(kind="added", new=number, pieces=line) for number, line in enumerate(come, new_start)]
 
 
 def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRun, ...]]:
@@ -302,29 +317,21 @@ def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRu
     if max(len(left), len(right)) > MAX_MARKED:
         return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if _likeness(matcher, old, new) < MIN_LIKENESS:
+    matcher = Matcher(old, new, MOST_WORDS)
+    # Blanks do not count; between two changes they are changed, too, so that a phrase is one mark.
+    count = sum(not word.isspace() for word in (*old, *new))
+    blocks = matcher.get_matching_blocks()
+    same = sum(not word.isspace() for found in blocks for word in old[found.a : found.a + found.size])
+    if 2 * same < MIN_LIKENESS * count:
         return whole(left), whole(right)
-    steps = list(_bridged(matcher.get_opcodes(), old))
+    steps = matcher.get_opcodes()
+    for place, (tag, i1, i2, j1, j2) in enumerate(steps[1:-1], 1):
+        if tag == "equal" and "".join(old[i1:i2]).isspace():
+            steps[place] = ("replace", i1, i2, j1, j2)
     return (
         _pieces((tag, "".join(old[i1:i2])) for tag, i1, i2, _, _ in steps),
         _pieces((tag, "".join(new[j1:j2])) for tag, _, _, j1, j2 in steps),
     )
-
-
-def _likeness(matcher: SequenceMatcher[str], old: Sequence[str], new: Sequence[str]) -> float:
-    """Return how much of two lines is the same, from 0 to 1; blanks do not count."""
-    count = sum(not word.isspace() for word in (*old, *new))
-    blocks = matcher.get_matching_blocks()
-    same = sum(not word.isspace() for found in blocks for word in old[found.a : found.a + found.size])
-    return 2 * same / count if count else 1.0
-
-
-def _bridged(steps: Sequence[Step], old: Sequence[str]) -> Iterator[Step]:
-    """Yield the steps; blanks between two changes count as changed, so that a phrase is one mark."""
-    for index, (tag, *spans) in enumerate(steps):
-        blank = tag == "equal" and "".join(old[spans[0] : spans[1]]).isspace()
-        yield ("replace" if blank and 0 < index < len(steps) - 1 else tag, *spans)  # type: ignore[misc]
 
 
 def _pieces(parts: Iterable[tuple[str, str]]) -> tuple[TextRun, ...]:
@@ -398,8 +405,9 @@ def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
     blocks = [("equal", 0, start, 0, start)] if start else []
     exact = (i2 - start) * (j2 - start) <= MAX_CELLS
     if exact:
-        inner = SequenceMatcher(None, old[start:i2], new[start:j2], autojunk=False).get_opcodes()
-        blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in inner]
+        matcher = Matcher(old[start:i2], new[start:j2], MAX_CELLS)
+        blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in matcher.get_opcodes()]
+        exact = matcher.left >= 0
     else:
         blocks.append(("replace", start, i2, start, j2))
     return blocks + ([("equal", i2, len(old), j2, len(new))] if end else []), exact

@@ -294,8 +294,8 @@ def _unquoted(name: str) -> str:
 
 # Colours in the lines of a patch, by the name of the file: as far as code blocks have them. Pure and bounded.
 
-MAX_IN_ALL = 48_000
-"""Characters coloured in one patch, both sides counted: some 600 lines of code."""
+MAX_IN_ALL = 32_000
+"""Characters coloured in one patch, both sides counted: some 400 lines of code."""
 ENDINGS = {"pyi": "python", "mjs": "javascript", "jsx": "javascript", "tsx": "javascript", "htm": "html", "svg": "xml"}
 
 Token = tuple[str, str]
