@@ -1,3 +1,5 @@
+"""Storages that are a file or memory."""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,14 +11,16 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from checkpoints.conformance.worlds import asking, checkpoint
-from checkpoints.errors import Conflict, Damaged, Incompatible, InvalidConfig, NotFound, StorageFailed
+from checkpoints.errors import Conflict, Damaged, Incompatible, InvalidConfig, StorageFailed
 from checkpoints.file import FileStorage
-from checkpoints.ids import RequestKey, RunId, new_run_id
+from checkpoints.ids import RunId, new_run_id
+from checkpoints.memory import MemoryStorage
 from checkpoints.records import CheckpointInfo
 from checkpoints.sql.sqlite.executor import connect
 
@@ -78,19 +82,6 @@ def test_what_a_killed_process_had_saved_is_there(tmp_path: Path) -> None:
     process.wait()
     process.stdout.close()
     assert len(asyncio.run(saved(path, run))) >= told - 1
-
-
-async def test_an_answer_is_accepted_once(tmp_path: Path) -> None:
-    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
-        run, key = new_run_id(), RequestKey("k")
-        await storage.commit(asking(run, "k"))
-        with pytest.raises(NotFound):
-            await storage.answer(run, RequestKey("other"), 1)
-        with pytest.raises(ValueError, match="JSON"):
-            await storage.answer(run, key, float("nan"))
-        outcomes = await asyncio.gather(*(storage.answer(run, key, i) for i in range(8)), return_exceptions=True)
-        assert sum(outcome is None for outcome in outcomes) == 1
-        assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 7
 
 
 async def test_it_opens_again_after_it_was_closed(tmp_path: Path) -> None:
@@ -234,3 +225,40 @@ def test_a_workflow_that_asked_in_one_process_goes_on_in_another(tmp_path: Path)
 
     assert run("") == "Waiting"
     assert run(json.dumps({"action": "approve"})) == "Finished"
+
+
+async def fill(storage: MemoryStorage, run: RunId, count: int) -> list[int]:
+    """Save checkpoints and return the n of those that are there, oldest first."""
+    for n in range(1, count + 1):
+        await storage.save(checkpoint(run, n))
+    return [info.n for info in reversed(await storage.list_checkpoints(run, limit=count))]
+
+
+def test_loops_in_several_threads_share_one_storage() -> None:
+    storage, runs = MemoryStorage(), [new_run_id() for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda run: asyncio.run(fill(storage, run, 25)), runs))
+    assert found == [list(range(1, 26))] * 8
+    assert {info.id for info in asyncio.run(storage.list_runs())} == set(runs)
+
+
+async def test_two_storages_share_nothing() -> None:
+    run, one, other = new_run_id(), MemoryStorage(), MemoryStorage()
+    await one.save(checkpoint(run))
+    assert await other.get_latest(run) is None
+
+
+async def test_closing_it_keeps_the_runs() -> None:
+    run = new_run_id()
+    async with MemoryStorage() as storage:
+        await storage.save(checkpoint(run))
+    assert [info.n for info in await storage.list_checkpoints(run)] == [1]
+
+
+async def test_a_refused_commit_leaves_nothing_behind() -> None:
+    storage, run = MemoryStorage(), new_run_id()
+    await storage.save(checkpoint(run, 1))
+    with pytest.raises(Conflict):
+        await storage.commit(asking(run, "k").model_copy(update={"checkpoint": checkpoint(run, 1)}))
+    assert not await storage.read_events(run)
+    assert (await storage.read_run(run)).n == 1

@@ -1,18 +1,30 @@
-"""Steps that ask people: in sequence, in parallel, in loops; parked and resumed, or answered while they wait."""
+"""Steps that wait for people and programs: questions, signals, comments, and what is not awaited."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator, BaseModel
 
 from checkpoints.records import Answer, Phase
-from tests.workflow.world import ListRecorder, answered, finished, handed_over
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
 from wfdash.contract import InvalidInput
+from wfdash.domain.json_patch import comments_in, listed, place_of, shows_lines, with_those_of
+from wfdash.domain.votes import Vote, choice_of
+from wfdash.questions.card import LineComment
+from wfdash.questions.cards import prepare
+from wfdash.questions.choices import key_prefix, name_in
+from wfdash.questions.evidence import Diff
+from wfdash.questions.policy import Policy
+from wfdash.questions.tools import ToolCall
+from wfdash.values.fingerprints import identify
 from wfdash.workflow import Approval, Choice, Context, Decision, Form, Question, Waiting, Workflow, each, gather
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.flaws import await_flaws
 
 
 class Text(BaseModel):
@@ -245,3 +257,320 @@ async def test_requests_of_a_sub_workflow_surface_on_the_parent_run():
     outcome = await wf.run(None)
     assert outcome.requests[0].step == "part/ask"
     assert finished(await answered(wf, outcome, "yes")) == "yes"
+
+
+class Parcel(BaseModel):
+    code: str
+    grams: int = 0
+
+
+def plain(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, Parcel) else value
+
+
+def receiving(*waits: tuple[Any, ...], parallel: bool = False, **options: Any) -> tuple[Workflow, list[str]]:
+    wf, seen = Workflow("receiving"), []
+
+    @wf.step(start=True)
+    async def wait(ctx: Context) -> Any:
+        seen.append("top")
+        if parallel:
+            return list(await asyncio.gather(*(ctx.receive(*one, **options) for one in waits)))
+        return [plain(await ctx.receive(*one, **options)) for one in waits]
+
+    return wf, seen
+
+
+async def test_a_step_parks_until_the_signal_is_there_and_gets_it_as_its_type():
+    wf, seen = receiving(("shipped", Parcel))
+    outcome = await wf.run(None)
+    (request,) = outcome.requests
+    assert (request.kind, request.card["subject"]) == ("signal", "Waits for the signal 'shipped'")
+    assert name_in(request.key) == "shipped"
+    assert request.key.startswith(key_prefix("shipped"))
+    assert request.answer_schema["required"] == ["code"]
+    outcome = await answered(wf, outcome, {"code": "x1"})
+    assert finished(outcome) == [{"code": "x1", "grams": 0}]
+    assert len(seen) == 2
+
+
+async def test_signals_in_sequence_replay_what_came():
+    wf, seen = receiving(("item", str), ("item", str), ("end",))
+    outcome = await wf.run(None)
+    for value in ("a", "b", {"any": [1]}):
+        outcome = await answered(wf, outcome, value)
+    assert finished(outcome) == ["a", "b", {"any": [1]}]
+    assert len(seen) == 4
+
+
+async def test_several_are_waited_for_at_once():
+    wf, _ = receiving(("paid", int), ("shipped", int), parallel=True)
+    outcome = await wf.run(None)
+    assert {name_in(request.key) for request in outcome.requests} == {"paid", "shipped"}
+    outcome = await answered(wf, outcome, lambda request: len(name_in(request.key)))
+    assert finished(outcome) == [4, 7]
+
+
+async def test_what_does_not_fit_is_refused_and_the_run_still_waits():
+    wf, _ = receiving(("shipped", Parcel))
+    outcome = await wf.run(None)
+    with pytest.raises(InvalidInput):
+        await answered(wf, outcome, {"grams": 3})
+    assert finished(await answered(wf, outcome, {"code": "x"})) == [{"code": "x", "grams": 0}]
+
+
+async def test_the_workflow_s_policy_for_people_does_not_concern_signals():
+    wf = Workflow("addressed", policy=Policy(by="finance", need=2))
+
+    @wf.step(start=True)
+    async def wait(ctx: Context) -> Any:
+        return await ctx.receive("go", bool)
+
+    (request,) = (await wf.run(None)).requests
+    assert (request.by, request.policy) == ((), {})
+
+
+@pytest.mark.parametrize("due", ["2h", timedelta(hours=2), None], ids=["text", "duration", "moment"])
+async def test_with_a_deadline_the_run_fails_once_it_has_passed(due):
+    wf, _ = receiving(("go", bool), due=due or datetime.now(UTC) + timedelta(hours=2))
+    (request,) = (await wf.run(None)).requests
+    assert request.due == request.alarm
+    assert abs(request.due - datetime.now(UTC) - timedelta(hours=2)) < timedelta(minutes=1)
+    assert request.policy["on_timeout"] == "fail"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "x" * 101, 3, None])
+async def test_a_name_that_is_none_is_refused(name):
+    wf, _ = receiving((name,))
+    assert failed(await wf.run(None)).startswith("InvalidCall: ctx.receive needs a name of")
+
+
+Step = Callable[[Context], Awaitable[Any]]
+
+
+async def uses_it_at_once(ctx: Context) -> str:
+    return "yes" if ctx.ask(Approval(subject="Pay?")).approved else "no"
+
+
+async def uses_a_name(ctx: Context) -> str:
+    decision = ctx.ask(Approval(subject="Pay?"))
+    return "yes" if decision.approved else "no"
+
+
+async def uses_it_as_a_number(ctx: Context) -> bool:
+    amount = ctx.ask("How much?", answer=int)
+    return amount > 3
+
+
+async def branches(ctx: Context) -> str:
+    if ctx.ask("Pay?", answer=bool):
+        return "yes"
+    return "no"
+
+
+async def throws_it_away(ctx: Context) -> str:
+    ctx.sleep("2 days")
+    return "done"
+
+
+async def returns_it(ctx: Context) -> Any:
+    return ctx.call(len, "abc")
+
+
+async def keeps_it_under_its_name(ctx: Context) -> str:
+    asked = ctx.ask("Pay?")
+    asked = asked if ctx.attempt else ctx.state.get("other")
+    return "done"
+
+
+FORGOTTEN = {
+    uses_it_at_once: (1, "ask"),
+    uses_a_name: (1, "ask"),
+    uses_it_as_a_number: (1, "ask"),
+    branches: (1, "ask"),
+    throws_it_away: (1, "sleep"),
+    returns_it: (1, "call"),
+    keeps_it_under_its_name: (1, "ask"),
+}
+
+
+async def hands_all_on(ctx: Context) -> Any:
+    first = ctx.ask("First?")
+    one, two = await asyncio.gather(first, ctx.ask("Second?"))
+    task = asyncio.create_task(ctx.call(len, "abc"))
+    more = [ctx.call(len, text) for text in (one, two)]
+    more.append(ctx.call(len, "x"))
+    chosen = ctx.ask("Third?") if one else ctx.ask("Fourth?")
+    other = chosen
+    chosen = other if two else chosen
+    pending = {"a": ctx.call(len, "a")}
+    await asyncio.gather(*more, *pending.values(), *(ctx.call(len, text) for text in "ab"))
+
+    async def later() -> int:
+        return await ctx.call(len, "z")
+
+    def made() -> Any:
+        return ctx.call(len, "y")
+
+    async with asyncio.timeout(3):
+        await made()
+    return [await task, await chosen, await later()]
+
+
+@pytest.mark.parametrize("step", FORGOTTEN, ids=lambda one: one.__name__)
+def test_check_names_the_line_of_a_forgotten_await(step: Any) -> None:
+    line, name = FORGOTTEN[step]
+    ((problem, place),) = await_flaws(flow(step).graph)
+    assert problem == f"step 'go' does not await ctx.{name}(...): write 'await ctx.{name}(...)'"
+    assert place == f"{__file__}:{step.__code__.co_firstlineno + line}"
+
+
+def test_check_finds_nothing_in_what_is_awaited_elsewhere() -> None:
+    assert list(await_flaws(flow(hands_all_on).graph)) == []
+
+
+def test_check_names_a_plain_function_that_asks() -> None:
+    def go(ctx: Context) -> Any:
+        return ctx.ask("Pay?")
+
+    ((problem, _),) = await_flaws(flow(go).graph)
+    assert problem == "step 'go' is a plain function: make it 'async def' to ask"
+
+
+@pytest.mark.parametrize("step", [uses_it_at_once, uses_a_name, uses_it_as_a_number, branches])
+async def test_a_forgotten_await_fails_with_the_remedy_and_asks_no_one(step: Step) -> None:
+    outcome = await flow(step).run(None)
+    assert "write 'await ctx.ask(...)'" in failed(outcome)
+    assert outcome.checkpoint is not None
+    assert outcome.checkpoint.requests == ()
+
+
+async def test_questions_that_are_awaited_together_are_open_together() -> None:
+    async def go(ctx: Context) -> Any:
+        first, second = ctx.ask("First?"), ctx.ask("Second?")
+        return await asyncio.gather(second, first)
+
+    outcome = await flow(go).run(None)
+    assert isinstance(outcome, Waiting)
+    assert [request.card["subject"] for request in outcome.requests] == ["First?", "Second?"]
+
+
+@pytest.mark.parametrize("forgets", ["ask", "call", "sleep", "receive", "checkpoint"])
+async def test_a_step_that_forgets_to_await_fails_and_says_so(forgets: str):
+    wf = Workflow("forgets")
+    args = {"ask": ("?",), "call": (len, "abc"), "sleep": (5,), "receive": ("letter",), "checkpoint": ("here",)}
+
+    @wf.step(start=True)
+    async def go(ctx: Context) -> str:
+        getattr(ctx, forgets)(*args[forgets])
+        return "done"
+
+    assert f"write 'await ctx.{forgets}(...)'" in failed(await wf.run(None))
+
+
+async def test_a_task_that_a_step_leaves_behind_is_not_called_forgotten():
+    wf = Workflow("leaves")
+
+    @wf.step(start=True)
+    async def go(ctx: Context) -> str:
+        tasks.append(asyncio.create_task(ctx.sleep(60)))
+        return "done"
+
+    tasks: list[Any] = []
+    assert finished(await wf.run(None)) == "done"
+
+
+PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
+ON_LINE = {"file": "a.py", "line": 1, "text": "why?"}
+RANGE = {"file": "a.py", "line": 12, "start_line": 10, "side": "old", "text": "all of\nthis"}
+
+
+def reviewing() -> Workflow:
+    wf = Workflow("reviewing")
+
+    @wf.step(start=True)
+    async def review(ctx: Context) -> Decision:
+        return await ctx.ask(Approval(subject="Merge?", proposal=PATCH))
+
+    return wf
+
+
+async def test_a_step_gets_the_comments_of_the_answer():
+    wf = reviewing()
+    outcome = await answered(wf, await wf.run(None), {"action": "reject", "line_comments": [ON_LINE, RANGE]})
+    decision = finished(outcome)
+    assert decision["line_comments"] == [LineComment(**one).model_dump() for one in (ON_LINE, RANGE)]
+
+
+async def test_an_answer_without_comments_is_what_it_was():
+    wf = reviewing()
+    decision = finished(await answered(wf, await wf.run(None), {"action": "approve"}))
+    assert "line_comments" not in decision
+    assert Decision.model_validate(decision).line_comments == ()
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        {**ON_LINE, "text": ""},
+        {**ON_LINE, "line": 0},
+        {**ON_LINE, "line": "1"},
+        {**ON_LINE, "side": "left"},
+        {**ON_LINE, "by": "somebody else"},
+        {"file": "a.py", "text": "no line"},
+        {**ON_LINE, "text": "x" * 10_001},
+    ],
+)
+async def test_a_comment_that_is_none_is_refused_and_leaves_the_request_open(comment: dict[str, Any]):
+    wf = reviewing()
+    outcome = await wf.run(None)
+    with pytest.raises(InvalidInput):
+        await answered(wf, outcome, {"action": "approve", "line_comments": [comment]})
+
+
+@pytest.mark.parametrize(
+    ("card", "takes"),
+    [
+        (Approval(subject="?", proposal=PATCH), True),
+        (Approval(subject="?", proposal="new", current="old"), True),
+        (Approval(subject="?", proposal=1, evidence=[Diff(unified=PATCH)]), True),
+        (Approval(subject="?", proposal=1, evidence=[Diff(before="a", after="b")]), True),
+        (ToolCall(tool="t", evidence=[Diff(unified=PATCH)]), True),
+        (Approval(subject="?", proposal="text"), False),
+        (Approval(subject="?", proposal={"a": 1}, current={"a": 2}), False),
+        (Approval(subject="?", evidence=[Diff(before={"a": 1}, after={"a": 2})]), False),
+        (ToolCall(tool="t", arguments={"patch": PATCH}), False),
+    ],
+)
+def test_comments_are_taken_where_lines_are_shown(card: Any, takes: bool):
+    asked = prepare(card, None)
+    assert ("line_comments" in asked.schema["properties"]) is takes
+    assert shows_lines(asked.card) is takes
+
+
+def test_a_question_asked_before_there_were_comments_is_the_same_question():
+    asked = prepare(Approval(subject="Merge?", proposal=PATCH, require_reason=True), None)
+    before = {name: node for name, node in asked.schema["properties"].items() if name != "line_comments"}
+    assert asked.form == {**asked.schema, "properties": before}
+    old = identify(asked.card, {**asked.schema, "properties": before}, ["proposal"])
+    assert identify(asked.card, asked.form, ["proposal"]).moved(old.prints) == ()
+
+
+def test_votes_count_together_whatever_their_comments():
+    one, other = ({"action": "reject", "line_comments": [dict(ON_LINE, text=text)]} for text in ("a", "b"))
+    assert len({choice_of(Vote(by=by, verdict="reject", value=value)) for by, value in (("x", one), ("y", other))}) == 1
+
+
+def test_the_comments_of_all_votes_come_together_once_each():
+    own, same, more = ({"action": "reject", "line_comments": found} for found in ([ON_LINE], [ON_LINE], [RANGE]))
+    assert comments_in(with_those_of(own, [same, more, {"action": "reject"}])) == (ON_LINE, RANGE)
+    assert with_those_of("text", [more]) == "text"
+    assert with_those_of(own, []) is own
+
+
+def test_comments_are_listed_in_short_and_nothing_odd_is_read():
+    assert listed({"line_comments": [ON_LINE, RANGE]}) == ["a.py:1 why?", "a.py:−10-−12 all of this"]
+    assert len(listed({"line_comments": [dict(ON_LINE, text="x" * 10_000)] * 50})) == 20
+    assert place_of(ON_LINE) == "a.py:1"
+    for odd in (None, 1, "x", {"line_comments": 1}, {"line_comments": [1, {"file": "a", "line": True, "text": "x"}]}):
+        assert comments_in(odd) == ()

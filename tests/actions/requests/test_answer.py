@@ -1,16 +1,32 @@
+"""An answer: who gives it and for whom, what it does, and what it finds under its lock."""
+
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
+from typing import Any
 
-from checkpoints.models import Answer, AuditEntry, Event, Run
-from wfdash.actions.requests.answer import answer_request
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from checkpoints.events import EventKind
+from checkpoints.models import Answer, AuditEntry, Event, HumanRequest, Reply, Run
+from tests.actions.requests.conftest import told
+from wfdash.actions.common import append_request_event, find_request, lock_as_found
+from wfdash.actions.requests.answer import answer_request, marks_of, undo_answer
+from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
+from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
+from wfdash.domain.hash_chain import fingerprint
 from wfdash.engines import catalog
 from wfdash.engines.consultation import WorkerReply
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import Published, published_engine
+from wfdash.questions.cards import prepare
 from wfdash.questions.choices import open_answer
-from wfdash.workflow import Workflow
+from wfdash.workflow import ToolCall, Workflow
 
 pytestmark = pytest.mark.django_db
 
@@ -141,3 +157,204 @@ def test_a_word_in_place_of_an_answer_is_told_what_to_give(person, ask) -> None:
     with pytest.raises(Invalid) as refused:
         answer_request(person("ana", "reviewer"), ask(card=card).id, "aprove")
     assert refused.value.errors[0]["msg"].endswith(': give {"action": "approve"}, or another action: reject')
+
+
+YES = {"action": "approve"}
+
+
+def look_ups(seen: CaptureQueriesContext) -> int:
+    return len(
+        [one for one in seen if one["sql"].startswith("SELECT") and 'FROM "checkpoints_humanrequest"' in one["sql"]]
+    )
+
+
+def numbers(run: Run) -> list[int]:
+    return list(Event.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
+
+
+def test_a_request_to_which_nothing_happened_is_looked_up_once(person, ask, run) -> None:
+    with CaptureQueriesContext(connection) as seen:
+        answer_request(person("ana", "reviewer"), ask().id, YES)
+    assert look_ups(seen) == 1
+    run.refresh_from_db()
+    assert numbers(run) == [*range(1, run.seq + 1)]
+
+
+@pytest.mark.parametrize("change", ["seq", "n", "epoch", "phase", "deleted"])
+def test_whatever_happens_to_a_run_is_noticed(change, person, ask, run) -> None:
+    ana = person("ana", "reviewer")
+    found = find_request(ana, ask().id, marks_of)
+    rows = Run.objects.filter(pk=run.pk)
+    if change == "deleted":
+        HumanRequest.objects.all().delete()
+        rows.delete()
+    else:
+        rows.update(**{change: "failed" if change == "phase" else getattr(found.run, change) + 1})
+    assert not lock_as_found(found.run, wake=True)
+    assert not lock_as_found(found.run, wake=False)
+
+
+@pytest.mark.parametrize("act", ["amend", "assign", "comment", "ask back", "extend", "vote", "undo", "cancel"])
+def test_whatever_an_answer_depends_on_changes_with_an_event_of_the_run(act, person, ask, run) -> None:
+    ana, otto = person("ana", "reviewer"), person("otto", "operator")
+    request = ask(policy={"need": 2})
+    if act == "undo":
+        answer_request(otto, request.id, YES)
+    found = find_request(ana, request.id, marks_of)
+    acts = {
+        "amend": lambda: amend_request(otto, request.id, body="More"),
+        "assign": lambda: assign_request(otto, request.id, "ana"),
+        "comment": lambda: comment_on(otto, request.id, "Well"),
+        "ask back": lambda: ask_back(otto, request.id, "Why?"),
+        "extend": lambda: extend_deadline(otto, request.id, timezone.now() + timedelta(days=1)),
+        "vote": lambda: answer_request(otto, request.id, YES),
+        "undo": lambda: undo_answer(otto, request.id),
+        "cancel": lambda: cancel_run(otto, run.id),
+    }
+    acts[act]()
+    assert not lock_as_found(found.run, wake=True)
+
+
+def test_an_answer_to_what_was_found_before_it_changed_is_given_to_what_it_is_now(person, ask, run) -> None:
+    ana, otto, request = person("ana", "reviewer"), person("otto", "operator"), ask()
+    found = find_request(ana, request.id, marks_of)
+    comment_on(otto, request.id, "Careful")
+    amend_request(otto, request.id, body="More")
+    answer_request(ana, request.id, YES, found=found)
+    changed = HumanRequest.objects.get(pk=request.pk)
+    assert Reply.objects.get().seen == fingerprint(changed.card, changed.answer_schema)
+    assert "decided" in told("otto")
+    run.refresh_from_db()
+    assert numbers(run) == [*range(1, run.seq + 1)]
+
+
+def test_of_two_who_found_it_open_the_first_answers(person, ask) -> None:
+    ana, ben, request = person("ana", "reviewer"), person("ben", "reviewer"), ask()
+    found = find_request(ben, request.id, marks_of)
+    answer_request(ana, request.id, YES)
+    with pytest.raises(AlreadyAnswered) as refused:
+        answer_request(ben, request.id, YES, found=found)
+    assert refused.value.facts["by"] == "ana"
+
+
+def test_a_request_that_was_closed_since_takes_no_answer(person, ask, run) -> None:
+    ana, request = person("ana", "reviewer"), ask()
+    found = find_request(ana, request.id, marks_of)
+    cancel_run(person("otto", "operator"), run.id)
+    with pytest.raises(NoLongerOpen):
+        answer_request(ana, request.id, YES, found=found)
+    assert not Reply.objects.exists()
+
+
+def test_an_event_that_was_counted_with_the_lock_is_not_given_up_for_another(person, ask) -> None:
+    found = find_request(person("ana", "reviewer"), ask().id, marks_of)
+    assert lock_as_found(found.run, wake=True)
+    with pytest.raises(RuntimeError, match="another event"):
+        append_request_event(found, EventKind.REQUEST_VOTED)
+
+
+YES_OF_ANOTHER = {"action": "approve", "reason": "She said so on the phone"}
+
+
+@pytest.fixture
+def otto(person):
+    person("ana", "reviewer")
+    person("ben", "reviewer")
+    return person("otto", "operator")
+
+
+def test_an_operator_writes_down_what_someone_decided_and_the_record_names_both(otto, ask) -> None:
+    request = ask(by=["ana"])
+    reply = answer_request(otto, request.id, YES_OF_ANOTHER, on_behalf_of="ana")
+    assert (reply.by.username, reply.acting_for) == ("otto", "ana")
+    entry = AuditEntry.objects.get()
+    assert (entry.verb, entry.actor, entry.facts["acting_for"]) == ("answer", "otto", "ana")
+    assert entry.right == "operator, on behalf of ana: named: ana"
+    assert (reply.stands, Answer.objects.get().verdict) == ("approved", "approve")
+
+
+def test_it_needs_a_reason(otto, ask) -> None:
+    with pytest.raises(Invalid) as refused:
+        answer_request(otto, ask(by=["ana"]).id, {"action": "approve"}, on_behalf_of="ana")
+    assert refused.value.errors[0]["loc"] == ["reason"]
+
+
+@pytest.mark.parametrize("name", ["ben", "otto", "nobody"])
+def test_only_for_someone_else_who_may_answer_it(otto, ask, name) -> None:
+    with pytest.raises(Invalid) as refused:
+        answer_request(otto, ask(by=["ana"]).id, YES_OF_ANOTHER, on_behalf_of=name)
+    assert refused.value.errors[0]["loc"] == ["on_behalf_of"]
+
+
+def test_anyone_who_has_it_may_be_spoken_for(otto, ask) -> None:
+    request = ask(by=["ana"])
+    assign_request(otto, request.id, "ben")
+    assert answer_request(otto, request.id, YES_OF_ANOTHER, on_behalf_of="ben").acting_for == "ben"
+
+
+def test_only_operators_may_and_no_one_who_is_excluded(otto, ask, person) -> None:
+    with pytest.raises(NotAllowed):
+        answer_request(person("ben"), ask(by=["ana"]).id, YES_OF_ANOTHER, on_behalf_of="ana")
+    with pytest.raises(NotAllowed, match="second person"):
+        answer_request(otto, ask("k2", by=["ana"], not_by=["otto"]).id, YES_OF_ANOTHER, on_behalf_of="ana")
+    with pytest.raises(Invalid):
+        answer_request(otto, ask("k3", not_by=["ana"]).id, YES_OF_ANOTHER, on_behalf_of="ana")
+
+
+def test_it_counts_as_one_vote_of_that_person_who_has_no_second_one(otto, ask, person) -> None:
+    request = ask(policy={"need": 2})
+    answer_request(otto, request.id, YES_OF_ANOTHER, on_behalf_of="ana")
+    with pytest.raises(AlreadyAnswered, match="otto already answered approve"):
+        answer_request(person("ana"), request.id, YES_OF_ANOTHER)
+    with pytest.raises(AlreadyAnswered):
+        answer_request(otto, request.id, YES_OF_ANOTHER, on_behalf_of="ana")
+    assert not Answer.objects.exists()
+    answer_request(person("ben"), request.id, YES_OF_ANOTHER)
+    assert Answer.objects.exists()
+    assert Reply.objects.count() == 2
+
+
+def test_no_one_is_spoken_for_who_has_spoken(otto, ask, person) -> None:
+    request = ask(policy={"need": 2})
+    answer_request(person("ana"), request.id, YES_OF_ANOTHER)
+    with pytest.raises(AlreadyAnswered, match="ana already answered approve"):
+        answer_request(otto, request.id, YES_OF_ANOTHER, on_behalf_of="ana")
+
+
+ASKING = prepare(ToolCall(tool="refund", arguments={"order": "O-7", "amount": 12}), None)
+
+
+@pytest.fixture
+def call(ask) -> HumanRequest:
+    return ask(card=ASKING.card, answer_schema=ASKING.schema, kind=ASKING.kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "stands"),
+    [
+        ({"action": "approve"}, "approved"),
+        ({"action": "edit", "arguments": {"order": "O-7", "amount": 5}}, "modified"),
+        ({"action": "reject", "feedback": "not ours"}, "rejected"),
+        ({"action": "respond", "response": "paid already"}, "answered"),
+    ],
+)
+def test_the_record_says_how_a_tool_call_was_decided(value: dict[str, Any], stands: str, call, person) -> None:
+    answer_request(person("ana", "reviewer"), call.id, value, verdict=value["action"])
+    facts = AuditEntry.objects.get().facts
+    assert (facts["stands"], facts["edited"]) == (stands, value.get("arguments"))
+    assert facts["proposal"] == {"order": "O-7", "amount": 12}
+
+
+def test_arguments_of_another_type_are_refused(call, person) -> None:
+    wrong = {"action": "edit", "arguments": {"order": "O-7", "amount": "much"}}
+    with pytest.raises(Invalid):
+        answer_request(person("ana", "reviewer"), call.id, wrong)
+    assert not Answer.objects.exists()
+
+
+def test_two_rejections_are_the_same_whatever_their_feedback(ask, person) -> None:
+    shown = {"card": ASKING.card, "answer_schema": ASKING.schema}
+    request = ask(**shown, policy={"need": 2, "veto": False})
+    for name, why in (("ana", "too much"), ("ben", "not ours")):
+        answer_request(person(name, "reviewer"), request.id, {"action": "reject", "feedback": why})
+    assert Answer.objects.get().verdict == "reject"

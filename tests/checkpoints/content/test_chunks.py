@@ -1,18 +1,26 @@
+"""Content is cut into chunks of which only new ones are written, and sealed where it is encrypted."""
+
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkpoints import models
 from checkpoints.content import chunks, encoder
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.chunks import INLINE, decode, hashes_in, hashes_in_chunk, verify_chunks
-from checkpoints.content.encoder import Encoded, encode
-from checkpoints.errors import Damaged
+from checkpoints.content.encoder import Encoded, EncoderCache, encode
+from checkpoints.content.encryption import MARK, Encryptor, Locked, encrypted_text_in, encryptor_of
+from checkpoints.errors import ClaimLost, Damaged, InvalidConfig
+from checkpoints.ids import CheckpointId, RunId, new_run_id
+from checkpoints.records import Checkpoint, Claim, Commit, Phase, Standing
+from tests.conformance.worlds import DatabaseWorld, checkpoint, claimed, started
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 JSON = st.recursive(
@@ -277,3 +285,302 @@ def test_words_that_look_like_numbers_are_fine() -> None:
 def test_a_chunk_that_is_no_bytes_any_more_is_damaged() -> None:
     with pytest.raises(Damaged, match="no bytes"):
         verify_chunks([("0" * 40, "text")])  # type: ignore[list-item]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def alias(request: pytest.FixtureRequest) -> str:
+    """Name each database in turn, once it is ready."""
+    return str(request.getfixturevalue(f"{request.param}_alias"))
+
+
+@pytest_asyncio.fixture
+async def database(alias: str) -> AsyncIterator[DatabaseWorld]:
+    """Give each database in turn."""
+    world = DatabaseWorld(alias)
+    yield world
+    await world.storage.aclose()
+
+
+def megabyte_of_state() -> dict[str, Any]:
+    """Return a state of 200 keys of 5 KB."""
+    return {f"key {i:03d}": f"{i:04d} " * 1000 for i in range(200)}
+
+
+def changed(state: dict[str, Any], n: int) -> dict[str, Any]:
+    """Return the state with 1 KB of one key changed, all other values the same objects."""
+    key = f"key {n * 7 % 200:03d}"
+    return {**state, key: f"{n:08d}" + "x" * 992 + state[key][1000:]}
+
+
+def holding(run: RunId, n: int, state: dict[str, Any]) -> Checkpoint:
+    """Return a checkpoint with that state."""
+    return checkpoint(run, n, body={"state": state, "position": {"next": n}})
+
+
+async def commit_steps(
+    world: DatabaseWorld, run: RunId, steps: range, state: dict[str, Any], claim: Claim | None = None
+) -> list[Checkpoint]:
+    """Commit one checkpoint per step as the engine does; returns them."""
+    made = []
+    for n in steps:
+        state = changed(state, n)
+        made.append(holding(run, n, state))
+        await world.storage.commit(Commit(run=run, checkpoint=made[-1], frozen=True), claim=claim)
+    return made
+
+
+async def stored_bytes(world: DatabaseWorld, run: RunId) -> int:
+    """Return the bytes of the run's content."""
+
+    def count() -> int:
+        chunks = models.Chunk.objects.using(world.alias).filter(family=run).values_list("data", flat=True)
+        bodies = models.Checkpoint.objects.using(world.alias).filter(run_id=run).values_list("body", flat=True)
+        return sum(len(bytes(data)) for data in chunks) + sum(map(len, bodies))
+
+    return await world._do(count)
+
+
+async def check_all(world: DatabaseWorld, made: list[Checkpoint]) -> None:
+    """Load every one and compare its content."""
+    for one in made:
+        assert (await world.storage.load(one.run, one.id)).body == one.body
+
+
+async def test_a_step_writes_what_it_changed_and_disk_grows_linearly(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    made = await commit_steps(database, run, range(1, 2), megabyte_of_state())
+    first = await stored_bytes(database, run)
+    made += await commit_steps(database, run, range(2, 12), made[-1].body["state"])
+    after_ten = await stored_bytes(database, run) - first
+    made += await commit_steps(database, run, range(12, 32), made[-1].body["state"])
+    after_thirty = await stored_bytes(database, run) - first
+    assert first < 1.2 * 1_000_000
+    assert after_ten <= 10 * 8192
+    assert after_thirty <= 3.3 * after_ten
+    await check_all(database, made)
+
+
+async def test_content_whose_objects_may_change_is_written_as_it_is_now(database: DatabaseWorld) -> None:
+    run, body = new_run_id(), {"state": {"list": ["x" * 3000] * 3, "rest": "y" * 5000}, "position": {}}
+    made = []
+    for n in range(1, 4):
+        body["state"]["list"].append(str(n) * 3000)  # type: ignore[index,union-attr]
+        made.append(checkpoint(run, n, body=body).model_copy(deep=True))
+        await database.storage.commit(Commit(run=run, checkpoint=checkpoint(run, n, id=made[-1].id, body=body)))
+    await check_all(database, made)
+
+
+async def test_what_was_pruned_away_behind_its_back_is_written_again(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    made = await commit_steps(database, run, range(1, 4), megabyte_of_state())
+    for one in made:
+        await database.storage.delete(run, one.id)
+    assert await database.storage.prune(run, []) == 0
+    rest = await commit_steps(database, run, range(4, 6), made[-1].body["state"])
+    await check_all(database, rest)
+
+
+async def test_nothing_leans_on_what_is_quarantined(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    made = await commit_steps(database, run, range(1, 3), megabyte_of_state())
+    await database.damage_chunk(run)
+    with pytest.raises(Damaged):
+        await database.storage.load(run, made[-1].id)
+    rest = await commit_steps(database, run, range(3, 5), made[-1].body["state"])
+    await check_all(database, rest)
+
+
+async def test_a_chunk_that_rotted_is_healed_by_the_same_content(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    saved = holding(run, 1, megabyte_of_state())
+    await database.storage.save(saved)
+    await database.damage_chunk(run)
+    with pytest.raises(Damaged):
+        await database.storage.load(run, saved.id)
+    again = holding(run, 2, megabyte_of_state())
+    await database.storage.save(again)
+    await check_all(database, [again])
+
+
+async def test_a_lost_claim_leaves_nothing_remembered(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    await database.storage.commit(started(run))
+    claim = await claimed(database, run)
+    made = await commit_steps(database, run, range(1, 3), megabyte_of_state(), claim)
+    await database.cancel(run)
+    with pytest.raises(ClaimLost):
+        await commit_steps(database, run, range(3, 4), made[-1].body["state"], claim)
+    assert await database.storage.list_checkpoint_ids(run) == [CheckpointId(one.id) for one in reversed(made)]
+    assert database.storage._encoder_cache.get(run) is None
+    await check_all(database, made)
+
+
+async def test_another_worker_goes_on_from_what_the_first_one_wrote(database: DatabaseWorld) -> None:
+    run, other = new_run_id(), DatabaseWorld(database.alias)
+    made = await commit_steps(database, run, range(1, 4), megabyte_of_state())
+    latest = await other.storage.get_latest(run)
+    assert latest is not None
+    theirs = await commit_steps(other, run, range(4, 7), latest.body["state"])
+    ours = await commit_steps(database, run, range(7, 9), made[-1].body["state"])
+    await check_all(database, [*made, *theirs, *ours])
+    await other.storage.aclose()
+
+
+async def test_a_run_that_parks_is_forgotten(database: DatabaseWorld) -> None:
+    run = new_run_id()
+    made = await commit_steps(database, run, range(1, 3), megabyte_of_state())
+    assert len(database.storage._encoder_cache) == 1
+    parked = Commit(run=run, checkpoint=holding(run, 3, made[-1].body["state"]), standing=Standing(phase=Phase.PAUSED))
+    await database.storage.commit(parked)
+    assert len(database.storage._encoder_cache) == 0
+
+
+def update(heads: EncoderCache, run: RunId, size: int = 10_000, **commit: object) -> None:
+    """Have a checkpoint of about that size remembered."""
+    made = checkpoint(run, body={"state": {"a": "x" * size, "b": "y"}})
+    heads.update(Commit(run=run, checkpoint=made, **commit), encode({"body": made.body}))  # type: ignore[arg-type]
+
+
+def test_the_run_written_longest_ago_is_forgotten_first() -> None:
+    heads, runs = EncoderCache(runs=2), [new_run_id() for _ in range(3)]
+    for run in (runs[0], runs[1], runs[0], runs[2]):
+        update(heads, run)
+    assert [heads.get(run) is None for run in runs] == [False, True, False]
+
+
+def test_memory_is_bounded_by_bytes_too() -> None:
+    heads, runs = EncoderCache(max_bytes=50_000), [new_run_id() for _ in range(10)]
+    for run in runs:
+        update(heads, run)
+    assert len(heads) == 4
+    update(heads, new_run_id(), size=60_000)
+    assert len(heads) == 0
+
+
+def test_small_content_is_not_remembered() -> None:
+    heads, run = EncoderCache(), new_run_id()
+    update(heads, run)
+    update(heads, run, size=100)
+    assert heads.get(run) is None
+
+
+def test_a_run_that_is_let_go_of_is_forgotten() -> None:
+    heads, run = EncoderCache(), new_run_id()
+    update(heads, run)
+    update(heads, run, standing=Standing(phase=Phase.WAITING))
+    assert len(heads) == 0
+
+
+def test_events_alone_change_nothing() -> None:
+    heads, run = EncoderCache(), new_run_id()
+    update(heads, run)
+    heads.update(Commit(run=run), None)
+    assert heads.get(run) is not None
+
+
+OLD, NEW = "an-old-secret-long-enough-to-be-one", "a-new-secret-long-enough-to-be-one"
+ROW = ("request", "r1", "card")
+
+
+@pytest.fixture(
+    params=["", "plain", OLD, f"{NEW},{OLD}", f"{OLD},plain", f"plain,{OLD}", [NEW, OLD], [], (OLD, "plain")]
+)
+def encryptor(request: pytest.FixtureRequest) -> Encryptor:
+    """Give each kind of ring in turn."""
+    return encryptor_of(request.param)
+
+
+@pytest.mark.parametrize("text", ["", "ä\x00b", MARK, f"{MARK}x:y", "x" * 10_000])
+def test_what_is_sealed_opens_to_itself(encryptor: Encryptor, text: str) -> None:
+    assert encryptor.decrypt(encryptor.encrypt(text, *ROW), *ROW) == text
+
+
+@pytest.mark.parametrize("text", ["null", "1", '"a"', '{"b":1,"a":2}', f'"{MARK}x:y"', f'{{"sealed":"{MARK}x:y"}}'])
+def test_a_sealed_document_is_a_document(encryptor: Encryptor, text: str) -> None:
+    for clear in (frozenset[str](), frozenset({"a"})):
+        assert encryptor.decrypt_document(encryptor.encrypt_document(text, *ROW, clear=clear), *ROW) == text
+
+
+def test_a_sealed_document_shows_what_is_clear_and_nothing_else() -> None:
+    stored = encryptor_of(OLD).encrypt_document('{"activation":3,"output":"canary"}', *ROW, clear={"activation"})
+    assert '"activation":3' in stored
+    assert "canary" not in stored
+
+
+def test_a_chunk_is_the_same_bytes_each_time_and_found_in_its_family_alone() -> None:
+    encryptor = encryptor_of(OLD)
+    first, again = (encryptor.encrypt_chunk(b'{"v":1}', "f", "k") for _ in range(2))
+    assert first == again
+    assert encryptor.decrypt_chunk(first, "f", encryptor.name("f", "k")) == b'{"v":1}'
+    assert encryptor.name("f", "k") != encryptor.name("g", "k")
+    assert first != encryptor.encrypt_chunk(b'{"v":1}', "g", "k")
+    for elsewhere in (("g", "k"), ("f", "j")):
+        with pytest.raises(Damaged, match="another row"):
+            encryptor.decrypt_chunk(first, elsewhere[0], encryptor.name(*elsewhere))
+
+
+def test_no_two_sealings_of_a_text_look_alike() -> None:
+    encryptor = encryptor_of(OLD)
+    assert encryptor.encrypt("a", *ROW) != encryptor.encrypt("a", *ROW)
+
+
+def test_what_was_written_for_another_row_is_damage() -> None:
+    encryptor = encryptor_of(OLD)
+    stored = encryptor.encrypt("a", *ROW)
+    for row in (("request", "r2", "card"), ("answer", "r1", "card"), ("request", "r1", "suggestion")):
+        with pytest.raises(Damaged, match="another row"):
+            encryptor.decrypt(stored, *row)
+
+
+def test_a_changed_character_is_damage() -> None:
+    encryptor = encryptor_of(OLD)
+    stored = encryptor.encrypt("a text", *ROW)
+    at = len(stored) - 6
+    for changed in (stored[:at] + ("A" if stored[at] != "A" else "B") + stored[at + 1 :], stored[:-8], stored + "!"):
+        with pytest.raises(Damaged):
+            encryptor.decrypt(changed, *ROW)
+
+
+def test_every_key_of_the_ring_opens_and_the_first_seals() -> None:
+    old, both = encryptor_of(OLD), encryptor_of(f"{NEW}, {OLD}")
+    stored = old.encrypt("a", *ROW)
+    assert both.decrypt(stored, *ROW) == "a"
+    assert (old.is_current(stored), both.is_current(stored)) == (True, False)
+    assert set(both.names("f", ["k"])) == {old.name("f", "k"), both.name("f", "k")}
+
+
+def test_a_missing_key_is_named() -> None:
+    stored = encryptor_of(OLD).encrypt("a", *ROW)
+    with pytest.raises(Locked, match="WFDASH_ENCRYPTION_KEYS"):
+        encryptor_of(NEW).decrypt(stored, *ROW)
+    with pytest.raises(Locked, match="add that key"):
+        encryptor_of("").decrypt_document(f'"{stored}"', *ROW)
+
+
+def test_plain_content_opens_only_where_plain_is_listed() -> None:
+    assert encryptor_of(f"{OLD},plain").decrypt("a", *ROW) == "a"
+    for read in (
+        lambda s: s.decrypt("a", *ROW),
+        lambda s: s.decrypt_document("1", *ROW),
+        lambda s: s.decrypt_chunk(b"{", "f", "k"),
+    ):
+        with pytest.raises(Locked, match="add plain"):
+            read(encryptor_of(OLD))
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="32 characters"):
+        encryptor_of("short")
+
+
+def test_only_a_stored_document_looks_sealed() -> None:
+    assert encrypted_text_in({"sealed": "no"}) is None
+    assert encrypted_text_in([MARK]) is None
+    assert encrypted_text_in({"sealed": f"{MARK}k:x"}) == f"{MARK}k:x"
+
+
+def test_a_list_of_keys_is_what_the_same_keys_with_commas_are() -> None:
+    assert encryptor_of([f" {NEW}", OLD, ""]) is encryptor_of(f"{NEW}, {OLD}")
+    for wrong in ([f"{NEW},{OLD}"], [NEW, None], None, {NEW: OLD}):
+        with pytest.raises(InvalidConfig, match="WFDASH_ENCRYPTION_KEYS: give a list of texts"):
+            encryptor_of(wrong)  # type: ignore[arg-type]

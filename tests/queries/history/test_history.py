@@ -1,15 +1,18 @@
-"""How long steps took, where the run stood still in between; and how far a run says it is."""
+"""What of a run's history is remembered, and when nothing happened."""
 
 from __future__ import annotations
 
+import random
+import sys
 from datetime import timedelta
 
 import pytest
 
-from checkpoints.models import Claim, Event, Run
+from checkpoints.models import Checkpoint, Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash.queries.history.step_states import count_states, step_counts, step_transitions
+from wfdash.queries.history.lineage import EventRange
+from wfdash.queries.history.step_states import EventCache, count_states, step_counts, step_transitions
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations
 from wfdash.web.pages.runs.timeline import intervals_by_state, total_busy
@@ -205,3 +208,72 @@ def test_of_a_map_the_items_are_counted_whichever_of_them_spoke_last(run):
         happen(run, 1, *people.step("pack", "finished", activation=f"pack:{item}", item=item))
     happen(run, 2, ("progress", "pack", {"activation": "pack:4", "item": 4, "fraction": 1.0, "text": "Item 4"}))
     assert progress(run) == {"fraction": None, "text": "2 items done"}
+
+
+step_states = sys.modules["wfdash.queries.history.step_states"]  # the package has a function of this name
+STATES = ("started", "finished", "failed", "waiting")
+
+
+def something(rnd: random.Random, run: Run) -> None:
+    """Let steps move, retry, or be called otherwise."""
+    for _ in range(rnd.randint(1, 4)):
+        name, act = rnd.choice("abc"), str(rnd.randint(1, 6))
+        if rnd.random() < 0.15:
+            people.happen(run, ("run.migrated", None, {"names": {"a": "b", "b": "a"}, "ended": [act]}))
+        elif rnd.random() < 0.2:
+            people.happen(run, (rnd.choice(("run.paused", "run.resumed", "run.failed", "run.retried")), None, {}))
+        elif rnd.random() < 0.2:
+            at = people.THEN.isoformat()
+            people.happen(run, ("step.retrying", name, {"activation": act, "at": at, "attempt": 2, "attempts": 3}))
+        else:
+            people.happen(run, *people.step(name, rnd.choice(STATES), activation=act))
+
+
+def go_on(rnd: random.Random, run: Run, saved: list[Checkpoint]) -> None:
+    """Take a step of a run's life: events, then maybe a checkpoint, at times a restore of an old one."""
+    something(rnd, run)
+    if saved and rnd.random() < 0.25:
+        people.happen(run, ("run.restored", None, {"by": "otto"}))
+        saved.append(people.save(run, rnd.choice(saved), reason=Reason.RESTORE))
+    elif rnd.random() < 0.6:
+        saved.append(people.save(run, saved[-1] if saved else None))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_remembered_is_what_would_be_read_again(seed, everybody_once, monkeypatch):
+    monkeypatch.setattr(step_states, "_cache", EventCache(min_cached=1, max_cached=60))
+    rnd = random.Random(seed)
+    runs = [(people.make_run(), []), (people.make_run(), [])]
+    for _ in range(25):
+        run, saved = rnd.choice(runs)
+        go_on(rnd, run, saved)
+        if rnd.random() < 0.7:
+            remembered = step_states.step_transitions(run.pk)
+            assert remembered == step_states.transitions_within(step_states.ranges_to(run.pk))
+
+
+@pytest.fixture
+def everybody_once(db):
+    return people.make_people()
+
+
+def test_only_what_is_new_is_read():
+    cached: EventCache[int] = EventCache(min_cached=1)
+    asked = []
+
+    def read(known: list[int], ranges: list[EventRange]) -> tuple[list[int], int]:
+        asked.append(ranges[0].low)
+        return [*known, 1], 10 * len(asked)
+
+    ranges = [EventRange(run="r", low=0, high=None)]
+    assert cached.follow("r", ranges, read) == [1]
+    assert cached.follow("r", ranges, read) == [1, 1]
+    assert cached.follow("r", [EventRange(run="r", low=30, high=None), EventRange(run="r", low=0, high=8)], read) == [1]
+    assert asked == [0, 10, 30]
+
+
+def test_what_was_looked_at_longest_ago_is_forgotten_first():
+    cached: EventCache[int] = EventCache(min_cached=1, max_cached=3)
+    for key in ("a", "b", "a", "c"):
+        cached.follow(key, [EventRange(run=key, low=0, high=None)], lambda known, ranges: ([1, 2], 1))
+    assert list(cached._entries) == ["c"]
