@@ -22,8 +22,8 @@ from wfdash.domain.search_attributes import TITLE
 from wfdash.engines import catalog
 from wfdash.queries.account import ViewRow, views_named
 from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, request_rows
-from wfdash.queries.requests.qualifiers import FILTER as REQUESTS
-from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.inbox_filter import FILTER as REQUESTS
+from wfdash.queries.requests.inbox_filter import filter_requests
 from wfdash.queries.run_names import title_in
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.filter_keys import search_for

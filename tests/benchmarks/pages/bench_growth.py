@@ -31,7 +31,7 @@ def addresses() -> Iterator[str]:
     from wfdash.queries.audit import FILTER as AUDIT
     from wfdash.queries.requests.decisions import FILTER as DECISIONS
     from wfdash.queries.requests.inbox import SORTS, TABS
-    from wfdash.queries.requests.qualifiers import FILTER as INBOX
+    from wfdash.queries.requests.inbox_filter import FILTER as INBOX
 
     request = HumanRequest.objects.filter(answered=None).order_by("created").first()
     ended = Run.objects.filter(phase="completed").order_by("-created").first()

@@ -23,7 +23,7 @@ from wfdash.queries.audit import read_entries
 from wfdash.queries.requests.decisions import FILTER as DECISIONS
 from wfdash.queries.requests.decisions import count_decisions, read_decisions
 from wfdash.queries.requests.inbox import SORTS, TABS, count_tabs, read_inbox
-from wfdash.queries.requests.qualifiers import FILTER as INBOX
+from wfdash.queries.requests.inbox_filter import FILTER as INBOX
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.listing import RUN_SORTS, read_runs
 from wfdash.queries.schedules import FILTER as SCHEDULES

@@ -11,8 +11,8 @@ from checkpoints.models import Run
 from checkpoints.records import Status
 from tests import people
 from wfdash.queries.requests.inbox import requests_of
-from wfdash.queries.runs.events import Intervention
 from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.queries.runs.logs import Intervention
 from wfdash.records.runs import RunError
 from wfdash.web.pages.runs.header import (
     ANY,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.queries.requests.qualifiers import FILTER
+from wfdash.queries.requests.inbox_filter import FILTER
 from wfdash.queries.search.conditions import duration_of, moment_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

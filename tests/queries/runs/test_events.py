@@ -8,8 +8,8 @@ import pytest
 
 from checkpoints.models import Run
 from tests import people
-from wfdash.queries.runs import events
-from wfdash.queries.runs.events import EventFilter, all_events, find_events
+from wfdash.queries.runs import logs
+from wfdash.queries.runs.logs import EventFilter, all_events, find_events
 
 pytestmark = pytest.mark.django_db
 FILTERS = [
@@ -72,8 +72,8 @@ def newer_pages(run: Run, wanted: EventFilter) -> list[int]:
 @pytest.mark.parametrize("looked_at", [9, 10_000])
 def test_pages_join_in_both_directions(wanted, looked_at, busy, monkeypatch):
     every = [event.seq for event in all_events(people.viewer("otto"), busy.pk, wanted)]
-    monkeypatch.setattr(events, "MAX_SCANNED", looked_at)
-    monkeypatch.setattr(events, "SCAN_BATCH", 5)
+    monkeypatch.setattr(logs, "MAX_SCANNED", looked_at)
+    monkeypatch.setattr(logs, "SCAN_BATCH", 5)
     assert older_pages(busy, wanted) == every
     assert newer_pages(busy, wanted) == every
 

@@ -22,7 +22,7 @@ from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.labels import visible
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.inbox import tab_filter
-from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.inbox_filter import filter_requests
 from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.unreadable import document
 from wfdash.questions.policy import alone_because

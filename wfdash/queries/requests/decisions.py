@@ -12,7 +12,7 @@ from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.requests.inbox import RUN_NAMES, with_names
-from wfdash.queries.requests.qualifiers import KIND, in_names
+from wfdash.queries.requests.inbox_filter import KIND, in_names
 from wfdash.queries.search.conditions import (
     WORKFLOW,
     FilterContext,

@@ -26,7 +26,7 @@ from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import visible
 from wfdash.queries.requests import collaboration
 from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
-from wfdash.queries.requests.qualifiers import filter_requests
+from wfdash.queries.requests.inbox_filter import filter_requests
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.unreadable import subject_in

@@ -18,7 +18,7 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.queries.requests.qualifiers import UNANSWERABLE
+from wfdash.queries.requests.inbox_filter import UNANSWERABLE
 from wfdash.queries.runs.listing import RunRow, run_rows
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.durations import Scope, totals_since

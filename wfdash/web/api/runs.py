@@ -15,8 +15,8 @@ from wfdash.actions.runs import bulk, cancellation, lifecycle, migrate, signals
 from wfdash.actions.runs import follow_up as follow_ups
 from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk, tag_runs
 from wfdash.queries.history.events import check_cursor, events_after
-from wfdash.queries.runs.events import LogFilter, find_logs
 from wfdash.queries.runs.listing import all_ids, read_run, read_runs
+from wfdash.queries.runs.logs import LogFilter, find_logs
 from wfdash.queries.runs.signals import read_signals
 from wfdash.queries.runs.steps import read_activations
 from wfdash.queries.runs.values import read_run_values

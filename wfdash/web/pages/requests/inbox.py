@@ -36,7 +36,7 @@ from wfdash.queries.requests.inbox import (
     read_neighbours,
     request_rows,
 )
-from wfdash.queries.requests.qualifiers import FILTER
+from wfdash.queries.requests.inbox_filter import FILTER
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel

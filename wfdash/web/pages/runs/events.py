@@ -15,7 +15,8 @@ from django.urls import reverse
 from checkpoints.events import EventKind
 from checkpoints.records import Event
 from wfdash.domain.labels import visible
-from wfdash.queries.runs.events import (
+from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.queries.runs.logs import (
     LEVELS,
     EventFilter,
     EventPage,
@@ -26,7 +27,6 @@ from wfdash.queries.runs.events import (
     find_events,
     find_logs,
 )
-from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.workflows import description_of
 from wfdash.records.runs import LogLineRecord
 from wfdash.web.pages.runs.header import address, head

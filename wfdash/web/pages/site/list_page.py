@@ -20,7 +20,7 @@ from wfdash.queries.account import ViewRow, read_view, read_views
 from wfdash.queries.audit import audit_suggestions
 from wfdash.queries.requests.decisions import decision_suggestions
 from wfdash.queries.requests.inbox import SORTS, TABS, count_in_views
-from wfdash.queries.requests.qualifiers import request_suggestions
+from wfdash.queries.requests.inbox_filter import request_suggestions
 from wfdash.queries.runs import listing
 from wfdash.queries.runs.filter_keys import run_suggestions
 from wfdash.queries.runs.listing import DEFAULT_SORT, count_found

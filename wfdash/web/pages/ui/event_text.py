@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString
 from checkpoints.events import KINDS, EventKind
 from wfdash.domain.labels import humanize, label_of_step, visible
 from wfdash.engines import catalog
-from wfdash.queries.runs.events import LEVELS
 from wfdash.queries.runs.listing import RunRow
+from wfdash.queries.runs.logs import LEVELS
 from wfdash.questions.choices import name_in
 from wfdash.records.runs import LogLineRecord
 from wfdash.web.pages.ui.time_html import draw_moment
