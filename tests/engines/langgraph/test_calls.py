@@ -58,6 +58,92 @@ async def test_configuration_and_context_are_given_to_nodes():
     assert output(await Ride(served).start({})) == {"said": "Hello from ACME in r"}
 
 
+@dataclass
+class Shop:
+    region: str
+    limit: int = 10
+
+
+def sells(state: State, runtime: Runtime[Shop]) -> State:
+    answer = interrupt("sell?")
+    return {"said": f"{answer} in {runtime.context.region}, at most {runtime.context.limit}"}
+
+
+def shop(context_schema: Any = Shop, node: Any = sells, state: Any = State) -> Any:
+    return StateGraph(state, context_schema=context_schema).add_node("sells", node).add_edge(START, "sells").compile()
+
+
+async def test_the_context_of_a_start_is_kept_over_answers_and_processes():
+    ride = Ride(shop())
+    assert asked(await ride.start({"n": 1, "context": {"region": "north"}})) == ["sell?"]
+    assert "context" not in ride.engine.show(ride.checkpoint).state
+    assert output(await ride.answer("yes")) == {"n": 1, "said": "yes in north, at most 10"}
+
+
+async def test_a_context_of_defaults_needs_not_be_given():
+    @dataclass
+    class Usual:
+        region: str = "south"
+        limit: int = 5
+
+    ride = Ride(shop(Usual))
+    await ride.start({})
+    assert output(await ride.answer("yes"))["said"] == "yes in south, at most 5"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({}, "context: "),
+        ({"context": {}}, "context.region: "),
+        ({"context": {"region": "a", "limit": "many"}}, "context.limit: "),
+        ({"context": {"region": "a", "limits": 3}}, "context.limits: "),
+    ],
+)
+def test_a_context_that_does_not_fit_is_refused_at_its_field(message: Any, words: str):
+    ride = Ride(shop())
+    with pytest.raises(InvalidInput) as caught:
+        ride.engine.check_input(ride.served, message)
+    assert str(caught.value).startswith(words)
+
+
+async def test_a_run_whose_context_does_not_fit_a_changed_graph_says_what_to_do():
+    @dataclass
+    class Changed:
+        region: str
+        currency: str
+
+    ride = Ride(shop())
+    await ride.start({"context": {"region": "north"}})
+    ride.served = Ride(shop(Changed)).served
+    assert "context.currency" in (words := error(await ride.answer("yes")))
+    assert words.endswith("Give new fields a default, or start a new run")
+
+
+async def test_a_field_of_the_state_that_is_called_context_stays_one():
+    class Cited(State, total=False):
+        context: str
+
+    def cites(state: Cited, runtime: Runtime[Shop]) -> Cited:
+        return {"said": f"{state['context']} {runtime.context.region}"}
+
+    ride = Ride(shop(node=cites, state=Cited))
+    outcome = await ride.start({"context": "a page", "runtime_context": {"region": "north"}})
+    assert output(outcome) == {"context": "a page", "said": "a page north"}
+
+
+async def test_a_function_gets_its_value_beside_its_context_and_keeps_it_for_the_next():
+    @entrypoint(context_schema=Shop)
+    def sum_up(number: int, runtime: Runtime[Shop]) -> str:
+        return f"{number} {runtime.context.region} {runtime.previous}"
+
+    ride = Ride(sum_up)
+    assert output(await ride.start({"input": 1, "context": {"region": "north"}})) == "1 north None"
+    ride.engine.check_follow_up(ride.served, ride.checkpoint, {"input": 2})
+    assert output(await ride.follow_up({"input": 2})) == "2 north 1 north None"
+    assert output(await ride.follow_up({"input": 3, "context": {"region": "south"}})).startswith("3 south")
+
+
 def streams(state: State) -> State:
     get_stream_writer()({"type": "progress", "done": 1})
     return {"n": 1}

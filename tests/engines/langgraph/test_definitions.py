@@ -144,14 +144,47 @@ def test_the_version_follows_nodes_edges_and_channels_and_nothing_else():
     assert described(other).version != described(same).version
 
 
-def test_a_graph_whose_context_is_not_given_says_so():
-    with_context = graph(Old, context_schema=Data)
+class Connected:
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+
+@dataclass
+class Handles:
+    database: Connected
+
+
+class Terms(typing.TypedDict, total=False):
+    region: typing.Required[str]
+    limit: int
+
+
+def test_a_graph_whose_context_no_one_can_give_says_so():
+    with_context = graph(Old, context_schema=Handles)
     assert described(with_context).doc.startswith(
-        "**`runtime.context` is None in every node.** The graph expects a Data"
+        "**`runtime.context` is None in every node.** The graph expects a Handles"
     )
     assert described(with_context, doc="Does it.").doc.startswith("Does it.\n\n**`runtime.context`")
     assert described(with_context, context={"amount": 1}).doc == ""
     assert described(graph(Old, context_schema=Defaults)).doc == ""
+    assert described(graph(Old, context_schema=Data)).doc == ""
+
+
+@pytest.mark.parametrize(("kind", "field"), [(Data, "amount"), (Model, "amount"), (Terms, "region")])
+def test_the_input_asks_for_the_context_of_a_graph(kind: type, field: str):
+    schema = described(graph(Old, context_schema=kind)).input_schema
+    context: Any = schema["properties"]["context"]
+    assert schema["required"] == ["context"]
+    assert (context["title"], context["required"]) == ("Context", [field])
+    assert context["additionalProperties"] is False
+
+
+def test_a_context_that_has_defaults_or_is_served_is_not_required():
+    schema = described(graph(Old, context_schema=Defaults)).input_schema
+    assert "context" in schema["properties"]
+    assert "context" not in schema.get("required", ())
+    served = described(graph(Old, context_schema=Data), context={"amount": 1})
+    assert "context" not in served.input_schema["properties"]
 
 
 def asks_for_amount(state: Any) -> dict[str, Any]:

@@ -29,8 +29,8 @@ UNNAMED = "LangGraph"
 """The name of every graph that its author gave none."""
 START, END = "__start__", "__end__"
 NO_CONTEXT = (
-    "**`runtime.context` is None in every node.** The graph expects a {name}: give its values by "
-    "`serve(graph, context=...)`, the same for all runs."
+    "**`runtime.context` is None in every node.** The graph expects a {name}, of which no form can be made: give its "
+    "values by `serve(graph, context=...)`, the same for all runs."
 )
 ANY_ANSWER = (
     "**People may answer {steps} with anything**, because the code does not say what an answer is: give its type by "
@@ -84,9 +84,9 @@ def _doc_of(graph: Graph) -> str:
 
 
 def _lacks(ready: Ready) -> str:
-    """Return that the graph is called without the context that its nodes expect; empty if it is not."""
+    """Return that no run has the context that nodes expect, as no form can be made of its type; empty if it has."""
     kind = getattr(ready.graph, "context_schema", None)
-    if ready.served.context is not None or not isinstance(kind, type):
+    if ready.served.context is not None or not isinstance(kind, type) or input_of(ready).context:
         return ""
     wanted = any(is_required(kind, name, True) for name in hints_of(kind))
     return NO_CONTEXT.format(name=kind.__name__) if wanted else ""

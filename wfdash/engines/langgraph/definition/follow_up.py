@@ -19,12 +19,16 @@ READING_PREVIOUS = frozenset({"previous", "runtime", "get_runtime"})
 def follow_up_schema(ready: Ready) -> Schema | None:
     """Return the schema of a message that continues a finished run; None for a graph that keeps no conversation.
 
-    A chat takes its input again, with the next message. So does a function that may read what its last run kept.
+    A chat takes its input again, with the next message. So does a function that may read what its last run kept. The
+    context of the run before stays where no other is given.
     """
     wanted = input_of(ready)
-    if wanted.chats:
-        return {**wanted.schema(), "required": list(dict.fromkeys([*wanted.required, wanted.chats[0]]))}
-    return wanted.schema() if wanted.whole is not None and _reads_previous(ready) else None
+    if not wanted.chats and not ((wanted.whole is not None or wanted.sole) and _reads_previous(ready)):
+        return None
+    if wanted.whole is not None:
+        return wanted.schema()
+    required = dict.fromkeys([*wanted.required, *wanted.chats[:1]])
+    return {**wanted.schema(), "required": [name for name in required if name != wanted.context]}
 
 
 def _reads_previous(ready: Ready) -> bool:

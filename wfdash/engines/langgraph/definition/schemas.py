@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -68,7 +68,10 @@ class Input:
     fields: Mapping[str, InputPart] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     whole: InputPart | None = None
-    doc: str = ""
+    context: str = ""
+    """The field that is the run's context, which no node gets as its input; empty where the graph asks for none."""
+    sole: bool = False
+    """Whether the one value that the graph takes is a field, ``input``, because its context is another."""
 
     @property
     def chats(self) -> tuple[str, ...]:
@@ -93,7 +96,24 @@ class Input:
         """Return a message as its type. ``InvalidInput``."""
         if self.whole is not None:
             return _read(self.whole, message, [])
-        return {name: _read(self.fields[name], value, [name]) for name, value in message.items() if name in self.fields}
+        found = {
+            name: _read(self.fields[name], value, [name]) for name, value in message.items() if name in self.fields
+        }
+        found.pop(self.context, None)
+        return found["input"] if self.sole else found
+
+    def context_in(self, message: Json) -> Json:
+        """Return the context that a message gives, as JSON; None for none."""
+        return message.get(self.context) if self.context else None
+
+    def read_context(self, given: Json) -> Any:
+        """Return a run's context as its type; one that was not given has its defaults. ``InvalidInput``.
+
+        None for a graph that asks for none, and for runs that were started before it did.
+        """
+        if not self.context or (given is None and self.context in self.required):
+            return None
+        return _read(self.fields[self.context], {} if given is None else given, [self.context])
 
 
 def _read(part: InputPart, value: Json, loc: list[str | int]) -> Any:
@@ -123,7 +143,7 @@ def object_schema(properties: Mapping[str, Schema]) -> Schema:
 def input_of(ready: Ready) -> Input:
     """Return what a graph takes, as ``serve(input=)`` says, else as its own types do. Made once of a graph."""
     if ready not in _inputs:
-        _inputs[ready] = _input_of(ready)
+        _inputs[ready] = _with_context(ready, _input_of(ready))
     return _inputs[ready]
 
 
@@ -141,6 +161,23 @@ def _input_of(ready: Ready) -> Input:
     keys = ready.graph.input_channels
     channel = ready.graph.channels.get(keys) if isinstance(keys, str) else None
     return Input(whole=part_of("input", channel.ValueType if isinstance(channel, BaseChannel) else Any, channel))
+
+
+def _with_context(ready: Ready, bare: Input) -> Input:
+    """Return the input with the context of a run, unless ``serve(context=)`` gives one or no form can be made of it."""
+    kind = getattr(ready.graph, "context_schema", None)
+    if ready.served.context is not None or not isinstance(kind, type):
+        return bare
+    part = part_of("context", kind, None)
+    if "properties" not in part.schema and "$ref" not in part.schema:
+        return bare
+    closed = {"additionalProperties": False} if "properties" in part.schema else {}
+    part = replace(part, schema={**closed, **part.schema, "title": "Context"})
+    sole = bare.whole is not None
+    fields = {"input": bare.whole} if bare.whole is not None else bare.fields
+    name = "context" if "context" not in fields else "runtime_context"
+    required = (*(["input"] if sole else bare.required), *([name] if problems_of(part.schema, {}) else []))
+    return Input(fields={**fields, name: part}, required=required, context=name, sole=sole)
 
 
 def _of_type(kind: Any, channels: Mapping[str, BaseChannel[Any, Any, Any]], *, required: bool) -> Input:

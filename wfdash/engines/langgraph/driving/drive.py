@@ -14,9 +14,10 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, WorkflowId
 from checkpoints.records import Answer, Json, Phase, Reason, Standing
 from checkpoints.storage import Confirming, Recorder
-from wfdash.contract import Continue, Failed, Finished, Outcome, Resume, RunInput, Waiting
+from wfdash.contract import Continue, Failed, Finished, InvalidInput, Outcome, Resume, RunInput, Waiting
 from wfdash.engines.langgraph.definition.describe import secrets_of
 from wfdash.engines.langgraph.definition.graphs import Ready
+from wfdash.engines.langgraph.definition.schemas import input_of
 from wfdash.engines.langgraph.driving.breakpoints import Breakpoints
 from wfdash.engines.langgraph.driving.committer import Committer
 from wfdash.engines.langgraph.driving.questions import Questions
@@ -38,6 +39,8 @@ class GraphDrive:
         self._ready, self._given, self._recorder = ready, given, recorder
         checkpoint = given.checkpoint if isinstance(given, (Continue, Resume)) else None
         self._thread = Thread.of(checkpoint.body) if checkpoint is not None else Thread()
+        if not isinstance(given, Resume) and (context := input_of(ready).context_in(given.message)) is not None:
+            self._thread.context = context
         self._steps = RunningSteps(recorder, given.run)
         self._tasks = Tasks(ready, self._thread, recorder, self._steps)
         self._steps.step_in = lambda context, _: self._tasks.step_in(context)
@@ -136,7 +139,7 @@ class GraphDrive:
         stream: Any = self._graph.astream(
             given,
             config,
-            context=self._ready.served.context,
+            context=self._context(),
             stream_mode=modes,
             subgraphs=True,
             durability="sync",
@@ -146,6 +149,18 @@ class GraphDrive:
                 self._tasks.heard("|".join(ns), mode, chunk)
                 if mode == "updates" and chunk.get("__interrupt__") == ():
                     self._breakpoints.hit = True
+
+    def _context(self) -> Any:
+        """Return what ``serve(context=)`` gives, else what the run was started with, also in an earlier process."""
+        if self._ready.served.context is not None:
+            return self._ready.served.context
+        try:
+            return input_of(self._ready).read_context(self._thread.context)
+        except InvalidInput as error:
+            raise WorkflowError(
+                f"The context that this run was started with does not fit the graph's context_schema any more: {error}. "
+                "Give new fields a default, or start a new run"
+            ) from error
 
     # -- ends
 

@@ -87,6 +87,8 @@ class Thread:
     """Task -> what it was given, where that is not the graph's state."""
     doing: dict[str, Json] = field(default_factory=dict)
     """Task -> the name of its step: those that have started and not ended."""
+    context: Json = None
+    """The context that the run was started with; None: it was not asked for, or not given."""
 
     @property
     def root(self) -> Space | None:
@@ -140,6 +142,8 @@ class Thread:
         """Return it as the body of a checkpoint."""
         position: dict[str, Json] = {"format": FORMAT, "own": self._own()}
         state: dict[str, Json] = {}
+        if self.context is not None:
+            position["context"] = self.context
         for ns, space in self.spaces.items():
             position[f"space{SEP}{ns}"] = space.head
             for name, stored in space.values.items():
@@ -166,7 +170,7 @@ class Thread:
         if not isinstance(position, dict) or position.get("format") != FORMAT:
             raise Damaged("this checkpoint is not one of a LangGraph workflow")
         own = position.get("own", {})
-        thread = cls(**{name: own[name] for name in own if name in cls.__slots__})
+        thread = cls(**{name: own[name] for name in own if name in cls.__slots__}, context=position.get("context"))
         for key, one in position.items():
             kind, _, rest = key.partition(SEP)
             ns, _, name = rest.partition(SEP)
