@@ -1,14 +1,17 @@
-"""Which objects of a module are served, and as what: variables' names, options given to ``serve``, factories, parts."""
+"""Which engines are loaded, by name and from packages, and what they find in modules."""
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from wfdash.contract import Description
+from wfdash.engines import catalog, loading
 from wfdash.engines.catalog import definitions_in
+from wfdash.engines.loading import load_engines
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.serving import Served, serve
 from wfdash.workflow import Policy, Workflow
@@ -130,3 +133,53 @@ def test_the_policy_of_a_tool_completes_that_of_everything_else():
     assert served.policy_of("pay_out", "tools") == Policy(by="finance", need=2, due="4h")
     assert served.policy_of("other", "tools") == Policy(by="support", due="4h")
     assert serve(Graph()).policy_of("any") is None
+
+
+NATIVE = "wfdash.engines.native.NativeEngine"
+
+
+class Broken:
+    name = "broken"
+
+    def __init__(self) -> None:
+        raise RuntimeError("langgraph 0.9 is installed, 1.2.12 or newer is needed")
+
+
+class Partial:
+    name = "partial"
+
+    def accepts(self, definition: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("nothing_of_that_name.Engine", "install the package with 'nothing_of_that_name', or take it out"),
+        (f"{__name__}.Broken", "1.2.12 or newer is needed"),
+        (f"{__name__}.Absent", "has no 'Absent'"),
+        (f"{__name__}.Partial", "it has no method describe"),
+        ("Engine", "named with its module"),
+        ("", "named with its module"),
+    ],
+)
+def test_an_engine_that_cannot_be_loaded_is_named_and_the_others_are_used(path: str, words: str):
+    engines, missing = load_engines([path, NATIVE])
+    assert [engine.name for engine in engines] == ["native"]
+    assert [(one.path, words in one.error) for one in missing] == [(path, True)]
+
+
+def test_a_package_offers_its_engine_by_an_entry_point_and_it_is_used_once(monkeypatch):
+    point = EntryPoint("native", "wfdash.engines.native:NativeEngine", loading.GROUP)
+    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
+    monkeypatch.setattr(loading, "offered", loading.offered.__wrapped__)
+    assert [engine.name for engine in load_engines([])[0]] == ["native"]
+    assert [engine.name for engine in load_engines([NATIVE])[0]] == ["native"]
+
+
+def test_the_catalogue_names_an_engine_that_is_missing_and_serves_the_rest(settings):
+    settings.WFDASH_ENGINES = [NATIVE, "nothing_of_that_name.Engine"]
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = ["wfdash.examples"], []
+    found = catalog.read()
+    assert "patch_review" in found.entries
+    assert [failure.source for failure in found.failures] == ["nothing_of_that_name.Engine"]

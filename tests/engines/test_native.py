@@ -1,4 +1,4 @@
-"""The native engine behind the contract: it describes, checks and drives as a library user would."""
+"""The engine of this package: its conformance, and what it says of workflows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pydantic import BaseModel, Field
 
 from checkpoints.ids import RunId
 from checkpoints.records import Answer
+from tests.conformance.worlds import AnyWorld
+from tests.engines.samples import SAMPLES
 from tests.workflow.runtime.test_run_claim import Proxy
 from tests.workflow.runtime.test_run_claim import static_lookups as static_lookups
 from tests.workflow.world import ListRecorder, finished, handed_over
 from wfdash import contract
 from wfdash.contract import Engine, InvalidInput, Resume, Shows, Start
+from wfdash.engines.conformance import CHECKS, Check, EngineWorld
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow, each, gather
 
@@ -116,3 +119,27 @@ async def test_it_says_that_it_cannot_show_another_engines_checkpoint(body):
     outcome = await engine.drive(wf, Start(run=RunId("r"), message={"amounts": [500]}), ListRecorder())
     with pytest.raises(ValueError, match="no state of a workflow"):
         engine.show(outcome.checkpoint.model_copy(update={"body": body}))
+
+
+applying = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+
+
+@applying
+async def test_the_native_engine_keeps_its_promises_in_memory(check: Check):
+    await check(EngineWorld(NativeEngine, SAMPLES, visible_within=5.0, tolerance=0.5))
+
+
+@applying
+async def test_the_native_engine_keeps_its_promises(check: Check, engine_place: AnyWorld):
+    await check(EngineWorld(NativeEngine, SAMPLES, engine_place, visible_within=5.0, tolerance=0.5))
+
+
+def test_all_checks_apply_to_it():
+    world = EngineWorld(NativeEngine, SAMPLES)
+    assert {check.__name__: world.lacks(check) for check in CHECKS if world.lacks(check)} == {}
+
+
+@pytest.mark.alone
+async def test_a_running_step_is_visible_within_300_ms_and_its_length_is_right_to_30_ms():
+    (check,) = (check for check in CHECKS if check.__name__.startswith("a_step_is_visible_while_it_runs"))
+    await check(EngineWorld(NativeEngine, SAMPLES))

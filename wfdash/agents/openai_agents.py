@@ -79,7 +79,8 @@ async def _drive(
     given: Any = [*call.history, {"role": "user", "content": call.prompt}] if call.history else call.prompt
     result = await _run_on(call, recording, recorded, given, own)
     while result.interruptions:
-        items = {_call_of(item): item for item in result.interruptions}
+        raw = ((item.raw_item, item) for item in result.interruptions)
+        items = {str(part_of(one, "call_id") or part_of(one, "id")): item for one, item in raw}
         said = transcript(result.to_input_list(), recording.tools.secrets)
         call.ctx.transcript(said)
         wanted = [recording.wanted(id_, item) for id_, item in items.items()]
@@ -426,10 +427,6 @@ def _response(event: ResponseCompletedEvent) -> ModelResponse:
 
 async def _value(value: Json) -> Json:
     return value
-
-
-def _call_of(item: ToolApprovalItem) -> str:
-    return str(part_of(item.raw_item, "call_id") or part_of(item.raw_item, "id"))
 
 
 def transcript(

@@ -79,29 +79,25 @@ def definitions_in(module: ModuleType, engines: Sequence[Engine]) -> list[Found]
     Where ``serve(...)`` names objects of an engine, it says all: other objects of that engine in the module are parts.
     """
     values = dict(vars(module))
-    named, bare = list(_named(values, engines)), list(_bare(values, engines))
+    unique: dict[int, tuple[str, object]] = {}
+    for variable, value in values.items():
+        unique.setdefault(id(value), (variable, value))
+    named = [_adopt(variable, value, engines) for variable, value in unique.values() if isinstance(value, Served)]
+    bare = list(_bare(unique.values(), engines))
     said = {one.engine.name for one in named if one.engine is not None}
     kept = [*named, *(one for one in bare if one.engine is not None and one.engine.name not in said)]
-    parts = {id(part) for one in kept for part in _parts(one)}
+    parts: set[int] = set()
+    for one in kept:
+        if isinstance(one.definition, Served) and one.engine is not None and isinstance(one.engine, Adopts):
+            parts |= set(map(id, one.engine.parts(one.definition)))
     order = list(values)
     whole = [one for one in kept if id(target_of(one.definition)) not in parts]
     return sorted(whole, key=lambda one: order.index(one.variable))
 
 
-def _named(values: Mapping[str, object], engines: Sequence[Engine]) -> Iterator[Found]:
-    seen: set[int] = set()
-    for variable, value in values.items():
-        if isinstance(value, Served) and id(value) not in seen:
-            seen.add(id(value))
-            yield _adopt(variable, value, engines)
-
-
-def _bare(values: Mapping[str, object], engines: Sequence[Engine]) -> Iterator[Found]:
-    seen: set[int] = set()
-    for variable, value in values.items():
-        engine = _taker(value, engines)
-        if engine is not None and id(value) not in seen:
-            seen.add(id(value))
+def _bare(values: Iterable[tuple[str, object]], engines: Sequence[Engine]) -> Iterator[Found]:
+    for variable, value in values:
+        if (engine := _taker(value, engines)) is not None:
             given = Served(target=value, variable=variable) if isinstance(engine, Adopts) else value
             yield Found(variable=variable, definition=given, engine=engine)
 
@@ -140,12 +136,6 @@ def _taker(value: object, engines: Sequence[Engine]) -> Engine | None:
 def target_of(definition: object) -> object:
     """Return the author's own object: the one that is served, without what ``serve`` says of it."""
     return definition.target if isinstance(definition, Served) else definition
-
-
-def _parts(found: Found) -> Iterator[object]:
-    engine = found.engine
-    if isinstance(found.definition, Served) and engine is not None and isinstance(engine, Adopts):
-        yield from engine.parts(found.definition)
 
 
 # Calls of authors' code by jobs that have others to serve: no thread can be ended, so they leave one that hangs.

@@ -1,4 +1,4 @@
-"""Graphs of every kind: broken at each commit, forked and restored at each checkpoint, they come to one output."""
+"""Graphs keep what engines promise, also over crashes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
+from checkpoints.errors import Incompatible
 from checkpoints.records import Json
-from tests.engines.langgraph.samples import SAMPLES
+from tests.conformance.worlds import AnyWorld
+from tests.engines.langgraph.samples import SAMPLES, chain, noting
 from tests.engines.langgraph.test_interrupts import Log, ask, graph_of, note
 from wfdash.engines.conformance import (
+    CHECKS,
+    Check,
     EngineWorld,
     Ledger,
     Sample,
@@ -25,6 +29,7 @@ from wfdash.engines.conformance import (
 )
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.langgraph.driving import saver
+from wfdash.engines.serving import Served
 
 HOW = ("killed before",)
 """Killed after a commit, a run continues from where it would if killed before the next; the shared checks do it all."""
@@ -162,3 +167,25 @@ async def test_a_paused_run_is_continued_under_another_version_of_its_graph(make
     head = await run.head()
     carried = world.engine().carry(world.definition(sample), head, None, override=True)
     assert (carried.body, carried.requests) == (head.body, head.requests)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_langgraph_engine_keeps_its_promises(check: Check, engine_place: AnyWorld):
+    await check(EngineWorld(LangGraphEngine, SAMPLES, engine_place, visible_within=5.0, tolerance=0.5))
+
+
+def test_all_checks_apply_to_it():
+    world = EngineWorld(LangGraphEngine, SAMPLES)
+    assert {check.__name__: world.lacks(check) for check in CHECKS if world.lacks(check)} == {}
+
+
+async def test_a_graph_that_lost_the_node_that_comes_next_is_not_continued():
+    world = EngineWorld(LangGraphEngine, SAMPLES)
+    run = await world.begin(SAMPLES.asks)
+    await run.drive()
+    engine, head = world.engine(), await run.head()
+    other = chain("asking", noting(Ledger(), "before"), noting(Ledger(), "after"))
+    with pytest.raises(Incompatible, match="continues at ask, which the graph no longer has"):
+        engine.carry(Served(target=other, variable="sample"), head, run.description(), override=True)
+    with pytest.raises(Incompatible, match="LangGraph has no migrations"):
+        engine.carry(Served(target=other, variable="sample"), head, run.description())

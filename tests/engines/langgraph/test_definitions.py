@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -144,14 +145,9 @@ def test_the_version_follows_nodes_edges_and_channels_and_nothing_else():
     assert described(other).version != described(same).version
 
 
-class Connected:
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-
 @dataclass
 class Handles:
-    database: Connected
+    database: sqlite3.Connection
 
 
 class Terms(typing.TypedDict, total=False):
@@ -173,17 +169,10 @@ def test_a_graph_whose_context_no_one_can_give_says_so():
 @pytest.mark.parametrize(("kind", "field"), [(Data, "amount"), (Model, "amount"), (Terms, "region")])
 def test_the_input_asks_for_the_context_of_a_graph(kind: type, field: str):
     schema = described(graph(Old, context_schema=kind)).input_schema
-    context: Any = schema["properties"]["context"]
     assert schema["required"] == ["context"]
-    assert (context["title"], context["required"]) == ("Context", [field])
-    assert context["additionalProperties"] is False
-
-
-def test_a_context_that_has_defaults_or_is_served_is_not_required():
-    schema = described(graph(Old, context_schema=Defaults)).input_schema
-    assert "context" in schema["properties"]
-    assert "context" not in schema.get("required", ())
-    served = described(graph(Old, context_schema=Data), context={"amount": 1})
+    assert schema["properties"]["context"].items() >= {"title": "Context", "required": [field]}.items()
+    assert "required" not in described(graph(Old, context_schema=Defaults)).input_schema
+    served = described(graph(Old, context_schema=kind), context={"amount": 1})
     assert "context" not in served.input_schema["properties"]
 
 

@@ -54,15 +54,7 @@ class Tool:
 
 VALUES = [
     *(None, True, 0, -1.5, "", "ü", [], {}, {"a": [1, {"b": None}]}, 2**80, "a\x00b", float("inf"), 1 + 10**30),
-    *(
-        {3, 4},
-        deque([1]),
-        b"bytes",
-        {1: "int key"},
-        Decimal("1.10"),
-        UUID(int=7),
-        datetime(2026, 1, 2, tzinfo=UTC),
-    ),
+    *({3, 4}, deque([1]), b"bytes", {1: "int key"}, Decimal("1.10"), UUID(int=7), datetime(2026, 1, 2, tzinfo=UTC)),
     *(Colour.RED, Point(3), Line(Point(4)), Order(number=5), [Order(number=6)], Send("a", {"b": 1})),
     *(HumanMessage("hi", id="1"), [AIMessage("", id="2", tool_calls=[{"name": "t", "args": {"a": 1}, "id": "c"}])]),
 ]

@@ -14,8 +14,8 @@ from checkpoints.storage import Recorder
 from wfdash.contract import Addressees, Carried, Description, InFlight, Outcome, RunInput, Shown
 from wfdash.engines.agent_framework.definition import describing, people
 from wfdash.engines.agent_framework.definition.carry import carry
-from wfdash.engines.agent_framework.definition.code_places import code_places
 from wfdash.engines.agent_framework.definition.definitions import nested, workflow_for_drive
+from wfdash.engines.agent_framework.definition.describing import code_places
 from wfdash.engines.agent_framework.definition.inputs import input_for
 from wfdash.engines.agent_framework.driving.drive import drive
 from wfdash.engines.agent_framework.library import is_workflow
@@ -71,7 +71,7 @@ class AgentFrameworkEngine:
 
     def code_places(self, definition: object) -> tuple[tuple[str, str, int], ...]:
         """Return each step that is an author's function or class: its name, file and first line."""
-        return code_places(self._workflow(definition))
+        return tuple(code_places(self._workflow(definition)))
 
     def addressees(self, definition: object) -> Sequence[Addressees]:
         """Return whom the questions of each step that may ask are addressed to."""

@@ -56,7 +56,7 @@ class LangGraphEngine:
 
     def check_follow_up(self, definition: object, checkpoint: Checkpoint, message: Json) -> Json:
         """Return the message that continues a conversation; ``InvalidInput`` with errors per field."""
-        from wfdash.engines.langgraph.definition.follow_up import check_follow_up
+        from wfdash.engines.langgraph.definition.schemas import check_follow_up
 
         return check_follow_up(self._ready_of(definition), checkpoint, message)
 
@@ -107,7 +107,7 @@ class LangGraphEngine:
     async def drive(self, definition: object, given: RunInput, recorder: Recorder) -> Outcome:
         """Run until finished, suspended or failed; answers to requests that are not pending here are ignored."""
         from wfdash.engines.langgraph.definition.describe import describe
-        from wfdash.engines.langgraph.definition.follow_up import message_of
+        from wfdash.engines.langgraph.definition.schemas import message_of
         from wfdash.engines.langgraph.driving.drive import GraphDrive
 
         about, ready = describe(self._ready_of(definition)), self._ready_of(definition, fresh=True)

@@ -20,7 +20,8 @@ def codec_of(workflow: Any) -> PickleCodec:
     from checkpoints.agent_framework import registered_types
 
     named = frozenset(key_of(kind) for kind in _closed(_named(workflow)))
-    return PickleCodec(named | _defined(workflow) | registered_types())
+    defined = (classes_in(one) for one in namespaces(workflow))
+    return PickleCodec(named.union(registered_types(), *defined))
 
 
 def _named(workflow: Any) -> Iterator[Any]:
@@ -40,11 +41,6 @@ def response_types(executor: Any) -> list[tuple[Any, Any]]:
     The framework keeps them under a private name; where that is gone, answers are judged by their schema alone.
     """
     return list(getattr(executor, "_response_handlers", ()))
-
-
-def _defined(workflow: Any) -> frozenset[str]:
-    """Return the classes of the modules in which the workflow's code is written."""
-    return frozenset[str]().union(*(classes_in(one) for one in namespaces(workflow)))
 
 
 def namespaces(workflow: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.errors import Incompatible
@@ -30,15 +29,8 @@ def carry(
             + (f": {words}" if words else "")
             + ". Agent Framework has no migrations: bring its old code back, or continue it on the current version"
         )
-    gone = sorted(set(_missing(workflow, checkpoint)))
+    have = executors_of(workflow)
+    gone = [] if is_function(workflow) else sorted({name for name in steps_in(checkpoint.body) if name not in have})
     if gone:
         raise Incompatible(f"The checkpoint holds the state of {', '.join(gone)}, which the workflow no longer has")
     return Carried(how="override", body=checkpoint.body, requests=checkpoint.requests)
-
-
-def _missing(workflow: Any, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the executors that the checkpoint holds something of, and the workflow does not have."""
-    if is_function(workflow):
-        return
-    have = executors_of(workflow)
-    yield from (name for name in steps_in(checkpoint.body) if name not in have)

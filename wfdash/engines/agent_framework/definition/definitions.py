@@ -24,7 +24,11 @@ def workflow_for_drive(served: Served) -> Any:
     found = served.make()
     if is_function(found):
         # Both wrap the function of the author; a new one holds nothing of a run.
-        return found.build() if hasattr(found, "build") else type(found)(found.__wrapped__, **_named(found))
+        return (
+            found.build()
+            if hasattr(found, "build")
+            else type(found)(found.__wrapped__, name=found.name, description=found.description)
+        )
     if served.factory:
         return found
     try:
@@ -35,10 +39,6 @@ def workflow_for_drive(served: Served) -> Any:
             f"{name} cannot be copied for each run ({type(error).__name__}: {error}). Serve a function that builds it: "
             f"{name} = serve(build_{name})"
         ) from error
-
-
-def _named(found: Any) -> dict[str, Any]:
-    return {"name": found.name, "description": found.description}
 
 
 def _shared(workflow: Any) -> Iterator[Any]:

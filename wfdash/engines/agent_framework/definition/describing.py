@@ -1,16 +1,16 @@
-"""A workflow of the framework as the dashboard draws it: executors are steps, edges are arrows."""
+"""A workflow of the framework as the dashboard draws it: executors are steps, edges are arrows, with their code."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from checkpoints.ids import WorkflowId
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import label_of_name, label_of_step
-from wfdash.engines.agent_framework.definition.answer_types import schema_of
 from wfdash.engines.agent_framework.definition.definitions import (
     executors_of,
     nested,
@@ -18,7 +18,7 @@ from wfdash.engines.agent_framework.definition.definitions import (
     tools_of,
     workflow_for_drive,
 )
-from wfdash.engines.agent_framework.definition.inputs import follow_up_schema, options_for, schema_for
+from wfdash.engines.agent_framework.definition.inputs import follow_up_schema, options_for, schema_for, schema_of
 from wfdash.engines.agent_framework.library import is_function, is_kind, is_of
 from wfdash.engines.serving import Served
 from wfdash.installation.frameworks import check_framework
@@ -125,7 +125,11 @@ def asks_people(executor: Any) -> bool:
 
 def lost_questions(workflow: Any) -> list[str]:
     """Return the executors whose sub-workflows ask people in vain: nothing passes their questions on."""
-    takers = [executor for executor in executors_of(workflow).values() if _takes_requests(executor)]
+    takers = [
+        executor
+        for executor in executors_of(workflow).values()
+        if any(is_kind(kind, "SubWorkflowRequestMessage") for kind in executor.input_types)
+    ]
     found = [
         name
         for name, _ in nested(workflow)
@@ -134,10 +138,6 @@ def lost_questions(workflow: Any) -> list[str]:
         and not getattr(workflow.executors[name], "_propagate_request", True)
     ]
     return [*found, *(f"{name}, {one}" for name, inner in nested(workflow) for one in lost_questions(inner))]
-
-
-def _takes_requests(executor: Any) -> bool:
-    return any(is_kind(kind, "SubWorkflowRequestMessage") for kind in executor.input_types)
 
 
 def _edges(workflow: Any) -> Iterator[EdgeInfo]:
@@ -179,3 +179,24 @@ def _output_schema(workflow: Any) -> dict[str, object]:
         return {"type": "string", "title": "Output"} if len(kinds) <= 2 else {}
     schema = schema_of(kinds[0]) if len(kinds) == 1 else None
     return schema or {}
+
+
+def code_places(workflow: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield each step that is an author's function or class: its name, file and first line."""
+    sources = {name: _written(executor) for name, executor in executors_of(workflow).items()}
+    if is_function(workflow):
+        sources[workflow.name] = workflow.__wrapped__
+    for name, source in sources.items():
+        code = getattr(inspect.unwrap(source), "__code__", None) if callable(source) else None
+        if code is not None:
+            yield name, code.co_filename, code.co_firstlineno
+        elif isinstance(source, type):
+            with suppress(OSError, TypeError):
+                yield name, inspect.getsourcefile(source) or "", inspect.getsourcelines(source)[1]
+
+
+def _written(executor: Any) -> Any:
+    """Return the function or class in which an author wrote an executor; None for the framework's own."""
+    function = getattr(executor, "_original_func", None)
+    own = type(executor)
+    return function or (None if own.__module__.startswith("agent_framework") else own)

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from checkpoints.records import Json, Request
 from wfdash.contract import Addressees
 from wfdash.engines.agent_framework.definition.allowed_types import namespaces, response_types
-from wfdash.engines.agent_framework.definition.answer_types import schema_of
 from wfdash.engines.agent_framework.definition.definitions import agents_of, executors_of, nested, tools_of
 from wfdash.engines.agent_framework.definition.describing import asks_people
+from wfdash.engines.agent_framework.definition.inputs import schema_of
 from wfdash.engines.agent_framework.library import is_function
 from wfdash.engines.serving import Served, problems_by_type
 from wfdash.questions.policy import Policy, addressees_of
@@ -21,12 +21,10 @@ from wfdash.questions.policy import Policy, addressees_of
 
 def addressees(served: Served, workflow: Any) -> list[Addressees]:
     """Return whom the questions of each step that may ask are addressed to, one entry for each policy."""
-    steps = [workflow.name] if is_function(workflow) else _askers(workflow)
+    steps = [workflow.name]
+    if not is_function(workflow):
+        steps = [name for name, executor in executors_of(workflow).items() if asks_people(executor)]
     return [addressees_of(step, policy) for step in steps for policy in _policies(served, workflow, step)]
-
-
-def _askers(workflow: Any) -> list[str]:
-    return [name for name, executor in executors_of(workflow).items() if asks_people(executor)]
 
 
 def _policies(served: Served, workflow: Any, step: str) -> list[Policy]:
@@ -52,8 +50,5 @@ def _kinds(workflow: Any) -> Iterator[Any]:
     for _, inner in nested(workflow):
         yield from _kinds(inner)
     for namespace in namespaces(workflow):
-        yield from (one for one in list(namespace.values()) if _is_typed(one))
-
-
-def _is_typed(value: Any) -> bool:
-    return isinstance(value, type) and (issubclass(value, BaseModel) or is_dataclass(value))
+        classes = [value for value in list(namespace.values()) if isinstance(value, type)]
+        yield from (one for one in classes if issubclass(one, BaseModel) or is_dataclass(one))

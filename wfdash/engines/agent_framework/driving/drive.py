@@ -14,9 +14,8 @@ from wfdash.engines.agent_framework.definition.definitions import executors_of, 
 from wfdash.engines.agent_framework.definition.inputs import input_for, options_for
 from wfdash.engines.agent_framework.driving import functions
 from wfdash.engines.agent_framework.driving.attributes import keep_attributes
-from wfdash.engines.agent_framework.driving.commits import Commits, DrivenRun
+from wfdash.engines.agent_framework.driving.commits import Commits, DrivenRun, RunStorage, SaveFailed, not_saved
 from wfdash.engines.agent_framework.driving.questions import Asked, read
-from wfdash.engines.agent_framework.driving.run_storage import RunStorage, SaveFailed, not_saved
 from wfdash.engines.agent_framework.library import is_function
 from wfdash.engines.agent_framework.stored.framework_checkpoint import unpacked
 from wfdash.engines.agent_framework.stored.position import FrameworkPosition, framework_part, position_in

@@ -12,7 +12,7 @@ from typing import Any, get_origin
 from checkpoints.limits import KEY
 from checkpoints.records import Json, Request
 from wfdash.domain.labels import label_of_step
-from wfdash.engines.agent_framework.definition.answer_types import chat_value, is_chat, schema_of
+from wfdash.engines.agent_framework.definition.inputs import chat_value, is_chat, schema_of
 from wfdash.engines.agent_framework.driving import tool_approvals
 from wfdash.engines.agent_framework.library import is_kind, is_of
 from wfdash.engines.agent_framework.stored.display import display
@@ -157,11 +157,9 @@ def _is_text(value: Json) -> bool:
 def headline(text: str) -> tuple[str, str]:
     """Return the first line of a text as a headline, and the text as the body if it has more."""
     first = text.strip().splitlines()[0]
-    return (first, "") if first == text.strip() and len(first) <= LONG else (_cut(first), text.strip())
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+    if len(first) > LONG:
+        return f"{first[: LONG - 1]}…", text.strip()
+    return first, "" if first == text.strip() else text.strip()
 
 
 def _named(kind: type, step: str) -> str:
@@ -188,7 +186,13 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
     data, kind = asked.data, asked.response_type
     if tool_approvals.is_approval(data) or tool_approvals.is_call(data):
         call = data.function_call if tool_approvals.is_approval(data) else data
-        decision: ToolDecision = _decision(call, value)
+        given = value.get("arguments") if value["action"] == "edit" else arguments_of(call)
+        decision = ToolDecision(
+            action=value["action"],
+            arguments=given if isinstance(given, dict) else {},
+            feedback=value.get("feedback"),
+            response=value.get("response"),
+        )
         return tool_approvals.answer(data, decision, state)
     if is_kind(kind, *REVIEWS):
         return _reviewed(kind, value)
@@ -197,16 +201,6 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
             return [] if get_origin(kind) is list else chat_value("", kind)
         return chat_value(str(value), kind)
     return value if kind in UNTYPED else prepare(Question(subject="."), kind).read(value, None)
-
-
-def _decision(call: Any, value: Json) -> ToolDecision:
-    given = value.get("arguments") if value["action"] == "edit" else arguments_of(call)
-    return ToolDecision(
-        action=value["action"],
-        arguments=given if isinstance(given, dict) else {},
-        feedback=value.get("feedback"),
-        response=value.get("response"),
-    )
 
 
 def _reviewed(kind: Any, value: Json) -> Any:

@@ -39,7 +39,8 @@ def ask(workflow: Any, request: Any, state: Mapping[str, Any], evidence: list[Ev
     """Return the question about a tool call. ``state``: that of the checkpoint in which it is pending."""
     call = request.function_call if is_approval(request) else request
     arguments = arguments_of(call)
-    tool = _tool(workflow, call.name)
+    tools = (tool for agent in agents_of(workflow) for tool in tools_of(agent))
+    tool = next((one for one in tools if getattr(one, "name", None) == call.name), None)
     known = agent_state(state, request.id) is not None
     allow: tuple[Verb, ...] = (ALL if known else PLAIN) if is_approval(request) else ("respond",)
     card = ToolCall(
@@ -51,11 +52,6 @@ def ask(workflow: Any, request: Any, state: Mapping[str, Any], evidence: list[Ev
         evidence=evidence,
     )
     return prepare(card, None)
-
-
-def _tool(workflow: Any, name: str) -> Any:
-    tools = [tool for agent in agents_of(workflow) for tool in tools_of(agent)]
-    return next((tool for tool in tools if getattr(tool, "name", None) == name), None)
 
 
 def _parameters(tool: Any) -> dict[str, Json] | None:

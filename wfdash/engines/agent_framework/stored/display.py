@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -25,9 +25,11 @@ def display(value: Any, depth: int = 0) -> Json:
         asked = value.messages
         return display(asked[0] if len(asked) == 1 else asked, depth + 1)
     if is_of(value, "AgentResponse", "AgentResponseUpdate", "ChatResponse", "ChatResponseUpdate"):
-        return _response(value)
+        structured = getattr(value, "value", None)
+        return to_display(value.text if structured is None else structured)
     if is_of(value, "Message"):
-        return text_of(value) or _contents(value.contents)
+        shown = [content(one) for one in value.contents]
+        return text_of(value) or (shown[0] if len(shown) == 1 else shown)
     if is_of(value, "Content"):
         return content(value)
     return _parts(value, depth + 1)
@@ -46,11 +48,6 @@ def _parts(value: Any, depth: int) -> Json:
     return to_display(value)
 
 
-def _response(value: Any) -> Json:
-    structured = getattr(value, "value", None)
-    return to_display(structured) if structured is not None else to_display(value.text)
-
-
 def content(value: Any) -> Json:
     """Return one content of a message: its text, or its plain fields."""
     if getattr(value, "text", None):
@@ -61,11 +58,6 @@ def content(value: Any) -> Json:
     if call is not None:
         found |= {"name": call.name, "arguments": call.arguments}
     return to_display({name: item for name, item in found.items() if item is not None})
-
-
-def _contents(values: Iterable[Any]) -> Json:
-    shown = [content(one) for one in values]
-    return shown[0] if len(shown) == 1 else shown
 
 
 def text_of(message: Any) -> str:

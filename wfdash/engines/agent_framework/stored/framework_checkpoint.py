@@ -86,19 +86,21 @@ def state_shown(checkpoint: Any) -> dict[str, Json]:
     """Return the state as pages show it: what executors share, and what those keep that are no agents."""
     shared = {key: display(value) for key, value in checkpoint.state.items() if not key.startswith("_")}
     kept = checkpoint.state.get(EXECUTORS) or {}
-    own = {name: display(shown) for name, value in kept.items() if not _is_agents(value) and (shown := _own(value))}
+    own = {name: display(shown) for name, value in kept.items() if (shown := _own(value))}
     return {**own, **shared}
 
 
 def _own(value: Any) -> Any:
-    """Return what is shown of an executor: of its attributes those that are not private, which may hold anything."""
-    if not isinstance(value, dict) or ATTRIBUTES not in value:
+    """Return what is shown of an executor: nothing of an agent, and of attributes no private ones, which may hold
+    anything.
+    """
+    if not isinstance(value, dict):
+        return value
+    if "agent_session" in value or "sub_workflow_checkpoint" in value:
+        return None
+    if ATTRIBUTES not in value:
         return value
     return {name: kept for name, kept in value[ATTRIBUTES] if not name.startswith("_")}
-
-
-def _is_agents(value: Any) -> bool:
-    return isinstance(value, dict) and ("agent_session" in value or "sub_workflow_checkpoint" in value)
 
 
 def steps_in(body: Mapping[str, Json]) -> Iterator[str]:

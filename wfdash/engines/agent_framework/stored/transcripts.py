@@ -48,16 +48,19 @@ def messages(conversation: Iterable[Any]) -> Iterator[Message]:
         results = [item for item in contents if _field(item, "type") == "function_result"]
         yield from (_result(item, tools) for item in results)
         text = "\n".join(str(_field(item, "text")) for item in contents if _field(item, "type") == "text").strip()
-        calls = tuple(_call(item) for item in contents if _field(item, "type") == "function_call")
+        calls = tuple(
+            ToolUse(
+                id=str(_field(item, "call_id") or ""),
+                name=str(_field(item, "name") or ""),
+                arguments=arguments_of(item),
+            )
+            for item in contents
+            if _field(item, "type") == "function_call"
+        )
         tools |= {call.id: call.name for call in calls}
         if (text or calls) and role in ROLES:
             name = str(_field(one, "author_name") or "")
             yield Message.model_validate({"role": role, "text": to_display(text), "name": name, "calls": calls})
-
-
-def _call(item: Any) -> ToolUse:
-    arguments = arguments_of(item)
-    return ToolUse(id=str(_field(item, "call_id") or ""), name=str(_field(item, "name") or ""), arguments=arguments)
 
 
 def arguments_of(item: Any) -> Json:

@@ -17,9 +17,8 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import ChannelInfo, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize, label_of_step
-from wfdash.engines.langgraph.definition.follow_up import follow_up_schema
 from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
-from wfdash.engines.langgraph.definition.schemas import hints_of, input_of, is_required, output_schema
+from wfdash.engines.langgraph.definition.schemas import follow_up_schema, input_of, output_schema
 from wfdash.engines.langgraph.stored.thread import is_hidden
 from wfdash.engines.serving import NotServable
 from wfdash.values.codec import type_name
@@ -88,8 +87,7 @@ def _lacks(ready: Ready) -> str:
     kind = getattr(ready.graph, "context_schema", None)
     if ready.served.context is not None or not isinstance(kind, type) or input_of(ready).context:
         return ""
-    wanted = any(is_required(kind, name, True) for name in hints_of(kind))
-    return NO_CONTEXT.format(name=kind.__name__) if wanted else ""
+    return NO_CONTEXT.format(name=kind.__name__)
 
 
 def _asks_openly(ready: Ready) -> str:
@@ -116,11 +114,12 @@ def _is_middleware(code: CodeType) -> bool:
 def _step(ready: Ready, path: str) -> StepInfo:
     node, function = ready.steps[path], function_of(ready.steps[path])
     parent, _, name = path.rpartition("/")
+    breaks = [ready.breaks(parent, before=side) for side in (True, False)]
     return StepInfo(
         name=path,
         title=label_of_step(name.replace("Middleware.", ".")),
         doc=(inspect.getdoc(function) or "").partition("\n\n")[0] if function is not None else "",
-        person=(function is not None and asks(function)) or _is_breakpoint(ready, parent, name),
+        person=(function is not None and asks(function)) or any(nodes is None or name in nodes for nodes in breaks),
         parent=parent or None,
         gives=_gives(node, function),
     )
@@ -129,10 +128,6 @@ def _step(ready: Ready, path: str) -> StepInfo:
 def _gives(node: Any, function: Callable[..., Any] | None) -> str:
     kind = getattr(function, "__annotations__", {}).get("return") if function is not None else None
     return "" if kind is None or isinstance(kind, str) else type_name(kind)
-
-
-def _is_breakpoint(ready: Ready, path: str, name: str) -> bool:
-    return any(nodes is None or name in nodes for nodes in (ready.breaks(path, before=side) for side in (True, False)))
 
 
 def asks(function: Callable[..., Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from checkpoints.records import Json
 from wfdash.domain.labels import humanize
-from wfdash.engines.langgraph.stored.display import shown
+from wfdash.engines.langgraph.stored.values import shown
 from wfdash.questions.card import KINDS, Asking, headline_field
 from wfdash.questions.cards import Question, prepare
 from wfdash.questions.choices import open_answer, options_in, text_in
@@ -73,7 +73,8 @@ def asked_by(
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("name"), str):
         return _single(value, schema, evidence)
     several = value if isinstance(value, list) and value else [value]
-    if all(_is_for_inbox(one) for one in several):
+    objects = [one for one in several if isinstance(one, dict) and "config" in one]
+    if len(objects) == len(several) and all(isinstance(one.get("action_request"), dict) for one in objects):
         return _for_inbox(several, evidence)
     part = QuestionPart(asking=_free(value, schema, evidence, about, secrets), proposal=shown(value))
     return QuestionsAsked(parts=(part,), join=lambda answers: answers[0])
@@ -141,10 +142,6 @@ def _resolved(branches: Sequence[Any], definitions: Mapping[str, Any]) -> Iterat
 
 
 # -- Agent Inbox
-
-
-def _is_for_inbox(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("action_request"), dict) and "config" in value
 
 
 def _for_inbox(requests: list[dict[str, Any]], evidence: Sequence[Evidence]) -> QuestionsAsked:

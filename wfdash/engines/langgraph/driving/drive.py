@@ -24,8 +24,8 @@ from wfdash.engines.langgraph.driving.questions import Questions
 from wfdash.engines.langgraph.driving.saver import DriveSaver
 from wfdash.engines.langgraph.driving.tasks import Tasks
 from wfdash.engines.langgraph.private import STRICT_RESUME, has_chat_models, is_invalid_resume, with_saver
-from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.engines.langgraph.stored.values import shown
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.errors import WorkflowError, error_info, report_failure
 
@@ -39,8 +39,8 @@ class GraphDrive:
         self._ready, self._given, self._recorder = ready, given, recorder
         checkpoint = given.checkpoint if isinstance(given, (Continue, Resume)) else None
         self._thread = Thread.of(checkpoint.body) if checkpoint is not None else Thread()
-        if not isinstance(given, Resume) and (context := input_of(ready).context_in(given.message)) is not None:
-            self._thread.context = context
+        if not isinstance(given, Resume) and (name := input_of(ready).context):
+            self._thread.context = given.message.get(name, self._thread.context)
         self._steps = RunningSteps(recorder, given.run)
         self._tasks = Tasks(ready, self._thread, recorder, self._steps)
         self._steps.step_in = lambda context, _: self._tasks.step_in(context)
@@ -158,7 +158,7 @@ class GraphDrive:
             return input_of(self._ready).read_context(self._thread.context)
         except InvalidInput as error:
             raise WorkflowError(
-                f"The context that this run was started with does not fit the graph's context_schema any more: {error}. "
+                f"The context that this run was started with no longer fits the graph's context_schema: {error}. "
                 "Give new fields a default, or start a new run"
             ) from error
 

@@ -17,9 +17,9 @@ from checkpoints.records import Json
 from checkpoints.storage import Recorder
 from wfdash.engines.langgraph.definition.graphs import Ready
 from wfdash.engines.langgraph.private import CONTROL, ERROR, INTERRUPT, NULL_TASK, RETURN, has_ended, namespace_in
-from wfdash.engines.langgraph.stored.display import shown
 from wfdash.engines.langgraph.stored.show import text_of
 from wfdash.engines.langgraph.stored.thread import Thread, is_hidden, path_of
+from wfdash.engines.langgraph.stored.values import shown
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.display import truncate
 from wfdash.values.errors import message_of

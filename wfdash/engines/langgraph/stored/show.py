@@ -11,6 +11,7 @@ from wfdash.engines.langgraph.stored.thread import FORMAT, Space, Thread, is_hid
 
 ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool"}
 ROLES |= {"system": "system", "developer": "system"}
+"""The role or type of a message -> who speaks."""
 
 
 def show(checkpoint: Checkpoint) -> Shown:
