@@ -162,9 +162,7 @@ def test_an_old_file_that_may_not_be_written_is_refused_in_words(kept: tuple[Pat
         asyncio.run(listed(path, run))
 
 
-def test_a_damaged_checkpoint_of_a_file_that_may_not_be_written_is_said_to_be_damaged(
-    kept: tuple[Path, RunId],
-) -> None:
+def test_a_damaged_checkpoint_of_a_file_that_may_not_be_written_is_said_to_be_damaged(kept: tuple[Path, RunId]) -> None:
     path, run = kept
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE checkpoints_checkpoint SET body='{}'")

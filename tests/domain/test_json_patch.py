@@ -11,9 +11,7 @@ from wfdash.domain.json_patch import PatchFailed, apply, make, parts_of, pointer
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 KEYS = st.text(max_size=4) | st.sampled_from(["a/b", "~", "~1", "", "-", "0"])
 VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(KEYS, inner, max_size=6),
-    max_leaves=25,
+    SCALARS, lambda inner: st.lists(inner, max_size=6) | st.dictionaries(KEYS, inner, max_size=6), max_leaves=25
 )
 
 

@@ -142,9 +142,7 @@ async def test_a_list_that_a_node_changes_in_place_is_stored_as_it_is_then(saver
 
 
 @pytest.mark.parametrize(
-    ("before", "write"),
-    [([*LONG.values()], ["new" * 1000]), (LONG, {"new": "new" * 1000})],
-    ids=["a list", "a dict"],
+    ("before", "write"), [([*LONG.values()], ["new" * 1000]), (LONG, {"new": "new" * 1000})], ids=["a list", "a dict"]
 )
 def test_a_text_that_a_task_wrote_is_stored_once(before: Any, write: Any) -> None:
     written, chunks = encode_writes([(0, "docs", SERDE.dumps_typed(write)), (1, "more", MORE)], None), {}
