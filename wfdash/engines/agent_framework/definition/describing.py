@@ -88,11 +88,8 @@ def _graph(workflow: Any) -> tuple[list[StepInfo], list[EdgeInfo]]:
 def _step(name: str, executor: Any) -> StepInfo:
     agent = getattr(executor, "agent", None)
     function = getattr(executor, "_original_func", None)
-    doc = (
-        inspect.getdoc(function)
-        if function is not None
-        else getattr(agent, "description", None) or _class_doc(executor)
-    )
+    written, doc = _written(executor), None if function else getattr(agent, "description", None)
+    doc = doc or (inspect.getdoc(written) if written else "")
     return StepInfo(
         name=name,
         title=label_of_step(name),
@@ -101,10 +98,6 @@ def _step(name: str, executor: Any) -> StepInfo:
         takes=_names(executor.input_types),
         gives=_names((*executor.output_types, *executor.workflow_output_types)),
     )
-
-
-def _class_doc(executor: Any) -> str | None:
-    return None if type(executor).__module__.startswith("agent_framework") else inspect.getdoc(type(executor))
 
 
 def _names(kinds: Any) -> str:
