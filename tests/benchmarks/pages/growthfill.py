@@ -233,11 +233,7 @@ def _of_requests(count: int, began: int, person: str) -> list[tuple[Any, int, di
             },
         ),
         (Shown, count, {"id": f"{request} || ':card:x'", "request": request, "kind": "'card'", "at": moment}),
-        (
-            UsedLink,
-            count // 5,
-            {"nonce": _id("l", "i"), "request_id": request, "user_id": person, "at": moment},
-        ),
+        (UsedLink, count // 5, {"nonce": _id("l", "i"), "request_id": request, "user_id": person, "at": moment}),
         (
             Comment,
             count // 5,
@@ -332,13 +328,7 @@ def _of_programs(count: int, began: int, person: str) -> list[tuple[Any, int, di
         (
             IncomingDelivery,
             count,
-            {
-                "id": _id("d", "i"),
-                "hook_id": hook,
-                "at": at(began, "i * 5"),
-                "status": "202",
-                "outcome": "'started'",
-            },
+            {"id": _id("d", "i"), "hook_id": hook, "at": at(began, "i * 5"), "status": "202", "outcome": "'started'"},
         ),
         (DeliveryAttempt, count, {"notice_id": _id("n", "i"), "at": at(began, "i * 5"), "status": "200"}),
     ]

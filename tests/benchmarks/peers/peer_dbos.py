@@ -58,12 +58,7 @@ async def measure_both(steps: int, runs: int) -> float:
 
 def rates(url: str, steps: int, runs: int) -> dict[str, float]:
     """Return ``{"async": steps/s}``."""
-    config: DBOSConfig = {
-        "name": "bench",
-        "system_database_url": url,
-        "run_admin_server": False,
-        "log_level": "ERROR",
-    }
+    config: DBOSConfig = {"name": "bench", "system_database_url": url, "run_admin_server": False, "log_level": "ERROR"}
     DBOS(config=config)
     DBOS.launch()
     rate = asyncio.run(measure_both(steps, runs))

@@ -48,12 +48,7 @@ class Writer:
 
 
 @pytest.fixture(
-    params=[
-        Writer("sql", None),
-        Writer("orm", None),
-        Writer("sql", WHOLE_SECOND),
-        Writer("orm", WHOLE_SECOND),
-    ],
+    params=[Writer("sql", None), Writer("orm", None), Writer("sql", WHOLE_SECOND), Writer("orm", WHOLE_SECOND)],
     ids=["sql-now", "orm-now", "sql-whole-second", "orm-whole-second"],
 )
 def writer(request: pytest.FixtureRequest) -> Writer:

@@ -217,9 +217,7 @@ def test_a_list_costs_the_same_however_many_there_are(thirty, text):
     otto = people.viewer("otto")
 
     def cost(limit: int) -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as counted:
+        with CaptureQueriesContext(connection) as counted:
             read_runs(otto, text, limit=limit)
         return len(counted)
 
