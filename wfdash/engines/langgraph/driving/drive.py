@@ -158,7 +158,7 @@ class GraphDrive:
             return input_of(self._ready).read_context(self._thread.context)
         except InvalidInput as error:
             raise WorkflowError(
-                f"The context that this run was started with no longer fits the graph's context_schema: {error}. "
+                f"The context that this run was started with does not match the graph's context_schema: {error}. "
                 "Give new fields a default, or start a new run"
             ) from error
 
