@@ -23,6 +23,7 @@ from checkpoints.models.fields import DatabaseNow
 # What several queries find first, and the database's time, in one statement: for looks that mostly find nothing.
 
 Convert = Callable[[Sequence[Any]], list[Any]]
+T = TypeVar("T")
 
 
 class FirstValues:
@@ -100,17 +101,26 @@ class Statement:
         return next(iter(outer.rows()), None)
 
 
+def _kept(build: Callable[..., Any], make: Callable[[Any], T]) -> Callable[..., T]:
+    """Return a function that returns what ``make`` makes of what ``build`` returns, once per database and arguments."""
+
+    @lru_cache(maxsize=KEPT)
+    def kept(vendor: str, using: str, *key: Hashable) -> T:
+        return make(build(*key))
+
+    def statement(*key: Hashable) -> T:
+        used = connection()
+        return kept(used.vendor, used.alias, *key)
+
+    return wraps(build)(statement)
+
+
 def compiled(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Statement]:
     """Decorate a function that returns a query so that it returns the query's statement, kept per arguments.
 
     The arguments are hashable and alone decide the query: ``build`` neither reads the database nor looks at the clock.
     """
-
-    @lru_cache(maxsize=KEPT)
-    def kept(vendor: str, *key: Hashable) -> Statement:
-        return statement_of(build(*key))
-
-    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+    return _kept(build, statement_of)
 
 
 def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[..., Q]:
@@ -120,9 +130,7 @@ def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[...
     tables joined is returned as it is.
     """
 
-    @lru_cache(maxsize=KEPT)
-    def kept(vendor: str, *key: Hashable) -> Q:
-        plain = build(*key)
+    def as_sql(plain: Q) -> Q:
         query = model._default_manager.filter(plain).query
         try:
             sql, params = query.get_compiler(alias()).compile(query.where)
@@ -130,7 +138,7 @@ def compiled_filter(model: type[Model], build: Callable[..., Q]) -> Callable[...
             return Q(pk__in=[])
         return plain if len(query.alias_map) > 1 else Q(RawSQL(sql, tuple(params), BooleanField()))  # noqa: S611
 
-    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+    return _kept(build, as_sql)
 
 
 def compiled_condition(model: type[Model]) -> Callable[[Callable[..., Q]], Callable[..., Statement]]:
@@ -138,21 +146,17 @@ def compiled_condition(model: type[Model]) -> Callable[[Callable[..., Q]], Calla
     by ``compiled``: for statements in which something by the table's name has the columns that it asks.
     """
 
-    def decorate(build: Callable[..., Q]) -> Callable[..., Statement]:
-        @lru_cache(maxsize=KEPT)
-        def kept(vendor: str, *key: Hashable) -> Statement:
-            query = model._default_manager.filter(build(*key)).query
-            try:
-                sql, params = query.get_compiler(alias()).compile(query.where)
-            except EmptyResultSet:
-                return Statement(sql="1 = 0")
-            except FullResultSet:
-                return Statement(sql="1 = 1")
-            return Statement(sql=sql, params=tuple(params))
+    def as_sql(plain: Q) -> Statement:
+        query = model._default_manager.filter(plain).query
+        try:
+            sql, params = query.get_compiler(alias()).compile(query.where)
+        except EmptyResultSet:
+            return Statement(sql="1 = 0")
+        except FullResultSet:
+            return Statement(sql="1 = 1")
+        return Statement(sql=sql, params=tuple(params))
 
-        return wraps(build)(lambda *key: kept(connection().vendor, *key))
-
-    return decorate
+    return lambda build: _kept(build, as_sql)
 
 
 def statement_of(query: QuerySet[Any, Any]) -> Statement:
@@ -194,15 +198,14 @@ def compiled_update(build: Callable[..., Update]) -> Callable[..., UpdateStateme
     The query is of one table. As with ``update()`` nothing is encrypted, and no signals are sent.
     """
 
-    @lru_cache(maxsize=KEPT)
-    def kept(vendor: str, *key: Hashable) -> UpdateStatement:
-        found, changes = build(*key)
+    def as_sql(update: Update) -> UpdateStatement:
+        found, changes = update
         query: Any = found.query.chain(UpdateQuery)
         query.add_update_values(dict(changes))
         sql, params = query.get_compiler(alias()).as_sql()
         return UpdateStatement(sql=sql, params=tuple(params))
 
-    return wraps(build)(lambda *key: kept(connection().vendor, *key))
+    return _kept(build, as_sql)
 
 
 def insert(*rows: Model, ignore_conflicts: bool = False) -> None:
@@ -257,7 +260,6 @@ def _insert(vendor: str, model: type[Model], count: int, ignore_conflicts: bool)
 
 # Queries of rows compiled once, model instances or tuples, read as the ORM reads them: times, JSON and all.
 
-T = TypeVar("T")
 Reader = Callable[[Sequence[Any], BaseDatabaseWrapper], T]
 
 
@@ -329,26 +331,16 @@ def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowSt
     by ``compiled``. Model rows may have ``select_related`` and annotations; those of ``values_list`` are tuples.
     """
 
-    @lru_cache(maxsize=KEPT)
-    def kept(vendor: str, using: str, *key: Hashable) -> RowStatement[T]:
-        rows: Any = build(*key)
+    def as_sql(rows: Any) -> RowStatement[T]:
         models = issubclass(rows._iterable_class, ModelIterable)
-        compiler = rows.query.get_compiler(using)
+        compiler = rows.query.get_compiler(using := alias())
         try:
             sql, params = compiler.as_sql()
         except EmptyResultSet:
             return RowStatement(sql="")
-        return RowStatement(
-            sql=sql,
-            params=tuple(params),
-            read=_reader_of(compiler, using, models=models),
-        )
+        return RowStatement(sql=sql, params=tuple(params), read=_reader_of(compiler, using, models=models))
 
-    def statement(*key: Hashable) -> RowStatement[T]:
-        used = connection()
-        return kept(used.vendor, used.alias, *key)
-
-    return wraps(build)(statement)
+    return _kept(build, as_sql)
 
 
 def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any]:

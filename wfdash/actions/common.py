@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import BaseExpression
@@ -22,8 +22,12 @@ from wfdash.access.viewer import Marks, Viewer
 from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 from wfdash.pubsub.hints import current_hints
 
-COUNTED = "_wfdash_counted"
-"""The attribute of a run with an event that ``lock_as_found`` has counted: its number, and ``wake``."""
+
+class CountedEvent(NamedTuple):
+    """A run's next event that ``lock_as_found`` has counted already."""
+
+    number: int
+    wake: bool
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
@@ -109,29 +113,26 @@ def lock_request(request: HumanRequest) -> HumanRequest:
     return now
 
 
-def lock_as_found(run: Run, *, wake: bool) -> bool:
+def lock_as_found(run: Run, *, wake: bool) -> CountedEvent | None:
     """Lock a run and count its next event in the caller's transaction, if nothing has happened to it since this
-    instance was read (one statement). False, and nothing is locked or changed, if something has.
+    instance was read (one statement). None, and nothing is locked or changed, if something has.
 
-    What happens to a run appends an event: so what was read with it is still true. The caller appends an event next,
-    with the same ``wake``.
+    What happens to a run appends an event: so what was read with it is still true. The caller appends that event
+    next, with the same ``wake``.
     """
     number = count_event_as_found(run, timezone.now(), wake=wake)
-    if number is not None:
-        vars(run)[COUNTED] = number, wake
-    return number is not None
+    return None if number is None else CountedEvent(number, wake)
 
 
-def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
+def append_event(run: Run, event: EventDraft, *, wake: bool = False, counted: CountedEvent | None = None) -> int:
     """Append the run's next event in the caller's transaction and return its number; topics are published on commit.
 
-    ``wake``: also make a run due that waits for an answer or a time.
+    ``wake``: also make a run due that waits for an answer or a time. ``counted``: what the lock has counted of it.
     """
     kind, now = check_event(event), timezone.now()
-    number, woken = vars(run).pop(COUNTED, (0, wake))
-    if woken != wake:
+    if counted and counted.wake != wake:
         raise RuntimeError("The run was locked for another event")  # its number would be missing
-    seq = int(number) or count_event(run.pk, now, wake=wake)
+    seq = counted.number if counted else count_event(run.pk, now, wake=wake)
     row = event_row(run.pk, seq, event.kind, event.step, event.data)
     insert(Event(**dict(zip(EVENT, row, strict=True)), at=now))
     run_id = run.pk
@@ -141,12 +142,14 @@ def append_event(run: Run, event: EventDraft, *, wake: bool = False) -> int:
     return seq
 
 
-def append_request_event(request: HumanRequest, kind: EventKind, *, wake: bool = False, **facts: Any) -> int:
+def append_request_event(
+    request: HumanRequest, kind: EventKind, *, wake: bool = False, counted: CountedEvent | None = None, **facts: Any
+) -> int:
     """Append an event about a request to its run, with its id, its subject and these facts. Returns the event's
     number.
     """
     named = {"request": request.pk, "key": request.key, "subject": str(request.card.get("subject") or "")}
-    return append_event(request.run, kind.draft(request.step, **named, **facts), wake=wake)
+    return append_event(request.run, kind.draft(request.step, **named, **facts), wake=wake, counted=counted)
 
 
 def notify_request(workflow: str, request_id: str, part: str = "request") -> None:

@@ -248,9 +248,9 @@ def test_a_request_that_was_closed_since_takes_no_answer(person, ask, run) -> No
 
 def test_an_event_that_was_counted_with_the_lock_is_not_given_up_for_another(person, ask) -> None:
     found = find_request(person("ana", "reviewer"), ask().id, marks_of)
-    assert lock_as_found(found.run, wake=True)
+    counted = lock_as_found(found.run, wake=True)
     with pytest.raises(RuntimeError, match="another event"):
-        append_request_event(found, EventKind.REQUEST_VOTED)
+        append_request_event(found, EventKind.REQUEST_VOTED, counted=counted)
 
 
 YES_OF_ANOTHER = {"action": "approve", "reason": "She said so on the phone"}

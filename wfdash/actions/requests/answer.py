@@ -25,6 +25,7 @@ from wfdash.access.directory import spoken_in, votes_in, votes_of
 from wfdash.access.viewer import Marks, Right, Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import (
+    CountedEvent,
     append_request_event,
     find_request,
     lock_as_found,
@@ -71,6 +72,8 @@ class AnswerContext:
     """The id of the reply."""
     unchecked: bool = False
     """Its schema alone was asked: no process with the author's checks replied."""
+    counted: CountedEvent | None = None
+    """The event of the answer, where the lock has counted it."""
 
 
 def answer_request(
@@ -118,7 +121,8 @@ def answer_request(
             if call.previous_result is not None:
                 return _given_before(call.previous_result["reply"])
             at_once = _settles(Policy.model_validate(found.policy), timezone.now(), context) is None
-            request = lock_for_answer(viewer, found, at_once=at_once)
+            request, counted = lock_for_answer(viewer, found, at_once=at_once)
+            context = replace(context, counted=counted)
             return _take_answer(viewer, request, value, judged or _contradiction(value, verdict), reason, context)
     except IntegrityError:
         raise _already_answered(find_request(viewer, request_id)) from None
@@ -284,11 +288,13 @@ def _count_votes(request: HumanRequest, reply: Reply, context: AnswerContext, po
         if reply.settles is not None:
             Reply.objects.filter(pk=reply.pk).update(settles=reply.settles)
     if reply.settles is None:
-        finalize_answer(request, reply, heard=has(request, "voted") or has(request, "discussed"))
+        heard = has(request, "voted") or has(request, "discussed")
+        finalize_answer(request, reply, heard=heard, counted=context.counted)
         return
     if not mark_settling(request, reply.settles):
         raise _already_answered(HumanRequest.objects.get(pk=request.pk))
-    _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=reply.settles.isoformat())
+    until = reply.settles.isoformat()
+    _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=until, counted=context.counted)
 
 
 def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool:
@@ -381,20 +387,20 @@ def validate_answer(request: HumanRequest, value: Json) -> list[Problem] | None:
 # How an answer locks its request: in most cases nothing has happened since it was found, and one statement does.
 
 
-def lock_for_answer(viewer: Viewer, found: HumanRequest, *, at_once: bool) -> HumanRequest:
+def lock_for_answer(viewer: Viewer, found: HumanRequest, *, at_once: bool) -> tuple[HumanRequest, CountedEvent | None]:
     """Return a request that this viewer found, with its marks, as stored now: its run is locked first.
 
-    ``at_once``: the answer makes the run due, else it can be undone. Where one answer decides, the event that the
-    caller appends next may be counted already.
+    ``at_once``: the answer makes the run due, else it can be undone. With it the event that the
+    caller appends next, if the lock has counted it.
     """
     ended = found.answered or found.settles or found.closed
     open_ = are_known(found) and not ended and not has(found, "voted")
     if open_ and Policy.model_validate(found.policy).need == 1:
         refuse_beyond(viewer, found)
-        if lock_as_found(found.run, wake=at_once):
-            return found
+        if counted := lock_as_found(found.run, wake=at_once):
+            return found, counted
     lock_rows(Run.objects.filter(pk=found.run_id))
-    return find_request(viewer, found.pk, marks_of)
+    return find_request(viewer, found.pk, marks_of), None
 
 
 # What an answer has to know of a request beside its row: read with it, because most requests have none of it.

@@ -20,7 +20,7 @@ from checkpoints.records import SIGNAL, Json, Phase
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
 from wfdash.access.viewer import Right, Viewer, origin_of
 from wfdash.actions import audit
-from wfdash.actions.common import append_request_event, lock_request, notify_inbox, notify_workers
+from wfdash.actions.common import CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
@@ -120,11 +120,14 @@ ID = Placeholder("id", HumanRequest._meta.pk)
 _backoff = SweepBackoff("Reply %s could not take effect")
 
 
-def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) -> Answer:
+def finalize_answer(
+    request: HumanRequest, reply: Reply, *, heard: bool = True, counted: CountedEvent | None = None
+) -> Answer:
     """Make a reply the answer and the run due, inside the caller's transaction, the request locked. Returns the answer.
 
     ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
     there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or commented.
+    ``counted``: its event, where the lock has counted it.
     """
     now = timezone.now()
     if _answered().execute(id=request.pk, at=now) != 1:
@@ -142,6 +145,7 @@ def finalize_answer(request: HumanRequest, reply: Reply, *, heard: bool = True) 
         request,
         EventKind.REQUEST_ANSWERED,
         wake=True,
+        counted=counted,
         by=audit.name_of(reply.by),
         verdict=reply.verdict,
         **comments_on_lines(reply.value),
