@@ -22,7 +22,7 @@ async function refresh() {
   if (fetching) return void (again = true);
   fetching = true;
   try {
-    const answer = await fetch(menu.dataset.notices, { headers: { accept: "text/html" } });
+    const answer = await fetch(menu.dataset.notifications, { headers: { accept: "text/html" } });
     if (answer.ok && !answer.redirected) show(await answer.text());
   } catch {
     // Offline: the socket will say when it is back.
