@@ -109,8 +109,7 @@ def _kept(build: Callable[..., Any], make: Callable[[Any], T]) -> Callable[..., 
         return make(build(*key))
 
     def statement(*key: Hashable) -> T:
-        used = connection()
-        return kept(used.vendor, used.alias, *key)
+        return kept(connection().vendor, alias(), *key)
 
     return wraps(build)(statement)
 
@@ -236,7 +235,7 @@ def _insert_few(rows: Sequence[Model], *, ignore_conflicts: bool) -> int:
         cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
         count = int(cursor.rowcount)
     for row in rows:
-        row._state.adding, row._state.db = False, used.alias
+        row._state.adding, row._state.db = False, alias()
     return count
 
 

@@ -144,14 +144,12 @@ def build(
     """Return the card of a request. ``initial``: a suggested answer; ``reading``: what was typed, after a POST.
 
     ``page``: the request's address, evidence is below it. ``path``: the step's. ``before``: the card that this one
-    replaced. ``said``: line comments, by whom. ``first``: pieces of evidence that are drawn, however much there is.
-    ``choices``: its actions, if they are known already.
+    replaced. ``said``: line comments, by whom. ``first``: evidence drawn at any cost. ``choices``: its known actions.
     """
     choices = actions_of(schema, card) if choices is None else choices
     shared = _shared(schema, card, choices, initial, reading)
     typed = reading.lines if reading else ()
-    drawn = {*first, *pieces_of(spot for spot, _ in typed)}
-    parts = (proposal_part(card, schema), *evidence_parts(card, page, drawn))
+    parts = (proposal_part(card, schema), *evidence_parts(card, page, {*first, *pieces_of(spot for spot, _ in typed)}))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
     if takes and reading is None:
         typed = spots_of(parts, initial)
