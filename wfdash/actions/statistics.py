@@ -326,7 +326,7 @@ class MetricSums:
     total: float = 0.0
 
 
-class CountedEvent(NamedTuple):
+class MeasuredEvent(NamedTuple):
     """The parts of an event that are counted."""
 
     run: str
@@ -389,19 +389,19 @@ def measure_events(after: int, last: int, using: str | None = None) -> dict[Metr
     return sums
 
 
-def _counted_events(after: int, last: int, using: str | None) -> list[CountedEvent]:
+def _counted_events(after: int, last: int, using: str | None) -> list[MeasuredEvent]:
     rows = Event.objects.using(using).filter(pk__gt=after, pk__lte=last, kind__in=MEASURED)
     # Only the fields that are counted: an event may carry a step's whole output.
     rows = rows.annotate(ms=KT("data__ms"), request=KT("data__request")).order_by("pk")
     return [
-        CountedEvent(run, seq, kind, step or "", at, ms, request)
+        MeasuredEvent(run, seq, kind, step or "", at, ms, request)
         for run, seq, kind, step, at, ms, request in rows.values_list(
             "run_id", "seq", "kind", "step", "at", "ms", "request"
         )
     ]
 
 
-def _look_up(events: list[CountedEvent], using: str | None) -> EventContext:
+def _look_up(events: list[MeasuredEvent], using: str | None) -> EventContext:
     runs = Run.objects.using(using).filter(pk__in={event.run for event in events})
     asked = {event.request for event in events if event.kind == EventKind.REQUEST_ANSWERED and event.request}
     groups = Group.objects.using(using).values_list("name", flat=True) if asked else ()
@@ -422,7 +422,7 @@ def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredReques
     }
 
 
-def _errors(failed: list[CountedEvent], using: str | None) -> dict[tuple[str, int], str]:
+def _errors(failed: list[MeasuredEvent], using: str | None) -> dict[tuple[str, int], str]:
     """Return the class of the error of each failure; it is readable even where events are encrypted."""
     if not failed:
         return {}
@@ -448,21 +448,21 @@ def _seconds_between(begin: datetime, end: datetime) -> float:
     return max((end - begin).total_seconds(), 0.0)
 
 
-def _began(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+def _began(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.STARTED)
     yield Measurement(Measure.QUEUE, seconds=_seconds_between(context.runs[event.run][1], event.at))
 
 
-def _completed(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+def _completed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.COMPLETED)
     yield Measurement(Measure.RUN, seconds=_seconds_between(context.runs[event.run][1], event.at))
 
 
-def _failed(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+def _failed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.FAILED, label=context.errors.get((event.run, event.seq), ""))
 
 
-def _finished(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+def _finished(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     try:
         seconds = float(event.ms or "") / 1000
         bucket_of(seconds)
@@ -471,7 +471,7 @@ def _finished(event: CountedEvent, context: EventContext) -> Iterator[Measuremen
     yield Measurement(Measure.STEP, step=event.step, seconds=max(seconds, 0.0))
 
 
-def _answered(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+def _answered(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     asked = context.requests.get(event.request or "")
     if asked is None or asked.kind == SIGNAL:
         return
@@ -486,14 +486,14 @@ def _answered(event: CountedEvent, context: EventContext) -> Iterator[Measuremen
 
 def _one_measurement(
     measure: Measure, *, by_step: bool = False, label: str = ""
-) -> Callable[[CountedEvent, EventContext], Iterator[Measurement]]:
-    def counted(event: CountedEvent, context: EventContext) -> Iterator[Measurement]:
+) -> Callable[[MeasuredEvent, EventContext], Iterator[Measurement]]:
+    def counted(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
         yield Measurement(measure, step=event.step if by_step else "", label=label)
 
     return counted
 
 
-MEASURED: dict[str, Callable[[CountedEvent, EventContext], Iterator[Measurement]]] = {
+MEASURED: dict[str, Callable[[MeasuredEvent, EventContext], Iterator[Measurement]]] = {
     EventKind.RUN_STARTED: _began,
     EventKind.RUN_FORKED: _one_measurement(Measure.STARTED, label="fork"),
     EventKind.RUN_COMPLETED: _completed,

@@ -133,10 +133,9 @@ def serve(
     ``name``: what runs are kept under (default: the variable's name); ``policies``: step or tool -> the policy of its
     questions; ``policy``, ``by``: of all others; ``answers``: step -> the type of the answer to its questions, or a
     JSON Schema, where the library does not say it; ``config`` and ``context``: what the library is called with, the
-    same for all runs (a graph with a ``context_schema`` asks each run for it otherwise); ``input``: the type of the
-    input, where the object does not say; ``secrets``: fields that pages hide; ``queue``: only workers that serve it
-    take its runs; ``limit``: how many of its runs may execute at once.
-    ``ValueError``: an argument of another kind, or two that say the same.
+    same for all runs (else a graph with a ``context_schema`` asks each run); ``input``: the type of the input, where
+    the object does not say; ``secrets``: fields that pages hide; ``queue``: only workers that serve it take its runs;
+    ``limit``: how many may execute at once. ``ValueError``: an argument of another kind, or two that say the same.
     """
     asked = (by,) if isinstance(by, str) else tuple(by)
     if asked and asked != ("",) and policy is not None:

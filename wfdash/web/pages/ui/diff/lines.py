@@ -115,7 +115,7 @@ def _lists(before: list[Any], after: list[Any], path: tuple[str | int, ...], dep
         blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(before), 0, len(after))]
     else:
         old, new = [_canonical(item) for item in before], [_canonical(item) for item in after]
-        blocks = Matcher(old, new, MAX_CELLS).get_opcodes()
+        blocks = BoundedMatcher(old, new, MAX_CELLS).get_opcodes()
     for tag, i1, i2, j1, j2 in blocks:
         if tag != "equal":
             yield from _stretch(before[i1:i2], after[j1:j2], (i1, j1), path, depth)
@@ -181,7 +181,7 @@ Step: TypeAlias = tuple[str, int, int, int, int]
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class Matcher(SequenceMatcher[str]):
+class BoundedMatcher(SequenceMatcher[str]):
     """Compares two lists in at most about ``most`` steps: what is not looked at then counts as changed.
 
     Equal words make difflib's time grow with the third power of their number.
@@ -317,7 +317,7 @@ def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRu
     if max(len(left), len(right)) > MAX_MARKED:
         return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
-    matcher = Matcher(old, new, MOST_WORDS)
+    matcher = BoundedMatcher(old, new, MOST_WORDS)
     # Blanks do not count; between two changes they are changed, too, so that a phrase is one mark.
     count = sum(not word.isspace() for word in (*old, *new))
     blocks = matcher.get_matching_blocks()
@@ -405,7 +405,7 @@ def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
     blocks = [("equal", 0, start, 0, start)] if start else []
     exact = (i2 - start) * (j2 - start) <= MAX_CELLS
     if exact:
-        matcher = Matcher(old[start:i2], new[start:j2], MAX_CELLS)
+        matcher = BoundedMatcher(old[start:i2], new[start:j2], MAX_CELLS)
         blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in matcher.get_opcodes()]
         exact = matcher.left >= 0
     else:
