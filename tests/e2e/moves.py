@@ -58,12 +58,6 @@ def check_events(page: Page) -> list[int]:
     return seqs
 
 
-def expect_every_event(page: Page, count: int) -> None:
-    """Wait until at least ``count`` events are shown, then check that none is missing or doubled."""
-    expect(page.locator(f"#e{count}")).to_be_attached(timeout=LATER)
-    check_events(page)
-
-
 def card(page: Page) -> Locator:
     """Return the decision card that is open."""
     return page.locator("article.card")

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from tests.notifications.test_signing import is_signed
 from wfdash.domain.hooks import new_secret
 from wfdash.notifications import letters
 from wfdash.notifications.letters import Letter, Undeliverable, is_public, post, refuse_address
-from wfdash.notifications.webhook import HookAttempt, Receiver, is_signed, send_webhook
+from wfdash.notifications.webhook import HookAttempt, Receiver, send_webhook
 
 
 class Handler(BaseHTTPRequestHandler):

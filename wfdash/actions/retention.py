@@ -208,7 +208,8 @@ def remove(found: Sequence[OldRun], rules: KeepRules, *, in_parts: bool = False)
         removed = RemovedRuns()
         if runs:
             removed = begin_removal(alias(), *runs) if in_parts else remove_locked(alias(), runs)
-            facts |= {"runs": runs, "days": rules.as_json(), **_counts(removed)}
+            counts = {name: removed.counts.get(f"checkpoints.{model}", 0) for name, model in COUNTED.items()}
+            facts |= {"runs": runs, "days": rules.as_json(), **counts}
             audit.record(None, VERB, facts=facts, right="retention", actor=audit.MACHINE)
     seconds = time.monotonic() - began
     drop_content(removed.relatives)
@@ -224,10 +225,6 @@ def remove_rest(run: str, rows: int) -> RemovedBatch:
     seconds = time.monotonic() - began
     drop_content(part.relatives)
     return RemovedBatch(rows=part.rows, seconds=seconds, last=part.last)
-
-
-def _counts(removed: RemovedRuns) -> dict[str, int]:
-    return {name: removed.counts.get(f"checkpoints.{model}", 0) for name, model in COUNTED.items()}
 
 
 # The archive: runs that are about to be removed, as JSON lines in a folder, one file a day.
@@ -321,12 +318,13 @@ def _by_owner(model: type[Model], owner: str, ids: Sequence[str], **given: Any) 
 
 def _names(rows: Sequence[Model]) -> dict[Any, str]:
     """Return what the people are called whom these rows name."""
-    keys = {getattr(row, field.attname) for row in rows for field in _people_in(type(row))}
+    keys = {
+        getattr(row, field.attname)
+        for row in rows
+        for field in row._meta.concrete_fields
+        if field.related_model is User
+    }
     return {user.pk: user.get_username() for user in User.objects.filter(pk__in=keys - {None})}
-
-
-def _people_in(model: type[Model]) -> list[Any]:
-    return [field for field in model._meta.concrete_fields if field.related_model is User]
 
 
 def _row(row: Model, people: Mapping[Any, str]) -> dict[str, Any]:

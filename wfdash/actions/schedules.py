@@ -100,7 +100,8 @@ def _fire(schedule: Schedule) -> bool:
 def _start(schedule: Schedule, ready: PreparedStart, came: DueTime, fires: datetime) -> bool:
     """Advance the schedule and start the run, both or neither. Returns whether this process did."""
     with write():
-        if schedule.overlap == "skip" and _is_open(schedule.last_run):
+        last = Run.objects.filter(pk=schedule.last_run).exclude(phase__in=ENDED)
+        if schedule.overlap == "skip" and last.exists():
             return _move_on(schedule, came, passed_at=fires, problem="")
         if not _move_on(schedule, came, last_at=fires, problem=""):
             return False
@@ -147,7 +148,8 @@ def _prepare(schedule: Schedule) -> PreparedStart:
         message = _checks.call(schedule.workflow, schedule.pk, lambda: checked_input(entry, schedule.message))
         return PreparedStart(viewer=viewer, entry=entry, message=message)
     except Invalid as error:
-        raise StopSchedule(f"Its input is no longer valid: {_error_text(error)}. Edit it, then resume") from error
+        problems = "; ".join(": ".join([*map(str, one["loc"]), str(one["msg"])]) for one in error.errors[:3])
+        raise StopSchedule(f"Its input is no longer valid: {problems}. Edit it, then resume") from error
     except Exception as error:
         log.exception("Could not check the input of schedule %s", schedule.pk)
         raise SkipTime(f"Its input could not be checked: {type(error).__name__}: {message_of(error)}") from error
@@ -187,14 +189,6 @@ def _due(schedule: Schedule) -> datetime:
         raise ValueError("This schedule has no next run")
     at: datetime = schedule.next_at
     return at
-
-
-def _is_open(run: str | None) -> bool:
-    return run is not None and Run.objects.filter(pk=run).exclude(phase__in=ENDED).exists()
-
-
-def _error_text(error: Invalid) -> str:
-    return "; ".join(": ".join([*map(str, one["loc"]), str(one["msg"])]) for one in error.errors[:3])
 
 
 # Schedules: create, change, pause, resume, delete, and run one now.

@@ -111,6 +111,16 @@ def test_an_invitation_shows_its_link_once(adam: Client) -> None:
     assert "nora" in read(guest, "/")
 
 
+@pytest.mark.parametrize(("url", "more"), [("/people/invite/", {"name": "nora"}), ("/people/ana/", {"act": "link"})])
+def test_a_form_sent_twice_makes_one_link_and_shows_it_each_time(adam: Client, url: str, more: dict[str, str]) -> None:
+    (key,) = set(re.findall(r'name="_key" value="([^"]+)"', read(adam, url)))
+    pages = [adam.post(url, {**more, "_key": key}, follow=True).content.decode() for _ in range(2)]
+    first, second = (re.findall(r"http://testserver/sign-in/[\w-]+/", page) for page in pages)
+    assert first == second
+    assert SignInLink.objects.count() == 1
+    assert Client().post(first[0].removeprefix("http://testserver")).status_code == 302
+
+
 def test_an_invitation_without_a_role_says_so(adam: Client) -> None:
     shown = adam.post("/people/invite/", {"name": "nora"}, follow=True).content.decode()
     assert "nora has no role yet" in shown

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Notice, Webhook
+from tests.notifications.test_signing import is_signed
 from tests.notifications.test_webhook import receiver  # noqa: F401 (a fixture)
 from tests.worker.conftest import until
 from wfdash.actions.hooks.webhooks import create_webhook, try_webhook
-from wfdash.notifications.webhook import is_signed
 from wfdash.worker.embedded import EmbeddedWorker
 
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
@@ -20,15 +21,18 @@ LINKS_KEPT = timedelta(days=30)
 """How long an expired link is known as such."""
 
 
-def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME) -> str:
+def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME, once: str = "") -> str:
     """Return a link that signs ``user`` in once, absolute with ``base``, e.g. ``http://127.0.0.1:8000``.
 
-    ``WrongState`` for a service account, which never signs in.
+    ``once``: a text that gives the same link again, on this installation alone. ``WrongState`` for a service account,
+    which never signs in.
     """
     if is_service(user):
         raise WrongState(f"{user.get_username()} is a service account: it acts by tokens and never signs in")
-    secret = secrets.token_urlsafe(32)
-    SignInLink.objects.create(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
+    made_of = f"{user.pk} {once or secrets.token_urlsafe(32)}"
+    secret = salted_hmac("wfdash.access.signin.links", made_of, algorithm="sha256").hexdigest()
+    given = {"expires": timezone.now() + lifetime}
+    SignInLink.objects.get_or_create(secret_hash=_hash(secret), user=user, defaults=given)
     path = reverse("wfdash:sign-in-link", args=[secret])
     return absolute(path, base=base) if base else path
 

@@ -20,6 +20,7 @@ from wfdash.access.signin.open_sessions import end_sessions
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions import audit
 from wfdash.actions.account.tokens import end_tokens
+from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.people.authority import administering, find_other, lock_group
 from wfdash.actions.people.grants import give
 from wfdash.domain.errors import Invalid, WrongState
@@ -59,17 +60,23 @@ def invite_person(
     groups: Sequence[str] = (),
     roles: Sequence[tuple[str, str]] = (),
     base: str = "",
+    key: str | None = None,
 ) -> Invitation:
     """Create an account with groups and roles (``(role, workflow)``), and a link that signs the person in once, unless
     ``WFDASH_LINKS`` is 0.
 
-    ``base``: the address of the dashboard. ``Invalid`` with errors per field (``name``, ``email``, ``groups``,
-    ``roles``), ``NotAllowed``.
+    ``base``: the address of the dashboard. The same ``key`` invites once, and returns the link each time. ``Invalid``
+    with errors per field (``name``, ``email``, ``groups``, ``roles``), ``NotAllowed``.
     """
-    email = email.strip()
-    with administering(viewer):
-        user = _make(viewer, name.strip(), email, groups, roles)
-        link = create_link(user, base=base, lifetime=INVITED) if settings.WFDASH_LINKS else ""
+    email, command = email.strip(), [name, email, *groups, *map(list, roles)]
+    with administering(viewer), idempotent(viewer, key, "invite person", command) as call:
+        known = call.previous_result
+        user = _make(viewer, name.strip(), email, groups, roles) if known is None else made_before(User, known["user"])
+        call.record(user=user.pk)
+        once = f"{viewer.user.pk} {key}" if key else ""
+        link = create_link(user, base=base, lifetime=INVITED, once=once) if settings.WFDASH_LINKS else ""
+    if known is not None:
+        return Invitation(user=user, link=link)
     mailed = mail_link(user, link, by=viewer.name, lifetime=INVITED, first=True)
     return Invitation(user=user, link=link, mailed=mailed)
 
@@ -123,19 +130,22 @@ def _make(viewer: Viewer, name: str, email: str, groups: Sequence[str], roles: S
     return user
 
 
-def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "") -> Invitation:
-    """Return a link that signs another active person in once; links made before end.
+def make_sign_in_link(viewer: Viewer, name: str, *, base: str = "", key: str | None = None) -> Invitation:
+    """Return a link that signs another active person in once; links made before end. The same ``key`` makes one link.
 
     ``WrongState`` if they are deactivated, or where no links are made.
     """
     if not settings.WFDASH_LINKS:
         raise WrongState(NO_LINKS)
-    with administering(viewer):
+    with administering(viewer), idempotent(viewer, key, "make sign-in link", [name]) as call:
         user = find_other(viewer, name)
         if not user.is_active:
             raise WrongState(f"{name} is deactivated. Reactivate the account first")
-        revoke_links(user)
-        link = create_link(user, base=base)
+        if call.previous_result is None:
+            revoke_links(user)
+        link = create_link(user, base=base, once=f"{viewer.user.pk} {key}" if key else "")
+    if call.previous_result is not None:
+        return Invitation(user=user, link=link)
     return Invitation(user=user, link=link, mailed=mail_link(user, link, by=viewer.name, lifetime=LIFETIME))
 
 

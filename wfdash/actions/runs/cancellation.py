@@ -87,7 +87,8 @@ def resume_run(viewer: Viewer, run_id: str, *, force: bool = False, key: str | N
         run = lock_run(find_run(viewer, run_id, right="operate"))
         if call.previous_result is not None:
             return run
-        forced = force and _stop_waiting(run)
+        # The claim that keeps other workers off goes.
+        forced = force and bool(Claim.objects.filter(run=run, epoch__lt=run.epoch).delete()[0])
         if run.phase == Phase.READY and run.ending and run.ending_as == Phase.PAUSED:
             Run.objects.filter(pk=run.pk).update(ending="")
         elif not (forced and run.phase == Phase.READY):
@@ -117,11 +118,6 @@ def forget_claims() -> int:
     """Remove claims that were fenced and have expired since. Returns how many."""
     with write():
         return Claim.objects.filter(epoch__lt=F("run__epoch"), expires__lte=Now()).delete()[0]
-
-
-def _stop_waiting(run: Run) -> bool:
-    """Drop the claim that keeps other workers off. Returns whether there was one."""
-    return bool(Claim.objects.filter(run=run, epoch__lt=run.epoch).delete()[0])
 
 
 def end_after_step(

@@ -37,7 +37,7 @@ from wfdash.queries.people import people as read_people
 from wfdash.queries.people import person as read_person
 from wfdash.web.pages.account.out_of_office import read_days
 from wfdash.web.pages.account.tokens import made_by, new_token, revoke_posted, show_new, token_form
-from wfdash.web.pages.site.decorators import number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
 
 # One person: their roles and what these allow, their absences, and what an admin may do to the account.
 
@@ -54,7 +54,8 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     act = request.POST.get("act", "")
     try:
         if act == "link":
-            return show_invitation(request, accounts.make_sign_in_link(viewer, name, base=base_of(request)), new=False)
+            made = accounts.make_sign_in_link(viewer, name, base=base_of(request), key=key_of(request))
+            return show_invitation(request, made, new=False)
         if act == "token":
             return show_new(request, made_by(request, owner=name), "wfdash:person", name)
         if act == "revoke-token":
@@ -82,7 +83,10 @@ def _person_shown(
     context |= {
         "view": view,
         "row": view.row,
-        "listed": [(role, role_title(role.workflow), _may_revoke(viewer, role)) for role in view.row.roles],
+        "listed": [
+            (role, role_title(role.workflow), not (role.superuser or role.group) and viewer.may("admin", role.workflow))
+            for role in view.row.roles
+        ],
         "columns": ORDER,
         "whole": view.whole,
         "here": "people",
@@ -106,10 +110,6 @@ def _whole_context(
         **(token_form(viewer, post if act == "token" else QueryDict(), problems) if view.row.service else {}),
         "acts": read_entries(viewer, f'actor:"{view.row.name}"', limit=5).items,
     }
-
-
-def _may_revoke(viewer: Viewer, role: Any) -> bool:
-    return not role.superuser and not role.group and viewer.may("admin", role.workflow)
 
 
 def _grant(request: HttpRequest, viewer: Viewer, name: str) -> str:
@@ -245,6 +245,7 @@ def invite(request: HttpRequest) -> HttpResponse:
                 groups=post.getlist("groups"),
                 roles=[(role, workflow) for role, workflow in roles if role],
                 base=base_of(request),
+                key=key_of(request),
             )
             return show_invitation(request, made, new=True)
         except Invalid as error:

@@ -256,7 +256,6 @@ LABELS = {
 SORTS = {"age": "Oldest first", "due": "Due date", "risk": "Risk", "alike": "Similar"}
 TEMPLATES = {False: "requests/inbox/page.html", True: "requests/inbox/focus.html"}
 FRAGMENTS = {"list": "requests/inbox/list.html", "news": "requests/inbox/news.html"}
-REQUESTS_PER_PAGE = 50
 MOST_IDS = 200
 
 

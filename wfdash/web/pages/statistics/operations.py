@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +14,6 @@ from wfdash.domain.errors import NotAllowed
 from wfdash.engines import catalog
 from wfdash.installation.keep_rules import days_text
 from wfdash.notifications.rendering import render
-from wfdash.queries.runs.listing import RunRow
 from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
 from wfdash.queries.statistics.figures import MOST_FAILED, ErrorGroup
 from wfdash.queries.statistics.operations import Operations, read_operations
@@ -126,7 +124,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "ranges": [(number, label, number == days) for number, label in RANGES],
         "figures": figures_of(found, days),
         "groups": [group_row(group, titles, days) for group in found.groups],
-        "held": _titled(found.held, titles),
+        "held": [(row, titles.get(row.workflow, row.workflow)) for row in found.held],
         "stuck": [
             (one, titles.get(one.run.workflow, one.run.workflow), duration_or_dash(one.usual)) for one in found.stuck
         ],
@@ -184,10 +182,6 @@ def why_stuck(one: WaitingRequestRecord) -> str:
 
 def _figure(label: str, count: int, href: str, tone: str, text: str = "") -> Figure:
     return Figure(label=label, count=text or number(count), href=href, tone=f"is-{tone}" if count else "")
-
-
-def _titled(rows: Iterable[RunRow], titles: dict[str, str]) -> list[tuple[RunRow, str]]:
-    return [(row, titles.get(row.workflow, row.workflow)) for row in rows]
 
 
 def _open_requests(text: str) -> str:
