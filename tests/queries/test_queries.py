@@ -17,7 +17,7 @@ from wfdash.queries.checkpoints.preview import read_preview
 from wfdash.queries.history import events
 from wfdash.queries.history.events import events_after, lanes_of, last_events, read_checkpoints
 from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
-from wfdash.queries.history.step_states import step_counts
+from wfdash.queries.history.step_states import count_states, step_transitions
 from wfdash.queries.requests import inbox
 from wfdash.queries.requests.inbox import count_open, count_tabs, read_inbox, requests_of
 from wfdash.queries.requests.request import read_request
@@ -219,7 +219,7 @@ def test_a_line_with_a_hole_ends_at_the_hole():
 def test_the_board_counts_the_last_state_of_every_activation(run):
     people.happen(run, *people.step("read", "started", "finished"), *people.step("review", "started", activation="r:1"))
     people.happen(run, *people.step("review", "started", "waiting", activation="r:2"))
-    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 1, 0)}
+    assert counts(count_states(step_transitions(run.pk))) == {"read": (0, 0, 1), "review": (1, 1, 0)}
 
 
 def test_an_abandoned_branch_does_not_count(run):
@@ -229,9 +229,9 @@ def test_an_abandoned_branch_does_not_count(run):
     second = people.save(run, first)
     people.happen(run, ("run.restored", None, {}))
     people.save(run, first, reason="restore")
-    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1)}
+    assert counts(count_states(step_transitions(run.pk))) == {"read": (0, 0, 1)}
     people.happen(run, *people.step("review", "started"))
-    assert counts(step_counts(run.pk)) == {"read": (0, 0, 1), "review": (1, 0, 0)}
+    assert counts(count_states(step_transitions(run.pk))) == {"read": (0, 0, 1), "review": (1, 0, 0)}
     assert [span.high for span in ranges_to(run.pk, second.pk)] == [second.seq]
 
 
@@ -239,7 +239,7 @@ def test_steps_cut_off_by_a_restore_do_not_count(run):
     first = people.save(run)
     people.happen(run, *people.step("pay", "started"), ("run.restored", None, {}))
     people.save(run, first, reason="restore")
-    assert counts(step_counts(run.pk)) == {}
+    assert counts(count_states(step_transitions(run.pk))) == {}
 
 
 def test_a_fork_counts_what_happened_before_it(run):
@@ -250,9 +250,9 @@ def test_a_fork_counts_what_happened_before_it(run):
     fork = people.make_run(forked_from=first.pk, family=run.family)
     people.happen(fork, ("run.forked", None, {}))
     people.save(fork, first, reason="fork")
-    assert counts(step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 1, 0)}
+    assert counts(count_states(step_transitions(fork.pk))) == {"read": (0, 0, 1), "review": (0, 1, 0)}
     people.happen(fork, *people.step("review", "finished"))
-    assert counts(step_counts(fork.pk)) == {"read": (0, 0, 1), "review": (0, 0, 1)}
+    assert counts(count_states(step_transitions(fork.pk))) == {"read": (0, 0, 1), "review": (0, 0, 1)}
     assert read_run(people.viewer("otto"), fork.pk).origin_run == run.pk
 
 
@@ -299,7 +299,7 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
     with django_assert_num_queries(2):
         events_after(vera, run.pk)
     with django_assert_num_queries(2):
-        step_counts(run.pk)
+        count_states(step_transitions(run.pk))
     with django_assert_num_queries(1):
         requests_of(vera, run.pk)
 

@@ -392,14 +392,7 @@ async def test_events_of_a_long_step_are_committed_while_it_runs():
     assert recorder.streamed == [("long", "word")]
     may_end.set()
     await run
-    assert recorder.kinds == [
-        "run.started",
-        "step.started",
-        "custom",
-        "progress",
-        "step.finished",
-        "run.completed",
-    ]
+    assert recorder.kinds == ["run.started", "step.started", "custom", "progress", "step.finished", "run.completed"]
 
 
 class Odd(BaseException):

@@ -176,11 +176,7 @@ def test_a_run_that_dies_anywhere_ends_like_one_that_does_not(blocks: list[str],
     assert rough.effects.keys() == calm.effects.keys()
 
 
-@given(
-    blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4),
-    message=st.integers(0, 5),
-    data=st.data(),
-)
+@given(blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4), message=st.integers(0, 5), data=st.data())
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_checkpoint_of_a_run_leads_to_the_same_end(blocks: list[str], message: int, data: st.DataObject):
     calm = Witness()

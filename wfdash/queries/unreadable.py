@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import Case, Model, When
+from django.db.models.lookups import LessThan
 
 from checkpoints.content.encryption import Locked, NotEncrypted
 from checkpoints.errors import CheckpointsError, Damaged
 from checkpoints.models import HumanRequest
-from checkpoints.models.fields import decrypted
+from checkpoints.models.fields import StoredSize, current_encryptor, decrypted
 from checkpoints.records import Json
 from wfdash.domain.labels import visible
 from wfdash.records.base import UNREADABLE
+
+LARGEST_LISTED = 100_000
+"""Bytes of an encrypted card that is decrypted for a row of a list."""
 
 
 def why(error: CheckpointsError) -> str:
@@ -49,6 +53,15 @@ def data_of(row: Any) -> dict[str, Json]:
 def subject_of(row: HumanRequest) -> str:
     """Return a request's subject, for lists."""
     return headline(document(row, "card"), row.step)
+
+
+def hidden_cards() -> dict[str, Case]:
+    """Return what lists of requests read besides, where the database cannot read headlines: ``hidden_card``.
+
+    None for a card above ``LARGEST_LISTED``, whose step is its headline then: a page of those would cost seconds.
+    """
+    small = LessThan(StoredSize("card"), LARGEST_LISTED)
+    return {"hidden_card": Case(When(small, then="card"))} if current_encryptor().active else {}
 
 
 def subject_in(card: Any, request_id: str, step: str) -> str:

@@ -209,21 +209,21 @@ def test_a_draft_that_is_not_finished_shows_no_errors(question, as_):
 
 def test_who_has_it_open_is_shown_and_taking_over_is_one_click(question, as_):
     ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
-    assert ana.post(f"{address}here/", {"typing": "1"}).status_code == 200
+    assert ana.post(f"{address}presence/", {"typing": "1"}).status_code == 200
     page = text(ben.get(address))
     assert flat("<strong>ana</strong> opened this") in flat(page)
     assert "is typing" in page
     page = text(ben.post(f"{address}take/", follow=True))
     assert "Take over" not in page
     assert flat("<strong>ben</strong> took over") in flat(text(ana.get(address)))
-    ben.post(f"{address}here/", {"leave": "1"})
+    ben.post(f"{address}presence/", {"leave": "1"})
     assert "took over" not in flat(text(ana.get(address)))
 
 
 def test_of_two_people_the_first_to_open_it_holds_it_on_both_pages(question, as_):
     ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
     for client in ana, ben:
-        client.post(f"{address}here/")
+        client.post(f"{address}presence/")
     first, second = flat(text(ana.get(address))), flat(text(ben.get(address)))
     assert flat("<strong>ana</strong> opened this") in second
     assert "Take over" not in first
@@ -233,10 +233,10 @@ def test_of_two_people_the_first_to_open_it_holds_it_on_both_pages(question, as_
 def test_a_claim_outlives_the_way_from_the_inbox_to_the_request(question, as_):
     ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
     for client in ana, ben:
-        client.post(f"{address}here/")
-    ana.post(f"{address}here/", {"leave": "1"})
+        client.post(f"{address}presence/")
+    ana.post(f"{address}presence/", {"leave": "1"})
     assert "Take over" not in text(ben.get(address))
-    ana.post(f"{address}here/")
+    ana.post(f"{address}presence/")
     assert flat("<strong>ana</strong> opened this") in flat(text(ben.get(address)))
     assert "Take over" not in text(ana.get(address))
 
@@ -245,8 +245,8 @@ def test_who_stays_away_gives_the_claim_up(question, as_, everybody):
     ana, ben, address = as_("ana"), as_("ben"), f"/requests/{question.pk}/"
     gone = timezone.now() - timedelta(seconds=60)
     Presence.objects.create(request=question, user=everybody["ana"], since=gone, seen=gone, taken=gone)
-    ben.post(f"{address}here/")
-    ana.post(f"{address}here/")
+    ben.post(f"{address}presence/")
+    ana.post(f"{address}presence/")
     assert flat("<strong>ben</strong> opened this") in flat(text(ana.get(address)))
 
 

@@ -108,7 +108,7 @@ def test_focus_mode_says_once_that_all_is_done(run, as_):
     first = people.ask(run, "First?")
     client = as_("ana")
     answer = client.post(f"/requests/{first.pk}/?tab=mine&focus=1&of=1", {"_action": "approve"})
-    for address, said in ((answer["Location"], "You reviewed 1."), ("/?tab=mine&focus=1", "<h1>All done</h1>")):
+    for address, said in ((answer["Location"], "You reviewed 1 request."), ("/?tab=mine&focus=1", "<h1>All done</h1>")):
         title, _, page = client.get(address).content.decode().partition("</title>")
         assert "All done" in title
         assert (page.count("All done"), said in page) == (1, True), address

@@ -22,7 +22,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
 from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history.step_states import step_counts
+from wfdash.queries.history.step_states import count_states, step_transitions
 from wfdash.records.checkpoints import CheckpointPreview, StateCounts
 from wfdash.workflow import Workflow
 
@@ -109,7 +109,7 @@ def test_what_a_preview_says_is_what_then_happens(shelf, blocks, message, answer
     put(shelf, workflow)
     played = Played(workflow, message, answers)
     played.go_on(rounds, cuts)
-    run, ended = played.run, step_counts(played.run.pk)
+    run, ended = played.run, count_states(step_transitions(played.run.pk))
     for verb, place in turns:
         line = list(Checkpoint.objects.filter(run=run).order_by("n"))
         chosen = line[place % len(line)]

@@ -12,7 +12,7 @@ from checkpoints.models import Checkpoint, Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
 from wfdash.queries.history.lineage import EventRange
-from wfdash.queries.history.step_states import EventCache, count_states, step_counts, step_transitions
+from wfdash.queries.history.step_states import EventCache, count_states, step_transitions
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations
 from wfdash.web.pages.runs.timeline import intervals_by_state, total_busy
@@ -105,7 +105,7 @@ def test_an_answer_continues_the_execution_that_asked_only(run):
     first, second = (people.step("ask", "started", "waiting", activation=f"ask:{n}") for n in (1, 2))
     happen(run, 0, *first, *asks("ask:1", "a"), *second, *asks("ask:2", "b"))
     happen(run, 2, event("request.answered", key="b"))
-    counts = step_counts(run.pk)["ask"]
+    counts = count_states(step_transitions(run.pk))["ask"]
     assert (counts.waiting, counts.running) == (1, 1)
 
 

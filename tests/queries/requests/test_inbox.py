@@ -25,6 +25,8 @@ from wfdash.queries.requests.inbox import (
     read_neighbours,
 )
 from wfdash.queries.requests.request import read_request
+from wfdash.queries.runs.listing import open_requests_of
+from wfdash.queries.unreadable import LARGEST_LISTED
 
 NOW = timezone.now()
 
@@ -96,6 +98,14 @@ def test_lists_and_the_resolver_agree_for_everybody(run, everybody):
             and viewer.right_for(request.by, request.not_by, request.origin) is not None
         ]
         assert shown(name) == expected, name
+
+
+def test_an_encrypted_card_that_is_too_large_for_lists_is_called_by_its_step(run, everybody, settings):
+    settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
+    people.ask(run, "Small")
+    people.ask(run, card={"subject": "Large", "body": "x" * LARGEST_LISTED})
+    assert sorted(shown("ana")) == ["Small", "review"]
+    assert [one.subject for one in open_requests_of([run.id])[run.id]] == ["Small", "review"]
 
 
 def test_a_name_is_found_as_it_is_written_and_only_then(run, everybody):

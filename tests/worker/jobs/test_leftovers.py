@@ -50,13 +50,7 @@ def test_what_is_over_goes_and_what_may_still_be_used_stays(ana):
             id=name, kind="k", channel="mail", user=ana, created=ago(days), due=ago(days), sent=ago(1)
         )
     assert remove_all()[:-1] == [0.0] * (len(sweeps.LEFTOVER_KINDS) - 1)
-    left = {
-        "session_key": Session,
-        "secret_hash": SignInLink,
-        "nonce": UsedLink,
-        "key": IdempotencyKey,
-        "id": Notice,
-    }
+    left = {"session_key": Session, "secret_hash": SignInLink, "nonce": UsedLink, "key": IdempotencyKey, "id": Notice}
     assert {column: list(model.objects.values_list(column, flat=True)) for column, model in left.items()} == {
         column: ["new"] for column in left
     }

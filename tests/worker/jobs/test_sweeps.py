@@ -126,9 +126,7 @@ def test_an_outage_is_one_line_and_the_next_look_does_what_is_due(monkeypatch, c
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_job_that_rests_is_not_begun_again_once_its_worker_was_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     done: list[float] = []
 
     async def serve() -> None:

@@ -384,11 +384,7 @@ async def test_two_calls_of_a_map_can_be_told_apart() -> None:
     assert isinstance(outcome, Waiting)
     first, second = (request.card for request in outcome.requests)
     shown = {piece["title"]: piece["value"] for piece in second["evidence"]}
-    assert shown["Call arguments"] == {
-        "customer": "ben",
-        "amount": 7,
-        "card": {"holder": "ben", "number": "•••"},
-    }
+    assert shown["Call arguments"] == {"customer": "ben", "amount": 7, "card": {"holder": "ben", "number": "•••"}}
     assert shown["Step input"] == {"customer": "ben", "card": {"holder": "ben", "number": "•••"}}
     assert (first["subject"], second["subject"]) == tuple(
         f"Did 'charge' succeed (customer {name}, amount 7)?" for name in ("ana", "ben")

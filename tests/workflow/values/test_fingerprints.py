@@ -138,10 +138,7 @@ async def test_a_question_that_no_one_answered_yet_is_replaced() -> None:
     [
         ((Question(subject="?"), int), (Question(subject="?"), bool)),
         ((Choice(subject="?", options=["a", "b"]), None), (Choice(subject="?", options=["a", "c"]), None)),
-        (
-            (Choice(subject="?", options={"a": "Keep"}), None),
-            (Choice(subject="?", options={"a": "Delete"}), None),
-        ),
+        ((Choice(subject="?", options={"a": "Keep"}), None), (Choice(subject="?", options={"a": "Delete"}), None)),
         ((Approval(subject="?", edit=Vendor), None), (Approval(subject="?"), None)),
         ((ToolCall(tool="keep"), None), (ToolCall(tool="drop"), None)),
     ],

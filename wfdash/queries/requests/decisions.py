@@ -9,7 +9,6 @@ from django.contrib.auth.models import Group
 from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, Value, When
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
-from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.requests.inbox import RUN_NAMES, with_names
 from wfdash.queries.requests.inbox_filter import KIND, in_names
@@ -29,6 +28,7 @@ from wfdash.queries.search.conditions import (
 )
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
+from wfdash.queries.unreadable import hidden_cards
 from wfdash.records.base import ScannedPage
 from wfdash.records.requests import DecisionRecord
 
@@ -57,9 +57,8 @@ def read_decisions(
     named = HumanRequest.objects.filter(pk__in=first).annotate(
         place=F("answered"), outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
     )
-    card = ("card",) if current_encryptor().active else ()
-    fields = (*FIELDS, *(f"run__{name}" for name in RUN_NAMES), *card)
-    found = list(named.order_by("-answered", "-id").values(*fields))
+    run_names = (f"run__{name}" for name in RUN_NAMES)
+    found = list(named.order_by("-answered", "-id").values(*FIELDS, *run_names, **hidden_cards()))
     more = LATEST.cursor(found[limit - 1]) if len(found) > limit else ""
     items = tuple(_row(viewer, values) for values in found[:limit])
     if edge is not None and not more:

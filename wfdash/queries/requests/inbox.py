@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply
-from checkpoints.models.fields import MomentField, current_encryptor
+from checkpoints.models.fields import MomentField
 from checkpoints.models.user_model import USERNAME
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
@@ -29,7 +29,7 @@ from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
 from wfdash.queries.requests.inbox_filter import filter_requests
 from wfdash.queries.run_names import title_in
 from wfdash.queries.search.keyset import KeysetOrder
-from wfdash.queries.unreadable import subject_in
+from wfdash.queries.unreadable import hidden_cards, subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
 from wfdash.records.requests import RequestSummary, Tab
@@ -253,9 +253,7 @@ FIELDS = (
 
 def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     """Return rows by id, in that order, with who has seen them."""
-    # Where cards are encrypted, the database cannot read their headlines.
-    fields = (*FIELDS, "card") if current_encryptor().active else FIELDS
-    found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*fields)
+    found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*FIELDS, **hidden_cards())
     rows = {values["id"]: _request_row(viewer, values) for values in found}
     return _with_people(viewer, [rows[one] for one in ids if one in rows])
 
@@ -280,8 +278,8 @@ def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ..
 def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
     """Return columns of a request with its subject and the title of its run, as this person may read them."""
     row = dict(values)
-    if "card" in row:
-        row["subject"] = subject_in(row.pop("card"), str(row["id"]), row["step"])
+    if "hidden_card" in row:
+        row["subject"] = subject_in(row.pop("hidden_card"), str(row["id"]), row["step"])
     row["subject"] = visible(str(row["subject"] or row["step"]))
     row["run"] = row.pop("run_id")
     run = {name: row.pop(f"run__{name}") for name in RUN_NAMES} | {"id": row["run"], "workflow": row["workflow"]}

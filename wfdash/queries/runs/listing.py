@@ -32,7 +32,7 @@ from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Ord
 from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.search.keyset import KeysetOrder
 from wfdash.queries.secrets import masked_for
-from wfdash.queries.unreadable import document, subject_in
+from wfdash.queries.unreadable import document, hidden_cards, subject_in
 from wfdash.queries.workers import with_workflow
 from wfdash.questions.choices import name_in
 from wfdash.records.base import ScannedPage
@@ -393,9 +393,9 @@ def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedRep
     """Return run id -> its open requests, oldest first (one query)."""
     asked: defaultdict[str, list[AwaitedReply]] = defaultdict(list)
     rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
-    rows = rows.order_by("created", "id")
-    hidden = ("card",) if current_encryptor().active else ()
+    hidden = hidden_cards()
     columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
+    rows = rows.annotate(**hidden).order_by("created", "id")
     for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
         for hidden_card in card:
             subject = subject_in(hidden_card, id_, step)

@@ -206,14 +206,8 @@ def _close_link(renderer: Any, tokens: Sequence[Token], index: int, *_rest: Any)
     opening = next(i for i in range(index, -1, -1) if tokens[i].type == "link_open")
     host = host_of(str(tokens[opening].attrGet("href") or ""))
     words = "".join(token.content for token in tokens[opening:index])
-    shown = (
-        f' <span class="link-host">({escape(host)})</span>' if host and words.strip() not in _spellings(host) else ""
-    )
-    return f"</a>{shown}"
-
-
-def _spellings(host: str) -> set[str]:
-    return {host, f"https://{host}", f"http://{host}", f"https://{host}/", f"http://{host}/", f"mailto:{host}"}
+    plain = {host, f"https://{host}", f"http://{host}", f"https://{host}/", f"http://{host}/", f"mailto:{host}"}
+    return f'</a> <span class="link-host">({escape(host)})</span>' if host and words.strip() not in plain else "</a>"
 
 
 def _outline(state: StateCore) -> None:
