@@ -106,7 +106,8 @@ class PagesHandler(BaseHandler):
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["path"] == ALIVE and scope["method"] in {"GET", "HEAD"}:
-            await send_reply(send, _alive())
+            alive = HttpResponse("ok\n", content_type="text/plain", headers={"X-Frame-Options": "DENY"})
+            await send_reply(send, _reply(add_headers(alive)))
             return
         with RereadBody(max_size=MAX_BODY_IN_MEMORY) as body:
             try:
@@ -316,10 +317,6 @@ def _reply(response: HttpResponseBase) -> PreparedResponse:
         (b"Set-Cookie", cookie.output(header="").strip().encode("ascii")) for cookie in response.cookies.values()
     ]
     return PreparedResponse(status=response.status_code, headers=headers, content=content, rest=rest)
-
-
-def _alive() -> PreparedResponse:
-    return _reply(add_headers(HttpResponse("ok\n", content_type="text/plain", headers={"X-Frame-Options": "DENY"})))
 
 
 def _refusal(error: Exception, scope: Message) -> PreparedResponse:

@@ -172,7 +172,7 @@ def layout(
         taken = {(edge.source, edge.target) for edge in description.edges if begun.get(edge.source) == "done"}
         taken = {pair for pair in taken if pair[1] in begun}
     return Drawing(
-        nodes=_in_order(nodes),
+        nodes=tuple(sorted(nodes, key=lambda node: (node.y, node.x))),
         edges=_edges(block, taken),
         groups=tuple(_group(tree.steps[name], box, extras) for name, box in block.groups.items()),
         width=round(block.width + MARGIN * 2 + 20),
@@ -384,11 +384,6 @@ def _edge(
         labelled=labelled,
         travelled=(info.source, info.target) in taken,
     )
-
-
-def _in_order(nodes: tuple[DrawnStep, ...]) -> tuple[DrawnStep, ...]:
-    """Return the nodes in reading order: from the top, then from the left."""
-    return tuple(sorted(nodes, key=lambda node: (node.y, node.x)))
 
 
 # Folding of sub-workflows, and of similar steps, into one step each, until a person opens them. Pure.
