@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.engines.agent_framework.samples import counting, nested_review, quest
 from tests.workflow.world import PowerCut
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.agent_framework import AgentFrameworkEngine
+from wfdash.engines.agent_framework.driving import commits, drive
 from wfdash.engines.serving import NotServable, Served
 
 
@@ -47,6 +49,26 @@ async def test_each_checkpoint_says_why_it_was_written():
         (4, Reason.END, "reviewer"),
     ]
     assert desk.head.body["state"] == {"author": "ana", "reviewer": {"seen": 1}}
+    assert await desk.resume() == desk.outcome, "a complete run that is driven again"
+    assert desk.output == "Spring rejected"
+
+
+@pytest.mark.parametrize("rows", [10, 60_000])
+async def test_only_large_values_are_converted_in_threads(rows: int, monkeypatch: pytest.MonkeyPatch):
+    async def save(_) -> dict:
+        return {"count": 0, "rows": [{"n": n} for n in range(rows)]}
+
+    def noted(convert):
+        return lambda *given: where.append(threading.current_thread() is threading.main_thread()) or convert(*given)
+
+    where: list[bool] = []
+    monkeypatch.setattr(samples.Counter, "on_checkpoint_save", save)
+    for module, name in ((commits, "packed"), (commits, "state_shown"), (drive, "unpacked")):
+        monkeypatch.setattr(module, name, noted(getattr(module, name)))
+    desk = Desk(counting(1))
+    await desk.start("go")
+    await desk.answer(1)
+    assert (desk.output, set(where)) == (1, {rows == 10})
 
 
 async def test_questions_of_any_type_are_answered_one_by_one_over_restarts():
@@ -95,14 +117,6 @@ async def test_a_run_that_waits_for_answers_is_left_as_it_is():
     assert commit.checkpoint is None
     assert commit.standing is not None
     assert commit.standing.phase is Phase.WAITING
-
-
-async def test_a_complete_run_gives_the_same_output_when_it_is_driven_again():
-    desk = Desk(review_workflow())
-    await desk.start("Spring")
-    await desk.answer({"verdict": "reject"})
-    assert await desk.resume() == desk.outcome
-    assert desk.output == "Spring rejected"
 
 
 async def test_a_run_cut_off_at_any_commit_goes_on_from_there():

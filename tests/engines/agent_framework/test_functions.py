@@ -27,6 +27,7 @@ async def test_a_function_asks_and_its_steps_are_not_repeated():
     await desk.start("spring")
     (request,) = desk.requests
     assert (request.step, request.card["subject"]) == ("publish", "Publish SPRING?")
+    first = desk.head
     await desk.answer(True)
     assert desk.requests[0].card["subject"] == "Where?"
     await desk.answer("web")
@@ -34,25 +35,10 @@ async def test_a_function_asks_and_its_steps_are_not_repeated():
     assert functions.CALLS == ["upper spring", "send SPRING"]
     assert desk.kinds("publish") == ["started", "waiting", "finished"]
     assert desk.kinds("upper") == ["started", "finished"]
-
-
-async def test_restoring_the_first_question_forgets_the_later_answers():
-    desk = Desk(functions.publish)
-    await desk.start("spring")
-    first, key = desk.head, desk.requests[0].key
-    await desk.answer(True)
-    await desk.answer("web")
-    await desk.resume({key: False}, at=first)
-    assert desk.output == "SPRING stays"
-
-
-async def test_its_checkpoints_are_steps_pauses_and_an_end():
-    desk = Desk(functions.publish)
-    await desk.start("spring")
-    await desk.answer(True)
-    await desk.answer("web")
     written = [commit.checkpoint.reason for commit in desk.recorder.commits if commit.checkpoint]
     assert written == [Reason.STEP, Reason.PAUSE, Reason.PAUSE, Reason.STEP, Reason.END]
+    await desk.resume({request.key: False}, at=first)
+    assert desk.output == "SPRING stays", "restoring the first question forgets the later answers"
 
 
 async def test_questions_of_parallel_tasks_are_asked_one_after_the_other_as_the_framework_does():

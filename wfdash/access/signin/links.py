@@ -29,8 +29,8 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME, o
     """
     if is_service(user):
         raise WrongState(f"{user.get_username()} is a service account: it acts by tokens and never signs in")
-    known = f"{user.pk} {once or secrets.token_urlsafe(32)}"
-    secret = salted_hmac("wfdash.access.signin.links", known, algorithm="sha256").hexdigest()
+    made_of = f"{user.pk} {once or secrets.token_urlsafe(32)}"
+    secret = salted_hmac("wfdash.access.signin.links", made_of, algorithm="sha256").hexdigest()
     link = SignInLink(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
     if not (once and SignInLink.objects.filter(secret_hash=link.secret_hash).exists()):
         link.save()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from wfdash.engines.agent_framework.definition.definitions import receivers
 from wfdash.engines.agent_framework.definition.describing import ENGINE, version_of
 from wfdash.engines.agent_framework.driving.questions import Asked, ask, key_of
 from wfdash.engines.agent_framework.driving.step_events import ExecutorEvents
-from wfdash.engines.agent_framework.stored.encoding import PickleCodec
+from wfdash.engines.agent_framework.library import is_function
+from wfdash.engines.agent_framework.stored.encoding import PickleCodec, aside
 from wfdash.engines.agent_framework.stored.framework_checkpoint import packed, state_shown
-from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition, framework_part
+from wfdash.engines.agent_framework.stored.position import FrameworkPosition, framework_part
 from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, extended
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
@@ -61,16 +62,19 @@ class Commits:
 
     async def save(self, checkpoint: Any, reason: Reason, *, ends: bool) -> None:
         """Commit a checkpoint of the framework. ``ends``: without an answer there is nothing left to do."""
+        # First: what is noted from here on is committed together with the checkpoint.
+        body = await self._converted(checkpoint)
         self._transcript = extended(self._transcript, conversations_of(checkpoint.state.get(EXECUTORS) or {}))
         opened = self._open(checkpoint)
-        closed = tuple(RequestKey(key) for key in self.requests if not self._is_pending(key, checkpoint))
+        left = checkpoint.pending_request_info_events
+        pending = {key for key, one in self.events.asking.items() if one.request in left}
+        closed = tuple(RequestKey(key) for key in self.requests if key not in pending)
         self.requests = {key: one for key, one in self.requests.items() if key not in closed} | opened
-        asking = {key: one for key, one in self.events.asking.items() if key in self.requests}
-        self.events.asking = asking
+        self.events.asking = {key: one for key, one in self.events.asking.items() if key in self.requests}
         if ends:
-            reason = Reason.PAUSE if asking else Reason.END
+            reason = Reason.PAUSE if self.events.asking else Reason.END
         following = receivers(self.driven.workflow, checkpoint.messages) if not ends else ()
-        fresh = self._checkpoint(checkpoint, reason, self._position(following, ends=ends))
+        fresh = self._checkpoint(reason, self._position(following, ends=ends).packed(*body))
         standing = _standing(fresh.requests, self.events.settle()) if ends else None
         event = _ending(standing) if standing else EventKind.RUN_STARTED.draft() if reason is Reason.START else None
         await self._steps.commit(
@@ -88,10 +92,6 @@ class Commits:
         if standing is not None:
             self.outcome = _outcome(fresh, standing)
 
-    def _is_pending(self, key: str, checkpoint: Any) -> bool:
-        asking = self.events.asking.get(key)
-        return asking is not None and asking.request in checkpoint.pending_request_info_events
-
     def _open(self, checkpoint: Any) -> dict[str, Request]:
         """Return the questions that are new in a checkpoint, by key."""
         known = {one.request for one in self.events.asking.values()}
@@ -100,16 +100,14 @@ class Commits:
             if request not in known:
                 key = key_of(request, taken=self.requests, n=self.head.n if self.head else 0)
                 asking = self.events.asked(key, event.source_executor_id, request)
-                found[key] = self._ask(key, asking, event, checkpoint.state)
+                asked = Asked(key=key, step=asking.step, event=event)
+                evidence, now = conversation(self._transcript, most=MOST_MESSAGES), self._recorder.now()
+                found[key] = fresh = ask(
+                    self.driven.served, self.driven.workflow, asked, checkpoint.state, evidence, now
+                )
+                facts = {"activation": asking.activation, "key": key, "subject": fresh.card.get("subject", "")}
+                self._steps.note(EventKind.REQUEST_OPENED.draft_of(asking.step, facts))
         return found
-
-    def _ask(self, key: str, asking: Asker, event: Any, state: Mapping[str, Any]) -> Request:
-        asked = Asked(key=key, step=asking.step, event=event)
-        evidence, now = conversation(self._transcript, most=MOST_MESSAGES), self._recorder.now()
-        request = ask(self.driven.served, self.driven.workflow, asked, state, evidence, now)
-        facts = {"activation": asking.activation, "key": key, "subject": request.card.get("subject", "")}
-        self._steps.note(EventKind.REQUEST_OPENED.draft_of(asking.step, facts))
-        return request
 
     def _position(self, following: tuple[str, ...], *, ends: bool) -> FrameworkPosition:
         return FrameworkPosition(
@@ -124,10 +122,23 @@ class Commits:
             next=following,
         )
 
-    def _checkpoint(self, checkpoint: Any, reason: Reason, position: FrameworkPosition) -> Checkpoint:
+    async def _converted(self, checkpoint: Any) -> tuple[Any, Any]:
+        """Return the framework's checkpoint as JSON, and its state as pages show it."""
+        before: Any = framework_part(self.head) if self.head is not None else {}
+
+        def convert() -> tuple[Any, Any]:
+            return packed(self.driven.codec, checkpoint, before), state_shown(checkpoint)
+
+        if is_function(self.driven.workflow):
+            return convert()  # Its other steps run on, and change what is saved.
+        try:
+            return await aside(checkpoint, convert)
+        except (RuntimeError, NotStorable):
+            # Other code may have changed a value at the same time, which it cannot while only this runs.
+            return convert()
+
+    def _checkpoint(self, reason: Reason, body: dict[str, Json]) -> Checkpoint:
         parent, driven = self.head, self.driven
-        before = framework_part(parent) if parent is not None else None
-        framework = packed(driven.codec, checkpoint, before if isinstance(before, dict) else {})
         return Checkpoint(
             id=new_checkpoint_id(),
             run=driven.run,
@@ -139,7 +150,7 @@ class Commits:
             step=self.events.last,
             reason=reason,
             created=self._recorder.now(),
-            body=position.packed(framework, state_shown(checkpoint)),
+            body=body,
             requests=tuple(self.requests.values()),
         )
 

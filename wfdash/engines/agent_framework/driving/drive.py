@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from checkpoints.errors import CheckpointsError
-from checkpoints.records import Json, Reason
+from checkpoints.records import Checkpoint, Json, Reason
 from checkpoints.storage import Recorder
 from wfdash.contract import Continue, Outcome, Resume, RunInput, Start
 from wfdash.engines.agent_framework.definition.allowed_types import codec_of
@@ -17,6 +17,7 @@ from wfdash.engines.agent_framework.driving.attributes import keep_attributes
 from wfdash.engines.agent_framework.driving.commits import Commits, DrivenRun, RunStorage, SaveFailed, not_saved
 from wfdash.engines.agent_framework.driving.questions import Asked, read
 from wfdash.engines.agent_framework.library import is_function
+from wfdash.engines.agent_framework.stored.encoding import aside
 from wfdash.engines.agent_framework.stored.framework_checkpoint import unpacked
 from wfdash.engines.agent_framework.stored.position import FrameworkPosition, framework_part, position_in
 from wfdash.engines.running_steps import RunningSteps
@@ -96,32 +97,41 @@ class FrameworkDrive:
         """Run the framework's workflow and take its events."""
         call = options_for(self._commits.driven.served, self._workflow)
         if isinstance(self._given, Resume):
-            loaded = self._load()
+            loaded = await self._load(self._given.checkpoint)
             call["checkpoint_id"] = loaded.checkpoint_id
             responses = self._responses(answers, loaded)
             call |= {"responses": responses} if responses else {}
         else:
             call["message"] = input_for(self._commits.driven.served, self._workflow, self._given.message)
         if isinstance(self._given, Continue):
-            await self._restore()
+            await self._restore(self._given.checkpoint)
         answered = [self._events.asking.pop(key) for key in answers]
         self._events.resumed([] if self._is_function else answered)
-        live = self._is_function and self._watch()
+        live = self._is_function and functions.watch(
+            self._workflow, self._events, self._commits.before.interrupted, self._storage.check
+        )
         if self._is_function and self._task is not None:
             # A function may catch everything: it is cancelled as well.
             self._storage.stop = self._task.cancel
-        await self._follow(call, live=live)
+        stream = self._workflow.run(**call, stream=True, checkpoint_storage=self._storage)
+        try:
+            async for event in stream:
+                if event.type in ("superstep_started", "superstep_completed") and not self._saved:
+                    # The framework only logs that it could make no checkpoint, and continues.
+                    raise await not_saved(self._workflow)
+                if event.type == "superstep_started":
+                    self._superstep, self._saved = True, False
+                if not live:
+                    self._events.saw(event)
+        finally:
+            await stream.close()
 
-    def _watch(self) -> bool:
-        return functions.watch(self._workflow, self._events, self._commits.before.interrupted, self._storage.check)
-
-    def _load(self) -> Any:
+    async def _load(self, checkpoint: Checkpoint) -> Any:
         """Return the framework's checkpoint that the run continues from."""
-        if isinstance(self._given, Start):
-            raise AssertionError("a run that starts has no checkpoint")
-        checkpoint = self._given.checkpoint
-        loaded = unpacked(self._codec, self._workflow, framework_part(checkpoint), str(checkpoint.id))
-        self._storage.given = loaded
+        part = framework_part(checkpoint)
+        loaded = self._storage.given = await aside(
+            part, lambda: unpacked(self._codec, self._workflow, part, str(checkpoint.id))
+        )
         return loaded
 
     def _responses(self, answers: dict[str, Json], loaded: Any) -> dict[str, Any]:
@@ -136,33 +146,15 @@ class FrameworkDrive:
                 self._commits.given[asking.request] = self._codec.encode(response, f"the answer to {key}")
         return responses
 
-    async def _restore(self) -> None:
+    async def _restore(self, checkpoint: Checkpoint) -> None:
         """Bring the workflow to where the run it follows has left it. Nothing is left to do there, so nothing runs."""
         self._restoring = True
-        loaded = self._load()
+        loaded = await self._load(checkpoint)
         async for _ in self._workflow.run(
             checkpoint_id=loaded.checkpoint_id, stream=True, checkpoint_storage=self._storage
         ):
             pass
         self._restoring = False
-
-    async def _follow(self, call: dict[str, Any], *, live: bool) -> None:
-        stream = self._workflow.run(**call, stream=True, checkpoint_storage=self._storage)
-        try:
-            async for event in stream:
-                if event.type in ("superstep_started", "superstep_completed"):
-                    await self._check_saved(event.type)
-                if not live:
-                    self._events.saw(event)
-        finally:
-            await stream.close()
-
-    async def _check_saved(self, event: str) -> None:
-        """Raise ``NotSaved`` if the framework continues without a checkpoint. It only logs that it could make none."""
-        if not self._saved:
-            raise await not_saved(self._workflow)
-        if event == "superstep_started":
-            self._superstep, self._saved = True, False
 
     async def _save(self, checkpoint: Any) -> None:
         """Commit what the framework saves: its input, a superstep or a function's step, its end."""

@@ -9,12 +9,13 @@ signature out. So whether it is read is no matter of the row, its age or its con
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import pickle
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from checkpoints.content import pickles
 from checkpoints.content.encryption import Locked
@@ -22,7 +23,10 @@ from checkpoints.content.pickles import Keyring
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
 from wfdash.engines.agent_framework.library import is_own
+from wfdash.values.codec import is_large
 from wfdash.values.errors import NotStorable
+
+T = TypeVar("T")
 
 PICKLED = "$pickled"
 """The key of an object that holds a pickle: ``<key>:<signature>:<base64>``."""
@@ -51,6 +55,11 @@ class Signing:
 
 signing = Signing()
 """This process's. Until it has the secret key of an installation, it reads its own pickles alone."""
+
+
+async def aside(value: Any, convert: Callable[[], T]) -> T:
+    """Convert a value: in a thread if it is large, so that nothing else has to wait."""
+    return await asyncio.to_thread(convert) if is_large(value) else convert()
 
 
 class NotReadable(NotStorable):

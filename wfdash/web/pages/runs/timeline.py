@@ -199,7 +199,8 @@ def timeline(
     axis = folded(window.low, window.high, folds) if fold else to_scale(window.low, window.high)
     if window.zoomed:
         found = _cut(found, begin, window)
-    going = {move.activation if apart else move.step for move in _last_transitions(moves) if move.state in OPEN}
+    last = {(move.step, move.activation): move for move in moves}.values()
+    going = {move.activation if apart else move.step for move in last if move.state in OPEN}
     open_ended = frozenset() if window.zoomed else frozenset(going)
     return Timeline(
         rows=tuple(
@@ -215,10 +216,6 @@ def timeline(
         foldable=bool(folds),
         left_out=max(len(found) - MAX_ROWS, 0),
     )
-
-
-def _last_transitions(moves: Sequence[StepTransition]) -> Iterable[StepTransition]:
-    return {(move.step, move.activation): move for move in moves}.values()
 
 
 def _cut(found: Mapping[str, Intervals], begin: datetime, window: TimeWindow) -> dict[str, Intervals]:
