@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from threading import BoundedSemaphore, Event
 
@@ -80,7 +80,9 @@ def _take(worker: str, known: Iterable[tuple[str, str]]) -> Consultation | None:
     mine = set(known)
     open_ = Consultation.objects.filter(worker="", workflow__in={name for name, _ in mine}).order_by("created", "pk")
     for one in open_.defer("given")[:CANDIDATE_QUESTIONS]:
-        if (one.workflow, one.version) not in mine or worker in _unread_by(one):
+        # Nor to those who could not read it, as its server has noted.
+        unread_by = one.reply.get("unread_by", ()) if one.reply is not None else ()
+        if (one.workflow, one.version) not in mine or worker in unread_by:
             continue
         with write():
             taken = Consultation.objects.filter(pk=one.pk, worker="").update(worker=worker)
@@ -88,11 +90,6 @@ def _take(worker: str, known: Iterable[tuple[str, str]]) -> Consultation | None:
         if taken and (row := Consultation.objects.filter(pk=one.pk).first()):
             return row
     return None
-
-
-def _unread_by(row: Consultation) -> Sequence[str]:
-    """Return the workers to which the question is not put again, as its server has noted."""
-    return row.reply.get("unread_by", ()) if row.reply is not None else ()
 
 
 def _reply(entry: Entry, row: Consultation) -> WorkerReply:

@@ -627,8 +627,8 @@ def _problem(
         return ""
     if not members.get(name):
         return EMPTY
-    return "" if all(_may_answer(members[name], question.workflow) for question in asking) else POWERLESS
-
-
-def _may_answer(members: Iterable[tuple[Role, ...]], workflow: str) -> bool:
-    return any(role.covers(workflow) and role.gives("answer") for roles in members for role in roles)
+    able = (
+        any(role.covers(question.workflow) and role.gives("answer") for roles in members[name] for role in roles)
+        for question in asking
+    )
+    return "" if all(able) else POWERLESS

@@ -232,12 +232,15 @@ def _extended(
 ) -> list[StepTransition]:
     """Return the transitions extended by rows. No event marks the start of a retry: its due time is used."""
     retrying, questions = _retrying(transitions), OpenQuestions(transitions)
+    stopped: set[tuple[str, str]] = set()
+    looked_at = 0
     for run, seq, kind, step, activation, at, more, ended in rows:
         if transitions and not _follows(transitions[-1], run, seq, ranges):
             skip_gap(transitions, at)
             retrying = _retrying(transitions)
         if kind in MIGRATED:
             transitions = migrate_transitions(transitions, json.loads(more or "{}"), json.loads(ended or "[]"), at)
+            looked_at = 0
         if kind in RUN_EVENTS:
             # Append the transitions that an event of the run implies.
             if kind in STOPPING:
@@ -251,7 +254,10 @@ def _extended(
             questions.take(transitions, StepTransition("", activation or "", kind, at, run, seq, question=more or ""))
             continue
         activation, state = activation or "", STATE_AFTER[kind]
-        undo_stop(transitions, step, activation)
+        stopped |= {(one.step, one.activation) for one in transitions[looked_at:] if one.state == STOPPED}
+        if (step, activation) in stopped:
+            undo_stop(transitions, step, activation)
+        looked_at = len(transitions)
         waited = retrying.pop(activation, None)
         if waited and waited.until and state != "running":
             transitions.append(replace(waited, step=step, state="running", at=min(waited.until, at)))

@@ -108,17 +108,12 @@ def _readable(found: QuerySet[HumanRequest], form: bytes) -> list[HumanRequest]:
     rows: list[HumanRequest] = []
     room = MOST_VALUES
     for row in found.iterator(chunk_size=8):
-        if _is_similar(row, form):
+        if UNREADABLE not in document(row, "card") and dumps(document(row, "answer_schema")) == form:
             rows.append(row)
             room -= count_nodes(row.card)
         if room < 0:
             break
     return sorted(rows, key=lambda row: (row.created, row.id))
-
-
-def _is_similar(row: HumanRequest, form: bytes) -> bool:
-    """Return whether a request can be read and has that form."""
-    return UNREADABLE not in document(row, "card") and dumps(document(row, "answer_schema")) == form
 
 
 def flattened(cards: Sequence[Mapping[str, Any]]) -> list[dict[Path, Json]]:

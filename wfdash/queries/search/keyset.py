@@ -25,7 +25,8 @@ class KeysetOrder:
 
     def backwards(self) -> KeysetOrder:
         """Return the opposite order."""
-        return replace(self, columns=tuple(_flip(column) for column in self.columns))
+        turned = (column[1:] if column.startswith("-") else f"-{column}" for column in self.columns)
+        return replace(self, columns=tuple(turned))
 
     def after(self, place: Mapping[str, Any]) -> Q:
         """Return the filter of what comes after the row with these values."""
@@ -52,10 +53,6 @@ class KeysetOrder:
             return {name: _decoded(name, value) for name, value in zip(names, values, strict=True)}
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, binascii.Error):
             return None
-
-
-def _flip(column: str) -> str:
-    return column[1:] if column.startswith("-") else f"-{column}"
 
 
 def _encoded(value: Any) -> Any:
