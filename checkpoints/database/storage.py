@@ -85,9 +85,10 @@ def write(using: str | None = None) -> Iterator[None]:
     """
     using = using or alias()
     connection = connections[using]
-    turn = executor.write_lock if connection.vendor == "sqlite" else contextlib.nullcontext()
-    with turn:
-        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+    # Within a transaction this thread has SQLite's own lock already: who has the fair one may be waiting for that.
+    outermost = connection.vendor == "sqlite" and not connection.in_atomic_block
+    with executor.write_lock if outermost else contextlib.nullcontext():
+        if outermost:
             sync_file(connection)
         with transaction.atomic(using), _final_writes(connection):
             yield

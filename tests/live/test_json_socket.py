@@ -7,15 +7,7 @@ import json
 import pytest
 
 from checkpoints.models import Run
-from tests.live.world import (
-    Watching,
-    append_events,
-    end_run,
-    handshake,
-    make_person,
-    open_socket,
-    sign_in,
-)
+from tests.live.world import Watching, append_events, end_run, handshake, make_person, open_socket, sign_in
 from wfdash import pubsub
 
 NEVER = 1000.0
@@ -134,14 +126,7 @@ async def test_text_that_was_dropped_is_said_with_the_next(make_hub, db, run, co
     pubsub.streamed_text.add(run, "write", "z" * 5_000)
     assert await viewer.socket.receive_nothing(timeout=0.2)
     pubsub.streamed_text.add(run, "write", "on")
-    assert await viewer.take() == {
-        "v": 1,
-        "type": "stream",
-        "step": "write",
-        "text": "on",
-        "begin": True,
-        "cut": True,
-    }
+    assert await viewer.take() == {"v": 1, "type": "stream", "step": "write", "text": "on", "begin": True, "cut": True}
     pubsub.streamed_text.forget(run)
     await viewer.hang_up()
 

@@ -7,16 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from checkpoints.models import Event, Grant
-from tests.live.world import (
-    Watching,
-    append_events,
-    handshake,
-    make_person,
-    make_run,
-    open_socket,
-    sign_in,
-    sign_out,
-)
+from tests.live.world import Watching, append_events, handshake, make_person, make_run, open_socket, sign_in, sign_out
 from wfdash import pubsub
 from wfdash.access.signin.sessions import SessionStore
 

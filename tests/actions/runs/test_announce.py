@@ -94,8 +94,7 @@ def test_people_without_access_any_more_are_not_notified(everybody):
     Notice.objects.filter(pk=mail.pk).update(channel="mail", sent=None, due=timezone.now() - timedelta(minutes=1))
     sent: list[Any] = []
     deliver(
-        Bundle(channel="mail", user=everybody["otto"].pk, target=""),
-        {"mail": lambda _, letters: sent.extend(letters)},
+        Bundle(channel="mail", user=everybody["otto"].pk, target=""), {"mail": lambda _, letters: sent.extend(letters)}
     )
     assert (sent, Notice.objects.get(pk=mail.pk).error) == ([], "No longer has access")
 

@@ -150,10 +150,7 @@ async def test_streamed_text_has_a_beginning_and_moves_no_cursor(handler, limits
     pubsub.streamed_text.add(run, "write", "It was ")
     async with Streaming(handler, address(run), cookie) as stream:
         await stream.take()
-        assert await stream.take() == {
-            "event": "stream",
-            "data": {"step": "write", "text": "It was ", "begin": True},
-        }
+        assert await stream.take() == {"event": "stream", "data": {"step": "write", "text": "It was ", "begin": True}}
         pubsub.streamed_text.add(run, "write", "dark")
         assert await stream.take() == {"event": "stream", "data": {"step": "write", "text": "dark"}}
     pubsub.streamed_text.forget(run)

@@ -55,10 +55,7 @@ def test_an_ended_run_is_not_offered_to_be_cancelled(run, as_):
             {"fenced": ["charge"]},
             ("Cancelled: “Charge” interrupted; external effects possible. Its open requests are closed."),
         ),
-        (
-            {"after": "charge"},
-            "Cancelled: “Charge” finished, no other step started. Its open requests are closed.",
-        ),
+        ({"after": "charge"}, "Cancelled: “Charge” finished, no other step started. Its open requests are closed."),
         (
             {"unsure": ["bank.transfer"]},
             "Cancelled: outcome of “bank.transfer” unknown: check externally. Its open requests are closed.",

@@ -37,11 +37,7 @@ def test_an_unknown_panel_is_not_found(run, as_):
 
 @pytest.mark.parametrize(
     ("phase", "verb", "after"),
-    [
-        ("waiting", "pause", "paused"),
-        ("paused", "resume", "ready"),
-        ("failed", "retry", "ready"),
-    ],
+    [("waiting", "pause", "paused"), ("paused", "resume", "ready"), ("failed", "retry", "ready")],
 )
 def test_a_verb_is_offered_where_it_fits_and_done_by_post(phase, verb, after, run, as_):
     Run.objects.filter(pk=run.pk).update(phase=phase, acted_by="otto")

@@ -13,16 +13,7 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash.values.schemas.secrets import HIDDEN
 
-POSITION = {
-    "next": 60,
-    "v": 1,
-    "outputs": [],
-    "joins": {},
-    "asked": {},
-    "since": {},
-    "past": {},
-    "wrote": {},
-}
+POSITION = {"next": 60, "v": 1, "outputs": [], "joins": {}, "asked": {}, "since": {}, "past": {}, "wrote": {}}
 """Of a run that nothing else has happened in."""
 
 

@@ -103,10 +103,7 @@ def test_a_migration_that_is_missing_is_named(worker, monkeypatch):
     monkeypatch.setattr(schema, "needed_migrations", lambda: frozenset({("checkpoints", "9999_later")}))
     assert checks() == (
         503,
-        {
-            "database": "ok database: responding",
-            "migrations": "FAILED migrations: not applied: checkpoints.9999_later",
-        },
+        {"database": "ok database: responding", "migrations": "FAILED migrations: not applied: checkpoints.9999_later"},
     )
 
 

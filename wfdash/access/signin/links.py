@@ -31,9 +31,8 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME, o
         raise WrongState(f"{user.get_username()} is a service account: it acts by tokens and never signs in")
     made_of = f"{user.pk} {once or secrets.token_urlsafe(32)}"
     secret = salted_hmac("wfdash.access.signin.links", made_of, algorithm="sha256").hexdigest()
-    link = SignInLink(secret_hash=_hash(secret), user=user, expires=timezone.now() + lifetime)
-    if not (once and SignInLink.objects.filter(secret_hash=link.secret_hash).exists()):
-        link.save()
+    given = {"expires": timezone.now() + lifetime}
+    SignInLink.objects.get_or_create(secret_hash=_hash(secret), user=user, defaults=given)
     path = reverse("wfdash:sign-in-link", args=[secret])
     return absolute(path, base=base) if base else path
 
