@@ -173,7 +173,7 @@ MAX_BESIDE = 400
 LEAST_FOLD = 3
 """Fewer equal lines than this are not folded."""
 MIN_LIKENESS = 0.45
-MOST_WORDS = 1_500
+MAX_WORD_STEPS = 1_500
 """Steps that the comparison of two lines by their words may take."""
 
 Step: TypeAlias = tuple[str, int, int, int, int]
@@ -317,7 +317,7 @@ def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRu
     if max(len(left), len(right)) > MAX_MARKED:
         return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
-    matcher = BoundedMatcher(old, new, MOST_WORDS)
+    matcher = BoundedMatcher(old, new, MAX_WORD_STEPS)
     # Blanks do not count; between two changes they are changed, too, so that a phrase is one mark.
     count = sum(not word.isspace() for word in (*old, *new))
     blocks = matcher.get_matching_blocks()
