@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from tests import nursery
 from tests.e2e.beside import Beside
 from tests.keys import AUDIT_KEY
@@ -220,3 +222,15 @@ def serving(server: Server) -> Iterator[Server]:
     assert server.stop() == 0, server.log()
     assert "Traceback" not in server.log(), server.log()
     PORTS.append(server.port)
+
+
+@pytest.fixture(name="server", scope="module")
+def demo_of_all(shared_demo: Server) -> Server:
+    """What a file imports whose stories change nothing, or look at what they started themselves."""
+    return shared_demo
+
+
+@pytest.fixture(name="server", scope="module")
+def gate_of_all(shared_gate: Server) -> Server:
+    """The same of the gate alone: each story asks under a subject of its own."""
+    return shared_gate

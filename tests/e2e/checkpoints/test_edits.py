@@ -10,12 +10,7 @@ from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page, take_pictures
 from tests.e2e.moves import act, card, expect_status, run_of
 from tests.e2e.server import Server
-
-
-@pytest.fixture(scope="module")
-def server(shared_gate: Server) -> Server:
-    """The story starts a run of its own."""
-    return shared_gate
+from tests.e2e.server import gate_of_all as gate_of_all
 
 
 def answer(page: Page, server: Server, run: str, action: str, fields: dict[str, str] | None = None) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import picture_page
 from tests.e2e.moves import LATER, act, check_events, expect_live, expect_status, run_of, start_run
-from tests.e2e.server import Server
+from tests.e2e.server import demo_of_all as demo_of_all
 
 REQUESTS = "#run-requests"
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Each story starts runs of its own."""
-    return shared_demo
 
 
 def open_checkpoint_that_asks(page: Page) -> None:

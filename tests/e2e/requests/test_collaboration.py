@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
@@ -10,6 +9,7 @@ from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, expect_live
 from tests.e2e.server import Server
+from tests.e2e.server import gate_of_all as gate_of_all
 
 SOON = 5_000
 WHOLE = """list => {
@@ -17,12 +17,6 @@ WHOLE = """list => {
   return list.contains(document.elementFromPoint(x + width / 2, bottom - 4));
 }"""
 """Whether a list is seen down to its end."""
-
-
-@pytest.fixture(scope="module")
-def server(shared_gate: Server) -> Server:
-    """Each story asks under a subject of its own."""
-    return shared_gate
 
 
 def open_at(page: Page, server: Server, run: str) -> str:

@@ -12,13 +12,7 @@ from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, open_request
 from tests.e2e.server import Server, shell
-
-
-@pytest.fixture(scope="module")
-def server(shared_gate: Server) -> Server:
-    """Each story asks under a subject of its own."""
-    return shared_gate
-
+from tests.e2e.server import gate_of_all as gate_of_all
 
 THUMB = 44
 """Pixels that a finger hits."""

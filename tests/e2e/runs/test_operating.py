@@ -11,12 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
 from tests.e2e.moves import LATER, check_events, choose_action, expect_live, expect_status, start_run
-from tests.e2e.server import Server, wait_until
-
-
-@pytest.fixture
-def server(shared_gate: Server) -> Server:
-    return shared_gate
+from tests.e2e.server import gate_of_all as gate_of_all
+from tests.e2e.server import wait_until
 
 
 def open_the_log(page: Page, last: str) -> Page:

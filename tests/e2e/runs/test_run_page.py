@@ -10,13 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_page, picture_page
 from tests.e2e.moves import LATER, act, check_events, expect_live, expect_status, start_run
-from tests.e2e.server import Server, wait_until
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Each story starts runs of its own."""
-    return shared_demo
+from tests.e2e.server import demo_of_all as demo_of_all
+from tests.e2e.server import wait_until
 
 
 def look_at_a_step(page: Page) -> None:

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_page, picture_page
 from tests.e2e.moves import LATER, RUN_ADDRESS
 from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import gate_of_all as gate_of_all
 
 DUE = """
 from django.utils import timezone
 from checkpoints.models import Schedule
 Schedule.objects.update(next_at=timezone.now())
 """
-
-
-@pytest.fixture(scope="module")
-def server(shared_gate: Server) -> Server:
-    """Its schedule is the only one there."""
-    return shared_gate
 
 
 def hold_the_first(page: Page, address: str) -> list[Route]:

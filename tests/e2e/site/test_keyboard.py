@@ -12,16 +12,11 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
 from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import demo_of_all as demo_of_all
 from tests.e2e.touch import TWO_FRAMES
 
 PLACES = {"r": "/runs/", "w": "/workflows/", "s": "/statistics/", "a": "/audit/", "i": "/"}
 LISTS = {"/runs/", "/workflows/", "/audit/", "/"}
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Nothing is changed here."""
-    return shared_demo
 
 
 def press(page: Page, *keys: str) -> None:

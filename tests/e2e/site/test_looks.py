@@ -10,6 +10,7 @@ from playwright.sync_api import Request
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import TARGETS, check_no_sideways_scrolling, check_page
 from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.server import demo_of_all as demo_of_all
 
 FOUND = """
 import json
@@ -59,12 +60,6 @@ class Loads:
         if request.is_navigation_request():
             self.found.append([])
         self.found[-1].append(request.url)
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Nothing is changed here."""
-    return shared_demo
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import OpenContext, OpenPage, sign_in
 from tests.e2e.looks import check_accessibility
 from tests.e2e.server import Server
+from tests.e2e.server import demo_of_all as demo_of_all
 from tests.pages.ui.time_cases import AWAY, LENGTHS, MOMENTS, NOW, SINCE, ZONES
 from wfdash.web.pages.ui import times
 
@@ -26,12 +27,6 @@ ASK = """async ([now, away, since, lengths, moments]) => {
     moments.map((at) => [time.clock(new Date(at)), time.exact(new Date(at))]),
   ];
 }"""
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Nothing is changed here."""
-    return shared_demo
 
 
 @pytest.mark.parametrize("name", ZONES)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import picture_page
 from tests.e2e.moves import LATER, act, card, check_events, choose_action, expect_live, expect_status, start_run
-from tests.e2e.server import Server
+from tests.e2e.server import demo_of_all as demo_of_all
 
 CLAIMS = """id,employee,date,category,amount,currency,description
 E-1,Jana Novakova,2026-10-01,training,66.72,EUR,Book
@@ -17,12 +17,6 @@ E-3,Amira Haddad,2026-10-02,equipment,3900.00,EUR,Laptop
 E-4,Jana Novakova,2026-10-03,travel,1250.00,USD,Flight
 E-5,Nobody,2026-10-03,travel,abc,EUR,A row that makes no sense
 """
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Each story starts runs of its own."""
-    return shared_demo
 
 
 def decide_all(page: Page, most: int) -> int:

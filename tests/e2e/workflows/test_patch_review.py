@@ -22,15 +22,10 @@ from tests.e2e.moves import (
     wait_for_change,
 )
 from tests.e2e.server import Server
+from tests.e2e.server import demo_of_all as demo_of_all
 from wfdash.examples import repository
 
 PATCH = (repository.DATA / "decimal.diff").read_text()
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Each story starts runs of its own."""
-    return shared_demo
 
 
 @pytest.fixture

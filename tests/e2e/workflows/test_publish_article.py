@@ -7,15 +7,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, start_run
-from tests.e2e.server import Server
+from tests.e2e.server import demo_of_all as demo_of_all
 
 TEXT = "A run that waits is a row, and a row costs nothing. Nobody keeps a process for it."
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """Each story starts runs of its own."""
-    return shared_demo
 
 
 def open_newest_request(page: Page, address: str) -> None:

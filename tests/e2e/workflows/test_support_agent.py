@@ -10,13 +10,7 @@ pytest.importorskip("pydantic_ai")
 from tests.e2e.conftest import OpenPage
 from tests.e2e.looks import check_accessibility
 from tests.e2e.moves import LATER, act, card, check_events, expect_live, expect_status, run_of, start_run
-from tests.e2e.server import Server
-
-
-@pytest.fixture(scope="module")
-def server(shared_demo: Server) -> Server:
-    """It looks at a run of its own."""
-    return shared_demo
+from tests.e2e.server import demo_of_all as demo_of_all
 
 
 def test_a_refund_that_an_agent_proposes_is_paid_as_a_person_changed_it(person: OpenPage) -> None:
