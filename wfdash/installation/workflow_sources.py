@@ -123,17 +123,14 @@ def _refuse_other_meanings(path: Path) -> None:
     while pending:
         current = pending.pop()
         for name in _imported(current):
-            beside = next((one for one in _places(path.parent, name) if one.is_file()), None)
+            places = (path.parent / name / "__init__.py", path.parent / f"{name}.py")
+            beside = next((one for one in places if one.is_file()), None)
             if beside is None or name in sys.stdlib_module_names:
                 continue
             _refuse_taken(name, beside, path)
             if beside not in seen:
                 seen.add(beside)
                 pending.append(beside)
-
-
-def _places(folder: Path, name: str) -> tuple[Path, Path]:
-    return folder / name / "__init__.py", folder / f"{name}.py"
 
 
 def _refuse_taken(name: str, meant: Path, by: Path) -> None:

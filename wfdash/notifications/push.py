@@ -87,7 +87,8 @@ def title_of(letter: Letter) -> str:
     known: Mapping[str, Any] = letter.payload
     if settings.WFDASH_ENCRYPTION_KEYS:
         known = {"by": letter.payload.get("by"), "verdict": letter.payload.get("verdict")}
-        return headline(letter.kind, {**known, "subject": "a run" if _about(letter.kind) == "run" else ""})
+        about = KINDS[letter.kind].about if letter.kind in KINDS else "request"
+        return headline(letter.kind, {**known, "subject": "a run" if about == "run" else ""})
     return headline(letter.kind, known)
 
 
@@ -144,10 +145,6 @@ def _contact() -> str:
 def _digest(letters: list[Letter]) -> str:
     """Return a name for these letters: a second attempt replaces what the first one left."""
     return sha256("\n".join(letter.id for letter in letters).encode()).hexdigest()[:32]
-
-
-def _about(kind: str) -> str:
-    return KINDS[kind].about if kind in KINDS else "request"
 
 
 # The installation's key for push services (VAPID): one private key, made when it is first needed.

@@ -58,7 +58,16 @@ def browser_name(agent: str) -> str:
 def sessions_of(user_id: int, key: str | None = "") -> list[OpenSession]:
     """Return a person's sessions, the latest first (one query, which reads every session). ``key``: of this one."""
     current = stored_key(key) if key else ""
-    found = [_open_session(row, mark, current) for row, mark in _rows(user_id)]
+    found = [
+        OpenSession(
+            id=_id(row.session_key),
+            browser=mark.get("browser") or "Unknown browser",
+            since=parse_datetime(mark.get("since", "")),
+            expires=row.expire_date,
+            here=row.session_key == current,
+        )
+        for row, mark in _rows(user_id)
+    ]
     return sorted(found, key=lambda one: (one.here, one.since or one.expires), reverse=True)
 
 
@@ -92,16 +101,6 @@ def _rows(user_id: int) -> Iterator[tuple[Session, dict[str, str]]]:
         if data.get(SESSION_KEY) == str(user_id):
             mark = data.get(MARK)
             yield row, mark if isinstance(mark, dict) else {}
-
-
-def _open_session(row: Session, mark: dict[str, str], current: str) -> OpenSession:
-    return OpenSession(
-        id=_id(row.session_key),
-        browser=mark.get("browser") or "Unknown browser",
-        since=parse_datetime(mark.get("since", "")),
-        expires=row.expire_date,
-        here=row.session_key == current,
-    )
 
 
 def _id(stored: str) -> str:

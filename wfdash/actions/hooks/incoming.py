@@ -408,11 +408,11 @@ def plan_problems(plan: IncomingPlan) -> list[Problem]:
 
 def _pointer_problems(plan: IncomingPlan) -> list[Problem]:
     given = {"run_at": plan.run_at, "key_at": plan.key_at}
-    return [{"loc": [name], "msg": why} for name, text in given.items() if (why := _pointer_flaw(text))]
-
-
-def _pointer_flaw(text: str) -> str:
-    return pointer_problem(text) if len(text) <= 300 else "At most 300 characters"
+    return [
+        {"loc": [name], "msg": why}
+        for name, text in given.items()
+        if (why := (pointer_problem(text) if len(text) <= 300 else "At most 300 characters"))
+    ]
 
 
 def _mapping_problems(mapping: Json) -> list[Problem]:

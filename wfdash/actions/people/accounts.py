@@ -119,7 +119,10 @@ def create_service_account(
 
 def _make(viewer: Viewer, name: str, email: str, groups: Sequence[str], roles: Sequence[tuple[str, str]]) -> User:
     """Create an account without a password, in the caller's transaction. ``Invalid``."""
-    if problems := [*_no_name(name), *no_address(email), *_no_groups(groups), *_too_many(roles)]:
+    problems = [*_no_name(name), *no_address(email), *_no_groups(groups)]
+    if len(roles) > MOST_ROLES:
+        problems.append({"loc": ["roles"], "msg": f"At most {MOST_ROLES} roles"})
+    if problems:
         raise Invalid(problems)
     user = new_user(name, email=email)
     user.save(force_insert=True)
@@ -215,10 +218,6 @@ def _no_groups(groups: Sequence[str]) -> list[Problem]:
     unknown = [group for group in groups if find_group(group) is None]
     how = "Add the group first, on the page Groups or by 'wfdash group add'"
     return [{"loc": ["groups"], "msg": f"Group {unknown[0][:80]} not found. {how}"}] if unknown else []
-
-
-def _too_many(roles: Sequence[tuple[str, str]]) -> list[Problem]:
-    return [{"loc": ["roles"], "msg": f"At most {MOST_ROLES} roles"}] if len(roles) > MOST_ROLES else []
 
 
 def _give(viewer: Viewer, user: User, role: str, workflow: str) -> None:

@@ -26,7 +26,7 @@ def sample(schema: Schema) -> Any:
 
 
 def _sample(node: Any, root: Schema, name: str, levels: int) -> Any:
-    nodes = [one for one in resolved([node], root) if _says_something(one)]
+    nodes = [one for one in resolved([node], root) if one.get("type") != "null"]
     if any(is_secret(one) for one in nodes):
         return f"<{name}>"
     for one in nodes:
@@ -38,10 +38,6 @@ def _sample(node: Any, root: Schema, name: str, levels: int) -> Any:
         return BLANKS.get(str(first.get("type")), {} if first.get("type") == "object" else None)
     required = [key for key in first["properties"] if key in first.get("required", ())] if levels else []
     return {key: _sample(first["properties"][key], root, key, levels - 1) for key in required}
-
-
-def _says_something(node: Schema) -> bool:
-    return node.get("type") != "null"
 
 
 def _given(node: Schema) -> list[Any]:

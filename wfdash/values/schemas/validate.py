@@ -313,10 +313,15 @@ def _explain_branch(error: ValidationError) -> Iterator[Problem]:
     branches: dict[Any, list[ValidationError]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)
-    real = [errors for errors in branches.values() if not _only_null(errors)] or list(branches.values())
+    real = [
+        errors
+        for errors in branches.values()
+        if not all(error.validator == "type" and error.validator_value == "null" for error in errors)
+    ] or list(branches.values())
     nearest = max(real, key=_nearness)
     if len(real) > 1 and all(inner.validator == "type" and not inner.relative_path for inner in nearest):
-        names = [kind for errors in real for kind in _type_names(errors)]
+        wrong = [error for errors in real for error in errors if error.validator == "type"]
+        names = [_type_name(error.validator_value) for error in wrong]
         yield {"loc": list(error.absolute_path), "msg": f"Must be {' or '.join(dict.fromkeys(names)) or 'valid'}"}
         return
     for inner in nearest:
@@ -330,14 +335,6 @@ def _nearness(errors: list[ValidationError]) -> tuple[int, bool, bool, int]:
     tagged = any(inner.validator in {"const", "enum"} and len(inner.relative_path) == 1 for inner in errors)
     typed = not any(inner.validator == "type" and not inner.relative_path for inner in errors)
     return min(len(inner.absolute_path) for inner in errors), not tagged, typed, -len(errors)
-
-
-def _only_null(errors: list[ValidationError]) -> bool:
-    return all(error.validator == "type" and error.validator_value == "null" for error in errors)
-
-
-def _type_names(errors: list[ValidationError]) -> list[str]:
-    return [_type_name(error.validator_value) for error in errors if error.validator == "type"]
 
 
 def _type_name(kind: Any) -> str:

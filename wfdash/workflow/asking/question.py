@@ -148,14 +148,14 @@ def question_of(
         **fields,
         **{name: _plain(name, value) for name, value in own.items()},
         **({"answer": asking.schema} if kind in {"question", "form"} else {}),
-        **{name: _names(names) for name, names in (("by", by), ("not_by", not_by)) if names},
+        **{
+            name: ([names] if isinstance(names, str) else list(names))
+            for name, names in (("by", by), ("not_by", not_by))
+            if names
+        },
         **({"due": due if isinstance(due, str) else due.isoformat()} if due else {}),
         **({"policy": policy.stored()} if policy else {}),
     }
-
-
-def _names(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _plain(name: str, value: Any) -> Json:

@@ -425,7 +425,7 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
                 type_name(n.takes),
                 type_name(n.gives),
                 [n.start, True] if n.follow_up else n.start,
-                _join_shape(n.join),
+                [n.join.kind, n.join.need or 0, n.join.single] if n.join else [],
             ]
             for n in nodes
         ),
@@ -444,10 +444,6 @@ def signature(nodes: Iterable[Node], edges: Iterable[Edge], names: Mapping[str, 
         ),
     }
     return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _join_shape(join: JoinRule | None) -> list[Any]:
-    return [] if join is None else [join.kind, join.need or 0, join.single]
 
 
 # -- earlier names of steps (``was=``): the current node of each name of an older graph

@@ -309,7 +309,13 @@ def focus(request: HttpRequest) -> HttpResponse:
 def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     now = timezone.now()
-    common = search_context(place, FILTER) | {"now": now, "sorts": _sorts(place)}
+    common = search_context(place, FILTER) | {
+        "now": now,
+        "sorts": [
+            {"label": label, "href": place.at(sort=sort, focus=False).url(), "here": sort == place.sort}
+            for sort, label in SORTS.items()
+        ],
+    }
     try:
         counts, waiting = count_all(viewer, place.q)
         cursor = request.GET.get("after", "")
@@ -355,13 +361,6 @@ def _tabs(place: InboxAddress, counts: dict[str, int]) -> list[dict[str, Any]]:
             "href": place.at(tab=tab, view="", focus=False).url(),
         }
         for tab in TABS
-    ]
-
-
-def _sorts(place: InboxAddress) -> list[dict[str, Any]]:
-    return [
-        {"label": label, "href": place.at(sort=sort, focus=False).url(), "here": sort == place.sort}
-        for sort, label in SORTS.items()
     ]
 
 

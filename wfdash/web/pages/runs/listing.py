@@ -377,15 +377,11 @@ def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[RunFiel
             run=run,
             words=status_sentence(run),
             title=titles.get(run.workflow, run.workflow),
-            marks=_marks(run),
+            marks=(*filter(None, run.altered.split(",")), *(("forked",) if run.forked else ())),
             fields=cells_of(fields, values.get(run.id, {})),
         )
         for run in rows
     ]
-
-
-def _marks(run: RunRow) -> tuple[str, ...]:
-    return (*(part for part in run.altered.split(",") if part), *(("forked",) if run.forked else ()))
 
 
 def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[str, Any]:

@@ -242,7 +242,8 @@ def map_of(sources: Mapping[str, str]) -> str:
 
 
 def _line(name: str, number: int, line: str, known: Mapping[str, str], exported: list[str]) -> str:
-    if (found := IMPORT.fullmatch(line)) and (path := _path(name, found["path"])) in known:
+    found, folder = IMPORT.fullmatch(line), posixpath.dirname(name)
+    if found and (path := posixpath.normpath(posixpath.join(folder, found["path"]))) in known:
         names = (found["names"] or "").replace(" as ", ": ")
         return f'{"const " + names + " = " if names else ""}load("{path}");{found["rest"]}'
     if found := EXPORT.fullmatch(line):
@@ -251,10 +252,6 @@ def _line(name: str, number: int, line: str, known: Mapping[str, str], exported:
     if re.match(r"(import|export)\b", line):
         raise ValueError(f"{name}.js, line {number}: {line!r} is not a form that the bundle of scripts understands")
     return line
-
-
-def _path(name: str, relative: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(name), relative))
 
 
 def _lines(text: str) -> list[str]:

@@ -119,7 +119,7 @@ class TreeRenderer:
         return format_html_join("", "{}", ((row,) for row in drawn))
 
     def _row(self, key: Any, item: Any, depth: int) -> SafeString:
-        text = visible(_key_text(key))
+        text = visible((key if isinstance(key, str) else _scalar_text(key))[:LONG_TEXT])
         exact = format_html(' data-key="{}"', escaped_key(key)) if text != str(key) else ""
         name = format_html('<span class="v-key"{}>{}</span> ', exact, text)
         return format_html("<li>{}</li>", self.render(item, depth + 1, name))
@@ -141,10 +141,6 @@ def is_cut(value: Any) -> bool:
 def escaped_key(key: Any) -> str:
     """Return a key as JSON text in which nothing is invisible: what a page knows it by."""
     return escaped(json.dumps(str(key)[:MAX_TEXT], ensure_ascii=False))
-
-
-def _key_text(key: Any) -> str:
-    return key[:LONG_TEXT] if isinstance(key, str) else _scalar_text(key)[:LONG_TEXT]
 
 
 def _render_text(value: str, key: SafeString) -> SafeString:

@@ -109,17 +109,13 @@ def duration(seconds: float | timedelta) -> str:
 def estimate(seconds: float | timedelta) -> str:
     """Return a duration to two digits, for statistics: ``870 ms``, ``4.3 min``, ``43 min``, ``2 d``."""
     ms = _milliseconds(seconds)
-    amount, word = next((n, word) for unit, word, below in _SCALES if (n := _two_digits(ms / unit)) < below)
+    amount, word = next((n, word) for unit, word, below in _SCALES if (n := float(f"{ms / unit:.2g}")) < below)
     return f"{max(amount, min(ms, 1)):g} {word}"
 
 
 def _milliseconds(seconds: float | timedelta) -> int:
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     return math.floor(max(total, 0) * 1_000 + 0.5)
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.2g}")
 
 
 def _age(total: int) -> str:

@@ -314,7 +314,7 @@ class Colours:
         found: dict[int, DiffLine] = {}
         for kinds in ({"same", "removed"}, {"same", "added"}):
             side = [(place, line) for place, line in enumerate(lines) if line.kind in kinds]
-            tokens = self._tokens([_text(line) for _, line in side], language)
+            tokens = self._tokens(["".join(run.text for run in line.pieces) for _, line in side], language)
             found |= {
                 place: replace(line, pieces=tuple(overlay(line.pieces, own)))
                 for (place, line), own in zip(side, tokens, strict=False)
@@ -369,7 +369,3 @@ def overlay(runs: Sequence[TextRun], tokens: Sequence[Token]) -> Iterator[TextRu
                 looks.insert(0, (look, size - len(text)))
             yield replace(run, text=text[:size], look=look)
             text = text[size:]
-
-
-def _text(line: DiffLine) -> str:
-    return "".join(run.text for run in line.pieces)

@@ -417,7 +417,8 @@ def _example(spec: Spec) -> str:
 def help_of(spec: Spec) -> str:
     """Return the author's description and the limits, as text."""
     described = str(spec.schema.get("description") or "").strip()
-    added = " ".join(part for part in (_limits(spec), _kind_hint(spec)) if part)
+    hint = {"datetime": "Time in UTC.", "json": "JSON."}.get(spec.kind)
+    added = " ".join(filter(None, (_limits(spec), hint)))
     ended = f"{described}." if described and added and described[-1] not in ".!?:;…" else described
     return f"{ended} {added}".strip()
 
@@ -508,10 +509,6 @@ def _int_keyword(spec: Spec, key: str) -> int | None:
 def _file_kinds(spec: Spec) -> str:
     kinds = [kind.partition("/")[2].removeprefix("x-").upper() for kind in formats.wanted_types(spec.schema)]
     return f"{' or '.join(kinds)} file. " if kinds and not any("*" in kind for kind in kinds) else ""
-
-
-def _kind_hint(spec: Spec) -> str:
-    return {"datetime": "Time in UTC.", "json": "JSON."}.get(spec.kind, "")
 
 
 # Options of enums and branches of unions: what they are called, which one a value belongs to. Pure.

@@ -386,16 +386,12 @@ def place_labels(lines: Sequence[LabelledLine], boxes: Iterable[Rectangle]) -> l
             found.append((0.0, 0.0))
             continue
         best = min(
-            (_box(line.label, spot) for spot in line.candidates),
+            (Rectangle(x=spot[0], y=spot[1], width=width_of(line.label), height=HEIGHT) for spot in line.candidates),
             key=lambda box: (_touches(box, taken), _crossed(box, cells, number)),
         )
         taken.append(best)
         found.append((best.x, best.y))
     return found
-
-
-def _box(label: str, at: Point) -> Rectangle:
-    return Rectangle(x=at[0], y=at[1], width=width_of(label), height=HEIGHT)
 
 
 def _touches(box: Rectangle, others: Iterable[Rectangle]) -> int:
