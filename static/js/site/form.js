@@ -103,6 +103,17 @@ addEventListener("submit", (event) => {
   toast(`Too large to send: at most ${Math.floor(most / 1e6)} MB together. Choose smaller files or shorten the text.`, "bad");
 }, true);
 
+// Of a double click one counts: the answer to the first one, which may sign in, would never arrive.
+const SETTLED = 3000;
+let sent = null;
+addEventListener("submit", (event) => {
+  if (event.defaultPrevented || event.target.getAttribute("method")?.toLowerCase() !== "post") return;
+  if (event.target === sent) return event.preventDefault();
+  sent = event.target;
+  setTimeout(() => { sent = null; }, SETTLED);
+});
+addEventListener("pageshow", () => { sent = null; });
+
 // What one writes about stays in sight: the page scrolls only if the sheet would leave next to nothing of it.
 const LEAST = 120;
 function showProposal(sheet) {

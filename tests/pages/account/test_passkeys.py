@@ -11,7 +11,7 @@ from django.test import Client
 
 from checkpoints.models import AuditEntry, RecoveryCode
 from tests.pages.account.test_second_factor import app_of, signed_in, turn_on
-from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, making, to_sign
+from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, to_sign
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.links import create_link
 
@@ -54,13 +54,6 @@ def test_the_first_one_comes_with_recovery_codes_and_another_one_with_none(
     shown = home.get(SETTINGS).content.decode()
     assert "My phone" in shown
     assert "last used" in shown
-
-
-def test_recovery_codes_are_shown_once_after_the_first_passkey(home: Client) -> None:
-    answer = Authenticator().make(making(home, **OWN))
-    shown = home.post(SETTINGS, {"act": "add-passkey", "passkey": answer}).content.decode()
-    assert len(re.findall(r"<code>[a-z2-7-]{19}</code>", shown)) == 10
-    assert not re.findall(r"<code>[a-z2-7-]{19}</code>", home.get(SETTINGS).content.decode())
 
 
 @pytest.mark.parametrize("door", ["password", "link"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.models import AuditEntry, SecondFactor
+from tests.signin.authenticator import Authenticator
 from wfdash.access.signin import second_factor as signin_second_factor
 from wfdash.access.signin.links import create_link
 from wfdash.web.pages.account import second_factor
@@ -29,6 +31,10 @@ def turn_on(user: User) -> list[str]:
     return codes
 
 
+def codes_in(answer: Any) -> list[str]:
+    return re.findall(r"<code>([a-z2-7-]{19})</code>", answer.content.decode())
+
+
 def signed_in(client: Client) -> bool:
     return client.get("/").status_code == 200
 
@@ -42,10 +48,32 @@ def test_it_is_set_up_on_a_page_of_the_settings(as_: Any, everybody: dict[str, U
     wrong = client.post(address, {"act": "confirm", "code": "12"})
     assert wrong.status_code == 422
     assert "Wrong code" in wrong.content.decode()
-    done = client.post(address, {"act": "confirm", "code": app_of(everybody["ana"]).now()}).content.decode()
-    assert len(re.findall(r"<code>[a-z2-7-]{19}</code>", done)) == 10
+    done = client.post(address, {"act": "confirm", "code": app_of(everybody["ana"]).now()})
+    assert len(codes_in(done)) == 10
     assert "You have 10 unused recovery codes" in client.get(address).content.decode()
-    assert not re.findall(r"<code>[a-z2-7-]{19}</code>", client.get(address).content.decode())
+    assert not codes_in(client.get(address))
+
+
+@pytest.mark.parametrize("act", ["confirm", "renew", "add-passkey"])
+def test_a_form_sent_twice_shows_the_recovery_codes_that_work(act: str, as_: Any, everybody: dict[str, User]) -> None:
+    """A browser drops the answer to the first click."""
+    client, ana, address = as_("ana"), everybody["ana"], "/settings/second-factor/"
+    if act == "add-passkey":
+        shown = client.post(
+            address, {"act": "name-passkey", "name": "Phone", "current": "ana-password"}
+        ).content.decode()
+        making = json.loads(shown.split('type="application/json">')[1].split("</script>")[0])
+        proof = {"passkey": Authenticator().make(making)}
+    else:
+        turn_on(ana) if act == "renew" else client.post(address, {"act": "begin"})
+        shown, proof = client.get(address).content.decode(), {"code": app_of(ana).now()}
+    key = re.findall(r'name="_key" value="([^"]+)"', shown)[0]
+    first, again = (codes_in(client.post(address, {"act": act, "_key": key, **proof})) for _ in range(2))
+    assert len(first) == 10
+    assert first == again
+    assert not codes_in(client.post(address, {"act": act, "_key": key, "code": "1"}, follow=True))
+    signin_second_factor.check(ana, again[9])
+    assert not codes_in(client.post(address, {"act": act, "_key": key, **proof}, follow=True))
 
 
 @pytest.mark.parametrize("door", ["password", "link"])

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.dispatch import Signal
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from checkpoints.database.storage import write
 from checkpoints.limits import cleaned
@@ -114,19 +115,15 @@ def provisioning_uri(user: User, secret: str) -> str:
     return pyotp.TOTP(secret).provisioning_uri(name=user.get_username(), issuer_name=ISSUER)
 
 
-def confirm(user: User, code: str, setup: str) -> list[str]:
+def confirm(user: User, code: str, setup: str, *, once: str = "") -> list[str]:
     """Turn it on with a first code. Returns the recovery codes, shown only now. ``Invalid`` at ``code``."""
-    counted = attempt_limits.for_code(user.pk)
-    attempt_limits.charge(counted)
-    with write():
+    with _counted(user):
         step = _step_of(secret, code) if (secret := pending_secret(user, setup)) else None
         waiting = SecondFactor.objects.filter(user=user, confirmed__isnull=True)
         if step is None or waiting.update(confirmed=timezone.now(), last_step=step) != 1:
             raise Invalid([{"loc": ["code"], "msg": MISTYPED}])
         changed.send(SecondFactor, user=user, act="turn on")
-        codes = _new_codes(user)
-    attempt_limits.forgive(counted)
-    return codes
+        return _new_codes(user, once)
 
 
 def check(user: User, code: str, passkey: str = "") -> None:
@@ -134,19 +131,11 @@ def check(user: User, code: str, passkey: str = "") -> None:
 
     ``Invalid`` at ``code``, ``TooManyTries``.
     """
-    counted = attempt_limits.for_code(user.pk)
-    attempt_limits.charge(counted)
-    with write():
-        if passkey:
-            used = allauth_passkeys().used(passkey, user) is not None
-        else:
-            used = _use_step(user, code) or _use_recovery(user, code)
-        if not used:
-            raise Invalid([{"loc": ["code"], "msg": NO_PASSKEY if passkey else WRONG}])
-    attempt_limits.forgive(counted)
+    with _counted(user):
+        _accept(user, code, passkey)
 
 
-def add_passkey(user: User, name: str, answer: str) -> list[str]:
+def add_passkey(user: User, name: str, answer: str, *, once: str = "") -> list[str]:
     """Keep a passkey that the browser made. Returns recovery codes where there were none, shown only now.
 
     The caller has made sure that it is the person who adds it. ``Invalid`` at ``passkey``, ``WrongState``.
@@ -158,7 +147,7 @@ def add_passkey(user: User, name: str, answer: str) -> list[str]:
         SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
         allauth_passkeys().add(user, name, answer)
         changed.send(SecondFactor, user=user, act="add passkey", passkey=name)
-        return [] if codes_left(user) else _new_codes(user)
+        return [] if codes_left(user) else _new_codes(user, once)
 
 
 def rename_passkey(user: User, key: str, name: str) -> None:
@@ -194,12 +183,22 @@ def checked_name(name: str) -> str:
     return name
 
 
-def renew_codes(user: User, code: str, passkey: str = "") -> list[str]:
+def renew_codes(user: User, code: str, passkey: str = "", *, once: str = "") -> list[str]:
     """Return new recovery codes; the old ones end. ``Invalid`` at ``code``."""
-    check(user, code, passkey)
-    with write():
+    with _counted(user):
+        _accept(user, code, passkey)
         changed.send(SecondFactor, user=user, act="renew recovery codes")
-        return _new_codes(user)
+        return _new_codes(user, once)
+
+
+def codes_made(user: User, once: str) -> list[str]:
+    """Return the recovery codes that were made with this text, empty once one of them was used or replaced.
+
+    For a form that is sent twice: the browser shows the answer to the second one alone.
+    """
+    codes = _codes_of(user, once)
+    unused = RecoveryCode.objects.filter(user=user, used__isnull=True, code_hash__in=map(_hash, codes))
+    return codes if once and unused.count() == len(codes) else []
 
 
 def turn_off(user: User, code: str, passkey: str = "") -> None:
@@ -234,6 +233,25 @@ def _changing(user: User) -> Iterator[None]:
     with write():
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         yield
+
+
+@contextmanager
+def _counted(user: User) -> Iterator[None]:
+    """Count a try, which what is raised in this transaction leaves counted."""
+    counted = attempt_limits.for_code(user.pk)
+    attempt_limits.charge(counted)
+    with write():
+        yield
+    attempt_limits.forgive(counted)
+
+
+def _accept(user: User, code: str, passkey: str) -> None:
+    if passkey:
+        used = allauth_passkeys().used(passkey, user) is not None
+    else:
+        used = _use_step(user, code) or _use_recovery(user, code)
+    if not used:
+        raise Invalid([{"loc": ["code"], "msg": NO_PASSKEY if passkey else WRONG}])
 
 
 def _passkey(user: User, key: str) -> Any:
@@ -273,17 +291,21 @@ def _step_of(secret: str, code: str) -> int | None:
     return found[0] if found else None
 
 
-def _new_codes(user: User) -> list[str]:
+def _new_codes(user: User, once: str) -> list[str]:
     RecoveryCode.objects.filter(user=user).delete()
-    codes = [_new_code() for _ in range(RECOVERY_CODES)]
+    codes = _codes_of(user, once or secrets.token_urlsafe(32))
     RecoveryCode.objects.bulk_create(RecoveryCode(user=user, code_hash=_hash(code)) for code in codes)
     return codes
 
 
-def _new_code() -> str:
-    """Return 80 random bits, in groups that can be read aloud."""
-    text = base64.b32encode(secrets.token_bytes(10)).decode().lower()
-    return "-".join(text[start : start + 4] for start in range(0, 16, 4))
+def _codes_of(user: User, once: str) -> list[str]:
+    """Return codes of 80 bits, in groups that can be read aloud; only this installation knows them by the text."""
+    codes = []
+    for number in range(RECOVERY_CODES):
+        made = salted_hmac("wfdash.access.signin.second_factor", f"{user.pk} {number} {once}", algorithm="sha256")
+        text = base64.b32encode(made.digest()[:10]).decode().lower()
+        codes.append("-".join(text[start : start + 4] for start in range(0, 16, 4)))
+    return codes
 
 
 def _hash(code: str) -> str:

@@ -85,7 +85,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 
 
 @page("GET", "POST")
-@sensitive_post_parameters("current", "code", "passkey")
+@sensitive_post_parameters("_key", "current", "code", "passkey")
 def second_factor(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a second factor; a POST sets it up, adds, renames or removes a passkey, renews
     recovery codes or turns all of it off.
@@ -95,7 +95,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "account/settings/secondfactor.html", shown | _page_context(request, viewer.user))
     try:
-        found = _perform(request, viewer)
+        found = _perform_once(request, viewer)
     except (Invalid, TooManyTries, Busy) as error:
         shown |= _page_context(request, viewer.user) | {"name": request.POST.get("name", "")}
         return _refused(request, "account/settings/secondfactor.html", shown, error)
@@ -109,7 +109,22 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     return render(request, "account/settings/secondfactor.html", shown | found)
 
 
-def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+def _perform_once(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    """Do what a button of the page says; for a form that was sent twice return the codes that the first one made.
+
+    Only for the same proof again: who finds the form's key sees nothing by it.
+    """
+    form = [request.POST.get(name, "") for name in ("_key", "act", "code", "passkey")]
+    once = " ".join(form) if form[0] else ""
+    try:
+        return _perform(request, viewer, once)
+    except (Invalid, WrongState):
+        if codes := signin_second_factor.codes_made(viewer.user, once):
+            return {"codes": codes}
+        raise
+
+
+def _perform(request: HttpRequest, viewer: Viewer, once: str) -> dict[str, Any]:
     """Do what a button of the page says, and return what it then shows instead of what there is."""
     user, given = viewer.user, request.POST
     name, key = given.get("name", ""), given.get("key", "")
@@ -120,9 +135,9 @@ def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         case "cancel":
             signin_second_factor.cancel(user)
         case "confirm":
-            return {"codes": _confirm(request, user, proof["code"])}
+            return {"codes": _confirm(request, user, proof["code"], once)}
         case "renew":
-            return {"codes": signin_second_factor.renew_codes(user, **proof)}
+            return {"codes": signin_second_factor.renew_codes(user, **proof, once=once)}
         case "off":
             signin_second_factor.turn_off(user, **proof)
             messages.success(request, "Second factor turned off.")
@@ -135,7 +150,7 @@ def _perform(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
             may = request.session.pop(PASSKEY, {"until": 0})
             if may["until"] < time.time() or may["on"] != signin_second_factor.is_on(user):
                 raise WrongState("This took too long. Add the passkey again")
-            codes = signin_second_factor.add_passkey(user, may["name"], proof["passkey"])
+            codes = signin_second_factor.add_passkey(user, may["name"], proof["passkey"], once=once)
             request.session[SECOND_FACTOR] = True
             messages.success(request, f"Passkey {may['name']} added.")
             return {"codes": codes} if codes else {}
@@ -197,8 +212,8 @@ def _pending_secret(request: HttpRequest, user: User) -> str:
     return signin_second_factor.pending_secret(user, request.session.get(SETUP, ""))
 
 
-def _confirm(request: HttpRequest, user: User, code: str) -> list[str]:
-    return signin_second_factor.confirm(user, code, request.session.get(SETUP, ""))
+def _confirm(request: HttpRequest, user: User, code: str, once: str = "") -> list[str]:
+    return signin_second_factor.confirm(user, code, request.session.get(SETUP, ""), once=once)
 
 
 def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
