@@ -30,7 +30,7 @@ from tests.engines.langgraph.rides import Ride, asked, error, output
 from tests.workflow.world import ListRecorder, PowerCut
 from wfdash.contract import InvalidInput, Waiting
 from wfdash.engines import serve
-from wfdash.engines.langgraph.definition.schemas import chat_schema
+from wfdash.engines.langgraph.schemas import chat_schema
 from wfdash.examples.langgraph_model import ScriptedChatModel
 from wfdash.questions.policy import Policy
 from wfdash.values.schemas.validate import problems_of

@@ -27,8 +27,7 @@ from wfdash.engines.conformance import (
     continues_after_any_crash,
     continues_from_every_checkpoint,
 )
-from wfdash.engines.langgraph import LangGraphEngine
-from wfdash.engines.langgraph.driving import saver
+from wfdash.engines.langgraph import LangGraphEngine, saver
 from wfdash.engines.serving import Served
 
 HOW = ("killed before",)

@@ -37,8 +37,8 @@ from tests.people import viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Carried, Description, InvalidInput
-from wfdash.engines import catalog, serve
-from wfdash.engines.langgraph import LangGraphEngine, detection
+from wfdash.engines import catalog, langgraph, serve
+from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.serving import Served
 from wfdash.installation import frameworks
 
@@ -318,7 +318,7 @@ def test_the_engine_imports_nothing_of_langgraph_before_a_graph_is_there():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
-    assert list(detection.PLACES)
+    assert list(langgraph.PLACES)
 
 
 def test_serve_names_a_graph_and_says_whom_it_asks():

@@ -20,8 +20,7 @@ from typing_extensions import TypedDict
 
 from checkpoints.langgraph.serializer import SAFE_TYPES
 from tests.engines.langgraph.rides import Ride, asked, output
-from wfdash.engines.langgraph import private
-from wfdash.engines.langgraph.driving import questions
+from wfdash.engines.langgraph import private, questions
 
 
 class State(TypedDict, total=False):
@@ -48,7 +47,7 @@ def test_a_graph_refuses_an_answer_to_a_question_that_is_not_asked():
 
 
 async def test_without_strict_resumes_answers_arrive(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("wfdash.engines.langgraph.driving.drive.STRICT_RESUME", "a key that means nothing")
+    monkeypatch.setattr("wfdash.engines.langgraph.drive.STRICT_RESUME", "a key that means nothing")
     await answers_twice()
 
 

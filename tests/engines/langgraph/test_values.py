@@ -27,7 +27,7 @@ from checkpoints.records import Answer
 from tests.engines.langgraph.rides import Ride, error, output
 from tests.workflow.world import failed
 from wfdash.contract import Edits, InvalidInput
-from wfdash.engines.langgraph.stored.values import decode, encode, may_load
+from wfdash.engines.langgraph.values import decode, encode, may_load
 from wfdash.values.errors import NotStorable
 
 

@@ -23,17 +23,10 @@ from langgraph.checkpoint.base import (
 )
 
 from checkpoints.records import Json, Reason
-from wfdash.engines.langgraph.driving.committer import Committer
-from wfdash.engines.langgraph.private import (
-    CONTROL,
-    ERROR,
-    ERROR_SOURCE,
-    INTERRUPT,
-    RESUME,
-    delta_channels_in,
-)
-from wfdash.engines.langgraph.stored.thread import Space, Thread
-from wfdash.engines.langgraph.stored.values import decode, encode
+from wfdash.engines.langgraph.committer import Committer
+from wfdash.engines.langgraph.private import CONTROL, ERROR, ERROR_SOURCE, INTERRUPT, RESUME, delta_channels_in
+from wfdash.engines.langgraph.thread import Space, Thread
+from wfdash.engines.langgraph.values import decode, encode
 from wfdash.values.errors import message_of
 
 HELD = 0.02

@@ -17,9 +17,9 @@ from checkpoints.ids import WorkflowId
 from checkpoints.records import Json
 from wfdash.contract import ChannelInfo, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize, label_of_step
-from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
-from wfdash.engines.langgraph.definition.schemas import follow_up_schema, input_of, output_schema
-from wfdash.engines.langgraph.stored.thread import is_hidden
+from wfdash.engines.langgraph.graphs import Graph, Ready, function_of
+from wfdash.engines.langgraph.schemas import follow_up_schema, input_of, output_schema
+from wfdash.engines.langgraph.thread import is_hidden
 from wfdash.engines.serving import NotServable
 from wfdash.values.codec import type_name
 from wfdash.values.schemas.secrets import secret_names

@@ -26,7 +26,7 @@ from checkpoints.errors import Damaged
 from checkpoints.langgraph.serializer import SAFE_TYPES, types_in
 from checkpoints.records import Json
 from wfdash.engines.langgraph.private import delta_value
-from wfdash.engines.langgraph.stored.show import ROLES
+from wfdash.engines.langgraph.thread import ROLES
 from wfdash.values.display import to_display
 from wfdash.values.errors import NotStorable
 

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
-from wfdash.engines.langgraph.stored.thread import is_hidden
+from wfdash.engines.langgraph.thread import is_hidden
 from wfdash.engines.serving import NotServable, Served
 
 Graph = Pregel[Any, Any, Any, Any]

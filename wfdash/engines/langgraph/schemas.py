@@ -20,8 +20,8 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from checkpoints.records import Checkpoint, Json
 from wfdash.contract import InvalidInput, Resume, RunInput
 from wfdash.domain.labels import humanize
-from wfdash.engines.langgraph.definition.graphs import Graph, Ready, function_of
-from wfdash.engines.langgraph.stored.thread import Thread, is_hidden
+from wfdash.engines.langgraph.graphs import Graph, Ready, function_of
+from wfdash.engines.langgraph.thread import Thread, is_hidden
 from wfdash.values.codec import type_problems
 from wfdash.values.schemas.validate import problems_of
 

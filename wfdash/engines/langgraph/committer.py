@@ -10,8 +10,8 @@ from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
 from checkpoints.records import Checkpoint, Commit, EventDraft, Reason, Request, Standing
 from checkpoints.storage import Recorder
-from wfdash.engines.langgraph.driving.questions import Questions
-from wfdash.engines.langgraph.stored.thread import Thread
+from wfdash.engines.langgraph.questions import Questions
+from wfdash.engines.langgraph.thread import Thread
 from wfdash.engines.running_steps import RunningSteps
 
 ENGINE = "langgraph"

@@ -1,1 +1,0 @@
-"""What a checkpoint of a graph holds: namespaces, values, and the form that pages show."""
