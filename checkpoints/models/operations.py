@@ -263,7 +263,7 @@ class Consultation(models.Model):
     workflow = CharField(max_length=200)
     version = CharField(max_length=64)
     ability = CharField(max_length=40)
-    """Of the workflow's engine: one of ``wfdash.engines.consultation``."""
+    """Of the workflow's engine: one of ``wfdash.engines.published``."""
     given = EncryptedJsonField("consultation", ("id",))
     created = MomentField()
     worker = CharField(max_length=200, blank=True, default="")

@@ -25,18 +25,21 @@ from wfdash.contract import (
     TellsInFlight,
     Waiting,
 )
-from wfdash.engines.consultation import (
+from wfdash.engines.native import NativeEngine
+from wfdash.engines.published import (
     ABILITIES,
     MOST_CODE,
+    Published,
     WorkerReply,
     abilities_of,
     code_in,
+    document_of,
     perform,
+    published_engine,
+    read_document,
     reply_with_code,
     result_of,
 )
-from wfdash.engines.native import NativeEngine
-from wfdash.engines.published import Published, document_of, published_engine, read_document
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.workflow import Workflow
 

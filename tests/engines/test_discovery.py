@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from wfdash.contract import Description
-from wfdash.engines import catalog, loading
-from wfdash.engines.catalog import definitions_in
-from wfdash.engines.loading import load_engines
+from wfdash.engines import catalog
+from wfdash.engines.catalog import definitions_in, load_engines
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.serving import Served, serve
 from wfdash.workflow import Policy, Workflow
@@ -170,9 +169,9 @@ def test_an_engine_that_cannot_be_loaded_is_named_and_the_others_are_used(path: 
 
 
 def test_a_package_offers_its_engine_by_an_entry_point_and_it_is_used_once(monkeypatch):
-    point = EntryPoint("native", "wfdash.engines.native:NativeEngine", loading.GROUP)
-    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
-    monkeypatch.setattr(loading, "offered", loading.offered.__wrapped__)
+    point = EntryPoint("native", "wfdash.engines.native:NativeEngine", catalog.GROUP)
+    monkeypatch.setattr(catalog, "entry_points", lambda group: [point])
+    monkeypatch.setattr(catalog, "offered", catalog.offered.__wrapped__)
     assert [engine.name for engine in load_engines([])[0]] == ["native"]
     assert [engine.name for engine in load_engines([NATIVE])[0]] == ["native"]
 

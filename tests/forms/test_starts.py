@@ -19,7 +19,7 @@ from wfdash.values.schemas.validate import flaws_of, problems_of
 from wfdash.web.pages.ui.forms import FormView
 from wfdash.web.pages.ui.forms.read import write
 from wfdash.workflow import Context, Waiting, Workflow
-from wfdash.workflow.migration.edit import edit
+from wfdash.workflow.edit import edit
 
 ENGINE = NativeEngine()
 

@@ -16,7 +16,7 @@ from wfdash.actions.runs.lifecycle import start_run
 from wfdash.web.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.runtime.blocking import BlockingStep
+from wfdash.workflow.runtime.watching import BlockingStep
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 

@@ -27,12 +27,11 @@ from wfdash.contract import (
 from wfdash.domain.graph_diff import compare
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.describe import addressees, describe
+from wfdash.workflow.edit import edit
 from wfdash.workflow.flaws import await_flaws, flaws_of, truth_flaws
-from wfdash.workflow.migration.carry import carry, state_after
-from wfdash.workflow.migration.edit import edit
-from wfdash.workflow.reducer.inputs import accept_json
+from wfdash.workflow.migration import carry, state_after
 from wfdash.workflow.reducer.look_ahead import in_flight, look_ahead
-from wfdash.workflow.reducer.routing import plain
+from wfdash.workflow.reducer.routing import accept_json, plain
 from wfdash.workflow.runtime.call import refuse_foreign
 from wfdash.workflow.stored import position_in, secrets_of
 from wfdash.workflow.workflow import Workflow

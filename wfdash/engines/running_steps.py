@@ -21,7 +21,7 @@ from checkpoints.ids import RunId
 from checkpoints.records import Commit, EventDraft, Json
 from checkpoints.storage import Recorder
 from wfdash.contract import EVENT_DELAY
-from wfdash.workflow.runtime.blocking import attribute_steps_to
+from wfdash.workflow.runtime.watching import attribute_steps_to
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from checkpoints.records import Json, Record
 from wfdash import pubsub
 from wfdash.domain.errors import CodeElsewhere
 from wfdash.engines.catalog import Entry
-from wfdash.engines.consultation import CODE, OTHER_RELEASE, WorkerReply, is_too_large, perform, reply_with_code
+from wfdash.engines.published import CODE, OTHER_RELEASE, WorkerReply, is_too_large, perform, reply_with_code
 from wfdash.pubsub.process import signals
 
 # The worker's half: takes what servers ask of the workflows that it has, and writes what their engines reply.

@@ -43,7 +43,7 @@ from wfdash.domain.graph_diff import GraphDiff, compare
 from wfdash.domain.json_patch import Operation, make
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Entry, TimeLimit
-from wfdash.engines.consultation import AuthorCodeFailed
+from wfdash.engines.published import AuthorCodeFailed
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import masked_transcript
 from wfdash.values.fingerprints import note_of, renewed

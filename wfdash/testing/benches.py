@@ -57,7 +57,7 @@ from wfdash.actions.schedules import SchedulePlan, create_schedule, next_firing
 from wfdash.contract import Edits
 from wfdash.domain.errors import Invalid
 from wfdash.engines import catalog
-from wfdash.engines.loading import load_engines
+from wfdash.engines.catalog import load_engines
 from wfdash.questions.policy import Duration, span_of
 from wfdash.testing.records import BenchRequest, BenchRun, Call, VoteCount, as_json, written_out
 from wfdash.testing.sqlite.base import clock, opened

@@ -19,8 +19,7 @@ from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash import pubsub
 from wfdash.engines.catalog import ASKING, Entry
-from wfdash.engines.consultation import CODE, abilities_of
-from wfdash.engines.published import UNSERVED, Published, Unpublishable, document_of
+from wfdash.engines.published import CODE, UNSERVED, Published, Unpublishable, abilities_of, document_of
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import subscribe
 from wfdash.pubsub.process import signals

@@ -23,7 +23,7 @@ from checkpoints.models import Event
 from checkpoints.records import Claim, Commit, ErrorInfo, Json, Phase, Standing
 from wfdash import pubsub
 from wfdash.worker.db_thread import in_thread
-from wfdash.workflow.runtime.blocking import BlockingStep, find_blocking_step
+from wfdash.workflow.runtime.watching import BlockingStep, find_blocking_step
 
 log = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ from wfdash.worker.heartbeat import Heartbeat, end_dead_until
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.serving import Serving
 from wfdash.worker.sweeps import sweep_until
-from wfdash.workflow.runtime import step_logs
+from wfdash.workflow.runtime import watching
 from wfdash.workflow.runtime.invoke import still_running
 from wfdash.workflow.runtime.step_ops import running_step
 
@@ -417,7 +417,7 @@ def capture_step_logs() -> Callable[[], None]:
     """Begin to listen, from the level of ``WFDASH_LOG_LEVEL`` on; the returned function ends it."""
     logs.add_source(_step_facts)
     level: int | None = settings.WFDASH_LOG_LEVEL
-    return (lambda: None) if level is None else step_logs.listen(level, MaskLinks())
+    return (lambda: None) if level is None else watching.listen(level, MaskLinks())
 
 
 def _step_facts() -> logs.Facts:

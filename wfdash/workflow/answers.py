@@ -28,7 +28,7 @@ from checkpoints.records import Json, Request
 from wfdash.values.codec import class_name, codec_for, find_class, type_problems
 from wfdash.values.schemas.validate import Problem
 from wfdash.workflow.authoring import Function
-from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.graph import Graph
 
 log = logging.getLogger(__name__)
 MARK = "x-type"

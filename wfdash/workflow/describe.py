@@ -18,10 +18,10 @@ from wfdash.contract import Addressees, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
 from wfdash.questions.policy import Policy, addressees_of, policy_of
 from wfdash.values.codec import codec_for, either, is_any, type_name
-from wfdash.workflow.compiler.build import earlier_names
-from wfdash.workflow.compiler.graph import Edge, Graph, Node
+from wfdash.workflow.build import earlier_names
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.reducer.inputs import follow_up_schema, input_schema
+from wfdash.workflow.graph import Edge, Graph, Node
+from wfdash.workflow.reducer.routing import follow_up_schema, input_schema
 from wfdash.workflow.workflow import Workflow
 
 

@@ -16,8 +16,8 @@ from wfdash.questions.card import Card
 from wfdash.questions.cards import Approval
 from wfdash.questions.choices import Choice
 from wfdash.questions.tools import ToolCall
-from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.describe import parsed, used_of
+from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.workflow import Workflow
 
 

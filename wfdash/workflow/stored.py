@@ -24,8 +24,8 @@ from wfdash.values.display import OPAQUE, to_display, truncate
 from wfdash.values.errors import message_of
 from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow.answers import named_schemas
-from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import CallFailed, NotStorable
+from wfdash.workflow.graph import Graph
 
 Packed: TypeAlias = list[Any]
 """``[code, json]``: how to decode it (see ``routing``) and what."""

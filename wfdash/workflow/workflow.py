@@ -31,11 +31,10 @@ from wfdash.workflow.authoring import (
     local_names,
     refuse_bare,
 )
-from wfdash.workflow.compiler.build import build
-from wfdash.workflow.compiler.graph import Graph
-from wfdash.workflow.compiler.plan import Sub
+from wfdash.workflow.build import build
 from wfdash.workflow.errors import InvalidCall, InvalidWorkflow
-from wfdash.workflow.reducer.inputs import accept_input, input_schema
+from wfdash.workflow.graph import Graph, Sub
+from wfdash.workflow.reducer.routing import accept_input, input_schema
 from wfdash.workflow.runtime.call import UNSET, Prepare, as_run_id, begin, check_arguments, resume, seconds, typed
 from wfdash.workflow.runtime.recorders import ClaimingRecorder, StorageLike, UnreadEvents
 

@@ -21,9 +21,8 @@ from wfdash.actions.runs.cancellation import cancel_run
 from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.engines import catalog
-from wfdash.engines.consultation import WorkerReply
 from wfdash.engines.native import NativeEngine
-from wfdash.engines.published import Published, published_engine
+from wfdash.engines.published import Published, WorkerReply, published_engine
 from wfdash.questions.cards import prepare
 from wfdash.questions.choices import open_answer
 from wfdash.workflow import ToolCall, Workflow

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from checkpoints.records import Json
 from wfdash.engines import serve
 from wfdash.engines.conformance import Ledger, Sample, Samples, Unstorable
-from wfdash.engines.conformance.samples import Given, joined
+from wfdash.engines.conformance.worlds import Given, joined
 from wfdash.engines.serving import Served
 
 WORD: dict[str, Any] = {"type": "string"}

@@ -38,10 +38,9 @@ from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.contract import Edits, InFlight
 from wfdash.domain.errors import CodeElsewhere, Invalid, NotAllowed, NotFound
-from wfdash.engines import catalog, consultation
-from wfdash.engines.consultation import AuthorCodeFailed, WorkerReply
+from wfdash.engines import catalog, published
 from wfdash.engines.native import NativeEngine
-from wfdash.engines.published import ShowsCode
+from wfdash.engines.published import AuthorCodeFailed, ShowsCode, WorkerReply
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries import consulting, timemachine
 from wfdash.queries.checkpoints.checkpoint import read_editing
@@ -386,7 +385,7 @@ def test_a_worker_of_another_release_is_named_where_a_schema_cannot_stand_in(
     monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
     monkeypatch.setattr(consulting, "perform", lambda *_: NewerReply(later=1))
-    described, given = strict_elsewhere[0].description, consultation.GivenMessage(message={})
+    described, given = strict_elsewhere[0].description, published.GivenMessage(message={})
     with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
         WorkerConsult()("strict", described.version, "edit", given, required=True)
 
@@ -425,7 +424,7 @@ def test_what_no_worker_can_read_is_refused_with_that_reason_without_a_wait(
     monkeypatch.setattr(consulting, "REPLY_SECONDS", 60.0)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
-    version, given = strict_elsewhere[0].description.version, consultation.GivenMessage(message={})
+    version, given = strict_elsewhere[0].description.version, published.GivenMessage(message={})
     began = time.monotonic()
     with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
         WorkerConsult()("strict", version, "edit", given, required=True)
@@ -511,7 +510,7 @@ def test_the_age_of_a_question_is_by_the_databases_clock(monkeypatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(consulting, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
     start_heartbeat("w1", {"strict": "1"})
-    WorkerConsult()("strict", "1", "check_input", consultation.GivenMessage(message={}), required=False)
+    WorkerConsult()("strict", "1", "check_input", published.GivenMessage(message={}), required=False)
     assert asked[0] >= now - timedelta(seconds=1)
 
 
@@ -549,7 +548,7 @@ def test_what_is_asked_and_replied_is_encrypted_where_content_is(strict_elsewher
 
 
 def test_what_is_too_large_for_a_row_is_refused(strict_elsewhere, otto, monkeypatch) -> None:
-    monkeypatch.setattr(consultation, "LARGEST", 200)
+    monkeypatch.setattr(published, "LARGEST_ASKED", 200)
     (entry,) = strict_elsewhere
     start_heartbeat("w1", {"strict": entry.description.version})
     asked: Any = catalog.get("strict").engine

@@ -13,7 +13,7 @@ import pytest
 
 from tests.workflow.world import ListRecorder, answered, failed, finished
 from wfdash.workflow import Context, Retry, Waiting, Workflow, each
-from wfdash.workflow.runtime import step_logs as steplogs
+from wfdash.workflow.runtime import watching as steplogs
 from wfdash.workflow.runtime.step_ops import MOST_LOGGED
 
 log = logging.getLogger("shop.parcels")

@@ -32,13 +32,22 @@ A world is in memory unless it is given a ``Place``: another storage with its pe
 
 from __future__ import annotations
 
-from wfdash.engines.conformance.checks import Check
 from wfdash.engines.conformance.crashes import CRASHES, continues_after_any_crash
 from wfdash.engines.conformance.definitions import DEFINITIONS
 from wfdash.engines.conformance.drives import DRIVES
 from wfdash.engines.conformance.history import HISTORY, continues_from_every_checkpoint
-from wfdash.engines.conformance.samples import Ledger, OutOfPaper, Sample, Samples, Unstorable
-from wfdash.engines.conformance.worlds import EngineWorld, Memory, Place, RunUnderTest
+from wfdash.engines.conformance.worlds import (
+    Check,
+    EngineWorld,
+    Ledger,
+    Memory,
+    OutOfPaper,
+    Place,
+    RunUnderTest,
+    Sample,
+    Samples,
+    Unstorable,
+)
 
 __all__ = [
     "CHECKS",

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from checkpoints.conformance.worlds import until
 from checkpoints.errors import ClaimLost
 from checkpoints.records import Json
-from wfdash.engines.conformance.checks import checks_in, needs
-from wfdash.engines.conformance.recorder import WAYS, Fault
-from wfdash.engines.conformance.samples import Sample
-from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
+from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, checks_in, needs
 
 TOGETHER = 4
 """Runs that are broken at the same time."""

@@ -15,8 +15,7 @@ from wfdash.contract import (
     TakesEdits,
     TellsInFlight,
 )
-from wfdash.engines.conformance.checks import checks_in, needs
-from wfdash.engines.conformance.worlds import EngineWorld
+from wfdash.engines.conformance.worlds import EngineWorld, checks_in, needs
 from wfdash.engines.serving import Served
 from wfdash.values.schemas.validate import problems_of
 

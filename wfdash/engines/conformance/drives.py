@@ -9,8 +9,7 @@ from checkpoints.conformance.worlds import until
 from checkpoints.events import EventKind
 from checkpoints.records import Event, Json
 from wfdash.contract import Failed, Finished, Waiting
-from wfdash.engines.conformance.checks import checks_in, needs
-from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
+from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest, checks_in, needs
 
 AT_ONCE = 20
 """Runs of one definition at the same time."""

@@ -9,10 +9,7 @@ from checkpoints.events import EventKind
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.records import Commit, Phase, Reason, Standing
 from wfdash.contract import Carried, Continues, Migrates, Waiting
-from wfdash.engines.conformance.checks import checks_in, needs
-from wfdash.engines.conformance.recorder import WAYS, Fault
-from wfdash.engines.conformance.samples import Sample
-from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest
+from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, checks_in, needs
 
 
 async def a_restored_question_is_asked_again_and_can_be_answered_otherwise(world: EngineWorld) -> None:

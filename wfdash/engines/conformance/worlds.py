@@ -1,21 +1,310 @@
-"""The engine under test in its world: a storage, people who answer, and runs that a worker drives."""
+"""The engine under test in its world: the samples of its author, a storage, people, and a worker that can break."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import copy
+import inspect
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointManager
 from checkpoints.memory import MemoryStorage
-from checkpoints.records import ENDED, Checkpoint, Claim, Commit, Event, Json, Phase, Request, Standing
+from checkpoints.recorder import BoundRecorder
+from checkpoints.records import ENDED, Answer, Checkpoint, Claim, Commit, Event, Json, Phase, Request, Standing
 from wfdash.contract import Continue, Description, Engine, Finished, Outcome, Resume, RunInput, Start, Waiting
-from wfdash.engines.conformance.recorder import DiskFull, Fault, Trail, WatchedRecorder
-from wfdash.engines.conformance.samples import Ledger, Sample, Samples
 from wfdash.engines.serving import Adopts, Served
+
+Given = Sequence[tuple[str, Json]]
+"""The step of each question and the word that answered it, in the order of the answers."""
+
+
+class OutOfPaper(Exception):
+    """The error of a step that fails on purpose."""
+
+
+class Unstorable:
+    """A value that no checkpoint can hold."""
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled."""
+        raise TypeError("an Unstorable cannot be stored")
+
+
+class Ledger:
+    """What the steps of a sample do to the world outside: it stays when the engine's process ends.
+
+    A definition is made for each drive, and gets the ledger of its run. From any thread.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        """What steps have noted, in order."""
+        self.failing = False
+        """Whether ``fail_if_asked`` raises."""
+        self.seconds: float | None = None
+        """How long the step was held that was held last."""
+        self._lock = threading.Lock()
+        self._reached, self._released = asyncio.Event(), asyncio.Event()
+
+    def note(self, step: str) -> None:
+        """Note that a step runs. Called first in the steps that a sample's description names, and in no step that asks.
+
+        A step that notes something twice has run twice.
+        """
+        with self._lock:
+            self.notes.append(step)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each step has run."""
+        return Counter(self.notes)
+
+    async def held(self) -> None:
+        """Wait in a step, until a check lets it continue."""
+        began = time.monotonic()
+        self._reached.set()
+        await self._released.wait()
+        self.seconds = time.monotonic() - began
+
+    def fail_if_asked(self) -> None:
+        """Raise ``OutOfPaper("out of paper")`` in a step, while a check says that it fails."""
+        if self.failing:
+            raise OutOfPaper("out of paper")
+
+    async def reached(self) -> None:
+        """Wait until a step is held."""
+        await self._reached.wait()
+
+    def release(self) -> None:
+        """Let the step that is held continue, and all later ones."""
+        self._released.set()
+
+
+def joined(text: str, given: Given) -> Json:
+    """Return the text and the answers, separated by spaces: those of parallel steps in the order of their names."""
+    steps = {step for step, _ in given}
+    words = sorted(given, key=lambda pair: pair[0]) if len(steps) == len(given) else given
+    return " ".join([text, *(str(word) for _, word in words)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A definition, how it is started and answered, and its output.
+
+    ``make(ledger)`` returns a new definition, which calls the ledger in its steps; it may be a ``Served``. The checks
+    start runs with texts and answer with words; the other fields say what these are to the engine.
+    """
+
+    make: Callable[[Ledger], object]
+    message: Callable[[str], Json] = field(default=lambda text: text)
+    """The input of a run that is about this text."""
+    answer: Callable[[Json], Json] = field(default=lambda word: word)
+    """The answer to each question that says this word."""
+    output: Callable[[str, Given], Json] = joined
+    """The output of a run about this text that got these words. Default: all of them in one text."""
+    width: int = 1
+    """How many steps may run at the same time, and so be repeated after a crash."""
+    reply: Callable[[Request], Json] | None = None
+    """The answer to a question, whatever the word: for a definition that asks several things."""
+    quiet: bool = False
+    """Its steps note nothing, because steps of this engine do nothing but ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """The definitions under test. A check whose sample is None does not apply: ``EngineWorld.lacks`` says so."""
+
+    asks: Sample
+    """A step ``before`` that notes so, one question, a step ``after`` that notes so. The output: text and word."""
+    steps: Sample | None = None
+    """Four steps or more, one after the other, each notes its name; the output is the text."""
+    changed: Sample | None = None
+    """``asks`` with one more step after the question. Its output is the same."""
+    asks_two: Sample | None = None
+    """Two questions that are open at the same time, of different steps. The output: text, and both words."""
+    asks_in_turn: Sample | None = None
+    """Questions one after the other, until the word is ``stop``. The output: text and all words."""
+    fails: Sample | None = None
+    """A question, then a step that notes ``prints`` and calls ``fail_if_asked``. The output: text and word."""
+    slow: Sample | None = None
+    """A step ``work`` that is held. The output is the text."""
+    asks_beside: Sample | None = None
+    """A question that is visible while another branch is held. The output: text and word."""
+    unstorable: Sample | None = None
+    """A step that returns an ``Unstorable``, which is to be kept for another step."""
+    echoes: Sample | None = None
+    """One question that any JSON answers. The output is the answer alone."""
+    chats: Sample | None = None
+    """Takes follow-ups. The output is the texts of all messages of the conversation so far, separated by spaces."""
+    wrong_input: Json = 0.5
+    """A message that ``asks`` refuses."""
+    wrong_answer: Json = 0.5
+    """An answer that the question of ``asks`` refuses."""
+    secret: tuple[Sample, frozenset[str]] | None = None
+    """A definition that calls fields secret in its messages or state, and their names."""
+
+
+WAYS = ("lost before", "lost after", "disk full", "killed before", "killed after")
+"""How a drive can break at a commit: nothing of it is written, or all; the claim is lost, or the process ends."""
+
+
+class DiskFull(OSError):
+    """A commit could not be written: not the fault of any step."""
+
+
+@dataclass(kw_only=True)
+class Fault:
+    """Breaks the drive at the commit of this number (of the whole run, from 0)."""
+
+    way: str
+    at: int
+    happened: bool = False
+    killed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where the process ends: the commit never returns."""
+
+    @property
+    def error(self) -> Exception:
+        """Return what the commit raises."""
+        return DiskFull("no space left on device") if self.way == "disk full" else ClaimLost(run="this run")
+
+
+@dataclass(kw_only=True)
+class Trail:
+    """What is durable of a run under test, as its commits say; it stays from drive to drive."""
+
+    commits: int = 0
+    head: Checkpoint | None = None
+    standing: Standing | None = None
+    opened: list[RequestKey] = field(default_factory=list)
+    """The keys of its questions, in the order in which they were opened by its engine."""
+    flaws: list[str] = field(default_factory=list)
+    """What was wrong with a commit. Kept, because an engine may take an error here for one of a step."""
+
+
+class WatchedRecorder(BoundRecorder):
+    """What an engine commits to, in one drive of a run under test."""
+
+    def __init__(self, storage: Any, claim: Claim, record: Trail, description: Description) -> None:
+        super().__init__(storage, claim.run, claim, poll=0.01)
+        self.record, self.description = record, description
+        self.fault: Fault | None = None
+        self.resumed: frozenset[RequestKey] = frozenset()
+        """The requests whose answers the drive was given at its beginning."""
+        self.ended = False
+        self.stalls: asyncio.Event | None = None
+        """Where it is set, commits wait for it."""
+        self._bodies: list[tuple[dict[str, Json], dict[str, Json]]] = []
+
+    def resumed_with(self, answers: Mapping[RequestKey, Answer]) -> None:
+        """Remember the answers that the drive begins with."""
+        self.handed_out(answers)
+        self.resumed = frozenset(answers)
+
+    async def commit(self, commit: Commit) -> None:
+        """Store a commit, unless the drive is to break here."""
+        fault, here = self.fault, self.record.commits
+        self.record.commits += 1
+        if fault is not None and (fault.happened or here == fault.at):
+            fault.happened = True
+            if fault.way.endswith("after") and here == fault.at:
+                await self._store(commit)
+            if fault.way.startswith("killed"):
+                fault.killed.set()
+                await asyncio.get_running_loop().create_future()
+            raise fault.error
+        await self._store(commit)
+
+    async def _store(self, commit: Commit) -> None:
+        record = self.record
+        flaws = list(self._flaws(commit))
+        if self.stalls is not None:
+            await self.stalls.wait()
+        await super().commit(commit)
+        record.flaws += flaws
+        if commit.checkpoint is not None:
+            record.head = commit.checkpoint
+            self._bodies.append((commit.checkpoint.body, copy.deepcopy(commit.checkpoint.body)))
+        record.opened += [request.key for request in commit.opened]
+        self.resumed -= frozenset(commit.closed)
+        if commit.standing is not None:
+            record.standing, self.ended = commit.standing, True
+            if commit.standing.phase is Phase.WAITING and self.resumed:
+                kept = ", ".join(sorted(self.resumed))
+                record.flaws.append(
+                    f"the drive was given the answer to {kept}, and suspends the run without closing it"
+                )
+
+    def changed_in_place(self) -> bool:
+        """Return whether the body of a checkpoint was changed after its commit."""
+        return any(body != kept for body, kept in self._bodies)
+
+    # -- what is wrong with a commit
+
+    def _flaws(self, commit: Commit) -> Iterator[str]:
+        if self.ended:
+            yield "a commit comes after the one with a standing, which ended the drive"
+        if commit.run != self.run:
+            yield f"a commit is of run {commit.run}, the drive of {self.run}"
+        if commit.opened and commit.checkpoint is None:
+            yield "a commit opens questions without a checkpoint that holds them"
+        if commit.checkpoint is not None:
+            yield from self._flaws_of(commit.checkpoint)
+            yield from self._pending(commit, commit.checkpoint)
+        yield from self._unknown_steps(commit)
+        asked = {event.data.get("key") for event in commit.events if event.kind == EventKind.REQUEST_OPENED}
+        for request in commit.opened:
+            if request.key not in asked:
+                yield f"the question {request.key} is opened without the event request.opened"
+
+    def _flaws_of(self, checkpoint: Checkpoint) -> Iterator[str]:
+        head = self.record.head
+        wanted = {
+            "run": self.run,
+            "n": head.n + 1 if head is not None else 1,
+            "parent": head.id if head is not None else None,
+            "workflow": self.description.workflow,
+            "version": self.description.version,
+            "engine": self.description.engine,
+        }
+        for name, value in wanted.items():
+            if getattr(checkpoint, name) != value:
+                yield f"{name} of a checkpoint is {getattr(checkpoint, name)!r}, not {value!r}"
+        if _as_stored(checkpoint.body) != checkpoint.body:
+            yield f"the body of checkpoint {checkpoint.n} is not plain JSON: it is read otherwise than it was written"
+
+    def _pending(self, commit: Commit, checkpoint: Checkpoint) -> Iterator[str]:
+        before = {request.key for request in self.record.head.requests} if self.record.head is not None else set()
+        opened = [request.key for request in commit.opened]
+        pending = [request.key for request in checkpoint.requests]
+        if sorted(pending) != sorted((before - set(commit.closed)) | set(opened)):
+            yield (
+                f"checkpoint {checkpoint.n} has the questions {pending}: its parent had {sorted(before)}, "
+                f"opened are {opened}, closed {list(commit.closed)}"
+            )
+        if again := before & set(opened) - set(commit.closed):
+            yield f"the questions {sorted(again)} are opened, and were open"
+
+    def _unknown_steps(self, commit: Commit) -> Iterator[str]:
+        known = {step.name for step in self.description.steps}
+        if unknown := {request.step for request in commit.opened} - known:
+            yield f"questions are asked by {sorted(unknown)}, and the description has the steps {sorted(known)}"
+
+
+def _as_stored(body: dict[str, Json]) -> Json:
+    try:
+        return json.loads(json.dumps(body, allow_nan=False))
+    except (TypeError, ValueError):
+        return None
+
 
 MANY = 200
 """More drives than any sample needs."""
@@ -328,3 +617,23 @@ class RunUnderTest:
     def description(self) -> Description:
         """Return what its engine says of its definition."""
         return self.world.engine().describe(self.world.definition(self.sample))
+
+
+Check: TypeAlias = Callable[[EngineWorld], Awaitable[None]]
+
+
+def needs(*what: Any) -> Callable[[Check], Check]:
+    """Say which samples (by name) and abilities (protocols of the contract) a check needs."""
+
+    def mark(check: Check) -> Check:
+        check.needs = what  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+def checks_in(names: dict[str, Any]) -> tuple[Check, ...]:
+    """Return the checks of a module, in order: its own async functions of one ``world``."""
+    found = (value for value in names.values() if inspect.iscoroutinefunction(value))
+    mine = (value for value in found if value.__module__ == names["__name__"] and not value.__name__.startswith("_"))
+    return tuple(value for value in mine if list(inspect.signature(value).parameters) == ["world"])

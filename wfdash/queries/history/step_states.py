@@ -18,7 +18,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Event
 from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
 from wfdash.records.checkpoints import StateCounts
-from wfdash.workflow.migration.migrating_run import Renaming
+from wfdash.workflow.migration import Renaming
 
 # A cache of what was derived from the events of recently viewed runs, so that an open page reads only new ones.
 

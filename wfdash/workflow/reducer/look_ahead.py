@@ -10,8 +10,7 @@ from checkpoints.ids import RequestKey
 from checkpoints.records import Checkpoint, Json, Request
 from wfdash.contract import ActivationInfo, CallInfo, InFlight, LookAhead
 from wfdash.values.codec import codec_for, either, is_any
-from wfdash.workflow.compiler.graph import Graph, Node, StateRule
-from wfdash.workflow.compiler.plan import ENTRY
+from wfdash.workflow.graph import ENTRY, Graph, Node, StateRule
 from wfdash.workflow.reducer.moment import item_of, moment_of
 from wfdash.workflow.reducer.reduce import reduce
 from wfdash.workflow.reducer.routing import codec_of, first_steps, plain

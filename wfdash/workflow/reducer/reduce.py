@@ -11,8 +11,8 @@ from typing import Any
 
 from checkpoints.events import EventKind
 from checkpoints.records import ErrorInfo, Reason
-from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Node
-from wfdash.workflow.reducer.moment import MomentBuilder, group_prefix, item_index, parent_scope
+from wfdash.workflow.graph import Edge, Graph, JoinRule, Node
+from wfdash.workflow.reducer.moment import MomentBuilder, apply_writes, group_prefix, item_index, parent_scope
 from wfdash.workflow.reducer.questions import (
     log_effect,
     on_answers,
@@ -24,7 +24,6 @@ from wfdash.workflow.reducer.questions import (
     withdraw,
 )
 from wfdash.workflow.reducer.routing import label_of
-from wfdash.workflow.reducer.state import apply_writes
 from wfdash.workflow.reducer.ticks import (
     AnswersArrived,
     AskedAgain,

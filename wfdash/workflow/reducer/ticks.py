@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request, value_object
-from wfdash.workflow.compiler.graph import Edge
+from wfdash.workflow.graph import Edge
 from wfdash.workflow.stored import CallIntent, JournalEntry, Packed, Position, RecordedError
 
 

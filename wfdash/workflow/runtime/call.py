@@ -23,11 +23,11 @@ from wfdash.values.codec import FLAT, is_large
 from wfdash.values.schemas.validate import answer_problems
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.authoring import MigrationHook
-from wfdash.workflow.compiler.graph import Graph
 from wfdash.workflow.errors import InvalidCall
-from wfdash.workflow.migration.carry import carry, state_after
-from wfdash.workflow.reducer.inputs import accept_input, pack_input
+from wfdash.workflow.graph import Graph
+from wfdash.workflow.migration import carry, state_after
 from wfdash.workflow.reducer.moment import moment_of, new_moment
+from wfdash.workflow.reducer.routing import accept_input, pack_input
 from wfdash.workflow.reducer.ticks import AnswersArrived, Route, RunResumed, RunStarted, TimePassed
 from wfdash.workflow.runtime.drive import Drive
 from wfdash.workflow.runtime.invoke import still_running

@@ -26,7 +26,7 @@ from wfdash.values.fingerprints import MOST_AGAIN, identify, parts_to_keep
 from wfdash.workflow.answers import marked
 from wfdash.workflow.authoring import Retry, StepContext
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
-from wfdash.workflow.reducer.state import StateView
+from wfdash.workflow.reducer.moment import StateView
 from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, TranscriptGrown
 from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.invoke import invoke as invoke_function

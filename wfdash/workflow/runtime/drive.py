@@ -36,12 +36,11 @@ from checkpoints.records import (
 )
 from checkpoints.storage import Draining, Recorder
 from wfdash.contract import EVENT_DELAY, Failed, Finished, Outcome, Waiting
-from wfdash.workflow.compiler.graph import Graph
+from wfdash.workflow.graph import Graph
 from wfdash.workflow.reducer import ticks
-from wfdash.workflow.reducer.moment import item_of
+from wfdash.workflow.reducer.moment import item_of, state_seen
 from wfdash.workflow.reducer.reduce import gather_outputs, reduce
 from wfdash.workflow.reducer.routing import plain
-from wfdash.workflow.reducer.state import state_seen
 from wfdash.workflow.runtime.invoke import cancel_and_wait
 from wfdash.workflow.runtime.recorders import ClaimingRecorder, confirming
 from wfdash.workflow.runtime.step_run import StepRun

@@ -18,8 +18,8 @@ from checkpoints.ids import RunId
 from checkpoints.records import Json, Request
 from wfdash.questions.card import Asking
 from wfdash.values.fingerprints import MOST_AGAIN, Identity, asked_again
-from wfdash.workflow.compiler.graph import Node
 from wfdash.workflow.errors import InvalidCall, ReplayMismatch
+from wfdash.workflow.graph import Node
 from wfdash.workflow.reducer.moment import item_of
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
 from wfdash.workflow.stored import Activation, JournalEntry

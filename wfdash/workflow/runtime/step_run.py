@@ -12,10 +12,10 @@ from checkpoints.records import ErrorInfo, Json
 from wfdash.values.codec import FLAT, is_large
 from wfdash.values.display import truncate
 from wfdash.values.errors import error_info, report_failure
-from wfdash.workflow.compiler.graph import Graph, Node
 from wfdash.workflow.errors import InvalidCall, StepTimeout
+from wfdash.workflow.graph import Graph, Node
+from wfdash.workflow.reducer.moment import StateView
 from wfdash.workflow.reducer.routing import plain, route, unpack
-from wfdash.workflow.reducer.state import StateView
 from wfdash.workflow.reducer.ticks import Route, StepEnded, StepFailed, Tick
 from wfdash.workflow.runtime.context import Context
 from wfdash.workflow.runtime.invoke import cancel_and_wait, in_thread

@@ -14,8 +14,8 @@ from checkpoints.records import Checkpoint, Json
 from wfdash.contract import Edited, Edits, InvalidInput
 from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
 from wfdash.values.schemas.validate import Problem
-from wfdash.workflow.compiler.graph import Graph, Node, StateRule
 from wfdash.workflow.errors import WorkflowError
+from wfdash.workflow.graph import Graph, Node, StateRule
 from wfdash.workflow.reducer.look_ahead import is_first, refuse_other_graph
 from wfdash.workflow.reducer.routing import PLAIN, codec_of, pack, pack_for_first, plain
 from wfdash.workflow.stored import Activation, Packed, Position, unsure_calls

@@ -32,19 +32,24 @@ from wfdash.values.codec import (
     unstorable_in,
 )
 from wfdash.workflow.authoring import Gather, Join, Step, read_hints
-from wfdash.workflow.compiler.graph import Edge, Graph, JoinRule, Level, Node, StateRule
-from wfdash.workflow.compiler.plan import (
+from wfdash.workflow.errors import InvalidWorkflow
+from wfdash.workflow.graph import (
     ENTRY,
     Definition,
+    Edge,
+    Graph,
     GraphPlan,
+    JoinRule,
+    Level,
+    Node,
     PlannedEdge,
     PlannedStep,
+    StateRule,
     Sub,
     draw_plan,
     incoming,
     outgoing,
 )
-from wfdash.workflow.errors import InvalidWorkflow
 
 
 def shown(name: str) -> str:

@@ -1,1 +1,0 @@
-"""From a definition to its graph: flattened, checked, frozen."""

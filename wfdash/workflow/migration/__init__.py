@@ -1,1 +1,0 @@
-"""Checkpoints under a changed graph, and edited checkpoints."""
