@@ -13,9 +13,8 @@ from checkpoints.models import Absence, Notice
 from tests import people
 from wfdash.access.directory import decidability_of, readers
 from wfdash.access.viewer import Origin
-from wfdash.actions.account.preferences import set_absence
-from wfdash.actions.people.accounts import change_address, create_service_account
-from wfdash.actions.people.security import set_absence_of
+from wfdash.actions.account import set_absence
+from wfdash.actions.people.accounts import change_address, create_service_account, set_absence_of
 from wfdash.actions.requests import collaboration as comments
 from wfdash.actions.requests.announce import announce_opened
 from wfdash.actions.requests.answer import answer_request

@@ -10,7 +10,7 @@ from checkpoints.models import AuditEntry, Event, IdempotencyKey, Reply
 from wfdash.access.viewer import EVERY, RIGHTS, TokenScope, Viewer
 from wfdash.actions.pacing import forget_keys, idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
-from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
+from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run
 from wfdash.domain.errors import KeyReused, NotFound, WrongState, status_for
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from tests.conftest import threads_of
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions.common import lock_rows
-from wfdash.actions.people import authority
+from wfdash.actions.people import roles
 from wfdash.actions.people.accounts import deactivate_person
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request, comment_on
@@ -136,7 +136,7 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(threads: ThreadPo
 
     barrier = Barrier(2)
     ada, eve = threads.submit(make_admins).result()
-    monkeypatch.setattr(authority, "people_who", admins_left)
+    monkeypatch.setattr(roles, "people_who", admins_left)
     removed = [threads.submit(deactivate_person, ada, "eve"), threads.submit(deactivate_person, eve, "ada")]
     assert [type(one.exception()) for one in removed].count(WrongState) == 1
 

@@ -17,7 +17,7 @@ from checkpoints.models import Grant, HumanRequest, Notice, Preference, PushSubs
 from tests.actions.conftest import NOW
 from tests.notifications.push_service import Arrived, FakeBrowser, PushService, push_service
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account import push
+from wfdash.actions import account
 from wfdash.actions.requests.answer import answer_request
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.notifications import push as push_keys
@@ -43,7 +43,7 @@ def browser(service: PushService) -> FakeBrowser:
 @pytest.fixture
 def ana(person: Person, browser: FakeBrowser) -> Viewer:
     viewer = person("ana", "reviewer")
-    push.subscribe(viewer, **browser.subscription, name="Chrome on Android")
+    account.subscribe(viewer, **browser.subscription, name="Chrome on Android")
     return viewer
 
 
@@ -98,7 +98,7 @@ def test_where_content_is_encrypted_a_lock_screen_does_not_show_it(
 ) -> None:
     settings.WFDASH_ENCRYPTION_KEYS = "a-key-of-at-least-sixteen-characters"
     ana = person("ana", "reviewer")
-    push.subscribe(ana, **browser.subscription, name="x")
+    account.subscribe(ana, **browser.subscription, name="x")
     say("opened", ask(card={"subject": "Pay Daan de Vries?"}), ana)
     send_all()
     message = browser.read(only(service).body)
@@ -168,7 +168,7 @@ def test_each_browser_gets_its_own_and_one_that_fails_holds_up_none(
     ask: Ask, ana: Viewer, service: PushService, browser: FakeBrowser
 ) -> None:
     second = FakeBrowser(service, "two")
-    push.subscribe(ana, **second.subscription, name="Firefox")
+    account.subscribe(ana, **second.subscription, name="Firefox")
     PushSubscription.objects.filter(name="Chrome on Android").update(digest="x")
     damaged = PushSubscription.objects.get(digest="x")
     damaged.data = damaged.data | {"endpoint": "https://10.0.0.1/push"}
@@ -227,7 +227,7 @@ def test_what_is_no_subscription_is_refused(
     settings.WFDASH_HOOKS_LOCAL = False
     given = {**browser.subscription, "endpoint": "https://push.example/1", field: value}
     with pytest.raises(Invalid):
-        push.subscribe(person("ana", "reviewer"), **given, name="x")
+        account.subscribe(person("ana", "reviewer"), **given, name="x")
     assert not PushSubscription.objects.exists()
 
 
@@ -243,29 +243,29 @@ def test_a_person_has_ten_browsers_at_most_and_one_that_is_known_is_not_counted(
     ana: Viewer, service: PushService, browser: FakeBrowser
 ) -> None:
     for n in range(9):
-        push.subscribe(ana, **FakeBrowser(service, f"n{n}").subscription, name="x")
+        account.subscribe(ana, **FakeBrowser(service, f"n{n}").subscription, name="x")
     with pytest.raises(Invalid):
-        push.subscribe(ana, **FakeBrowser(service, "more").subscription, name="x")
-    push.subscribe(ana, **browser.subscription, name="again")
+        account.subscribe(ana, **FakeBrowser(service, "more").subscription, name="x")
+    account.subscribe(ana, **browser.subscription, name="again")
     assert PushSubscription.objects.filter(user=ana.user).count() == 10
 
 
 def test_a_browser_belongs_to_whom_subscribed_it_last(ana: Viewer, person: Person, browser: FakeBrowser) -> None:
     ben = person("ben", "reviewer")
-    push.subscribe(ben, **browser.subscription, name="shared")
+    account.subscribe(ben, **browser.subscription, name="shared")
     assert PushSubscription.objects.get().user == ben.user
 
 
 def test_no_one_removes_or_tries_the_browser_of_another_person(ana: Viewer, person: Person) -> None:
     theirs, ben = PushSubscription.objects.get(), person("ben", "operator")
-    for act in (push.unsubscribe, push.try_push):
+    for act in (account.unsubscribe, account.try_push):
         with pytest.raises(NotFound):
             act(ben, theirs.pk)
     assert PushSubscription.objects.exists()
 
 
 def test_a_test_reaches_the_browser_it_is_for(ana: Viewer, service: PushService, browser: FakeBrowser) -> None:
-    push.try_push(ana, PushSubscription.objects.get().pk)
+    account.try_push(ana, PushSubscription.objects.get().pk)
     assert send_all() == 1
     assert browser.read(only(service).body)["title"] == "Test notification"
 
@@ -280,7 +280,7 @@ def test_who_may_no_longer_sign_in_gets_nothing(ask: Ask, ana: Viewer, service: 
 
 def test_address_and_keys_are_stored_encrypted_where_content_is(person: Person, browser: FakeBrowser, settings) -> None:
     settings.WFDASH_ENCRYPTION_KEYS = "a-key-of-at-least-sixteen-characters"
-    push.subscribe(person("ana", "reviewer"), **browser.subscription, name="x")
+    account.subscribe(person("ana", "reviewer"), **browser.subscription, name="x")
     from django.db import connection
 
     with connection.cursor() as cursor:

@@ -18,7 +18,7 @@ from tests.conftest import LONG
 from tests.security.hostile import World
 from tests.security.input.test_hostile import world
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.web.api.router import api
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from checkpoints.models.user_model import User
 from tests import people
 from wfdash.access.signin import tokens
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.account.tokens import create_token
-from wfdash.actions.people.authority import command_line
+from wfdash.actions.account import create_token
+from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import BadToken
 from wfdash.web.live.authorization import read_inspect, read_viewer
 

@@ -33,7 +33,7 @@ from tests import people
 from tests.api.openapi import operations
 from wfdash.access.viewer import TokenScope
 from wfdash.actions import audit
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.bulk import tag_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule

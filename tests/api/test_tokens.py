@@ -9,9 +9,9 @@ from checkpoints.models import AuditEntry, HumanRequest, Reply, Run
 from tests import people
 from wfdash.access.signin import tokens
 from wfdash.access.viewer import maker_of
-from wfdash.actions.account.tokens import create_token, revoke_token
+from wfdash.actions.account import create_token, revoke_token
 from wfdash.actions.people.accounts import create_service_account
-from wfdash.actions.people.grants import grant_role
+from wfdash.actions.people.roles import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule

@@ -51,7 +51,7 @@ TOKEN = """
 from django.contrib.auth import get_user_model
 from wfdash.access.viewer import viewer_for
 admin = viewer_for(get_user_model().objects.get(username="admin"))
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 print(create_token(admin, "tests", rights=["see", "inspect", "answer", "start", "operate"]).text)
 """
 DOCS = Path(__file__).parents[2] / "docs"

@@ -37,7 +37,7 @@ def admin(name: str = "admin") -> Any:
 def token() -> str:
     """Return a token by which programs act as the administrator."""
     from wfdash.access.viewer import RIGHTS
-    from wfdash.actions.account.tokens import create_token
+    from wfdash.actions.account import create_token
 
     return str(create_token(admin(), "program", rights=RIGHTS["admin"]).text)
 

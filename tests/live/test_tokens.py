@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.live.world import handshake, make_person, open_socket
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.tokens import create_token, revoke_token
+from wfdash.actions.account import create_token, revoke_token
 
 SIGNED_OUT, NO_SUCH_RUN, RIGHT_LOST = 4401, 4404, 4403
 

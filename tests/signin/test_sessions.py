@@ -21,7 +21,7 @@ from tests import people
 from wfdash.access.signin import sessions
 from wfdash.access.signin.sessions import SessionStore, SignedInUser, stored_key
 from wfdash.access.viewer import evaluated, viewer_for
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.web.live.authorization import read_viewer
 
 pytestmark = pytest.mark.django_db

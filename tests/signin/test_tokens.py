@@ -11,9 +11,9 @@ from tests import people
 from wfdash.access.signin import tokens
 from wfdash.access.signin.tokens import use_token, viewer_of
 from wfdash.access.viewer import EVERY, TokenScope
-from wfdash.actions.account.tokens import create_token, end_tokens, revoke_token
+from wfdash.actions.account import create_token, end_tokens, revoke_token
 from wfdash.actions.people.accounts import deactivate_person, reactivate_person
-from wfdash.actions.people.authority import command_line
+from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import BadToken, Invalid, NotAllowed, NotFound, TooManyTries
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,7 @@ from django.utils import timezone
 from checkpoints.models import AuditEntry, Claim, Event, HumanRequest, Run
 from tests.worker.conftest import phase_of, reaches, until
 from wfdash import pubsub
-from wfdash.actions.runs.cancellation import cancel_run, end_abandoned, pause_run, resume_run
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import cancel_run, end_abandoned, pause_run, resume_run, start_run
 from wfdash.domain.errors import WrongState
 from wfdash.queries.runs.listing import read_run
 from wfdash.web.pages.runs.header import plain, status_sentence

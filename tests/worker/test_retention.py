@@ -15,8 +15,7 @@ from checkpoints.records import Phase, Request
 from tests.worker.conftest import reaches, until
 from tests.worker.script import checkpoint_after, moved
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import cancel_run, start_run
 from wfdash.contract import Finished, Resume, Waiting
 from wfdash.worker import worker as retention
 

@@ -19,8 +19,7 @@ from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import migrate
-from wfdash.actions.runs.cancellation import pause_run, resume_run
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import pause_run, resume_run, start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 from wfdash.engines import catalog

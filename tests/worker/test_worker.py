@@ -25,9 +25,8 @@ from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
 from wfdash import pubsub
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs import cancellation
-from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs import lifecycle
+from wfdash.actions.runs.lifecycle import cancel_run, retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.queries.runs.listing import read_run
 from wfdash.web.pages.runs.header import plain, status_sentence
@@ -205,7 +204,7 @@ def test_an_engine_that_raises_fails_the_run_with_its_traceback_and_the_worker_g
 def test_an_outage_at_the_question_whether_a_run_is_to_end_fails_no_run(
     otto, define, start_worker, monkeypatch
 ) -> None:
-    real, asked = cancellation.end_after_step, list[object]()
+    real, asked = lifecycle.end_after_step, list[object]()
 
     def be_away_at_first(*given: object, **how: object) -> object:
         asked.append(given)
@@ -221,7 +220,7 @@ def test_an_outage_at_the_question_whether_a_run_is_to_end_fails_no_run(
             await recorder.commit(moved(checkpoint_after(given, "first")))
         return await finish(given, recorder)
 
-    monkeypatch.setattr(cancellation, "end_after_step", be_away_at_first)
+    monkeypatch.setattr(lifecycle, "end_after_step", be_away_at_first)
     define(two_steps)
     start_worker()
     run = start_run(otto, "script", 1)

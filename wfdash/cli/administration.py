@@ -17,7 +17,7 @@ JSON = flag("--json", "as JSON")
 
 
 def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.account.tokens import create_token
+    from wfdash.actions.account import create_token
     from wfdash.domain.errors import Invalid
 
     if given.days != "never" and not (given.days.isascii() and given.days.isdigit()):
@@ -55,7 +55,7 @@ def _list_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None
 
 
 def _revoke_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.account.tokens import revoke_token
+    from wfdash.actions.account import revoke_token
 
     for one in given.ids:
         token = revoke_token(viewer, one)
@@ -179,20 +179,20 @@ PERSON = family(
 
 
 def _make_group(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.groups import make_group
+    from wfdash.actions.people.roles import make_group
 
     output.line(f"Group {make_group(viewer, given.name, members=given.members).name} made")
 
 
 def _delete_group(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.groups import delete_group
+    from wfdash.actions.people.roles import delete_group
 
     delete_group(viewer, given.name)
     output.line(f"Group {given.name} deleted")
 
 
 def _join(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.groups import add_member
+    from wfdash.actions.people.roles import add_member
 
     for name in given.members:
         add_member(viewer, given.name, name)
@@ -200,7 +200,7 @@ def _join(viewer: Any, given: argparse.Namespace, output: Output) -> None:
 
 
 def _leave(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.groups import remove_member
+    from wfdash.actions.people.roles import remove_member
 
     for name in given.members:
         remove_member(viewer, given.name, name)
@@ -231,7 +231,7 @@ GROUP = family(
 
 
 def _grant(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.grants import grant_role
+    from wfdash.actions.people.roles import grant_role
     from wfdash.domain.people_file import role_in
 
     role, workflow = role_in(given.role)
@@ -244,7 +244,7 @@ def _revoke(viewer: Any, given: argparse.Namespace, output: Output) -> None:
 
     from checkpoints.models import Grant
     from checkpoints.models.user_model import has_name
-    from wfdash.actions.people.grants import revoke_role
+    from wfdash.actions.people.roles import revoke_role
     from wfdash.domain.errors import NotFound
     from wfdash.domain.people_file import role_in
 
@@ -291,7 +291,7 @@ GRANT = family(
 
 
 def _apply(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.actions.people.apply import apply_people
+    from wfdash.actions.people.accounts import apply_people
     from wfdash.domain.errors import WfdashError
     from wfdash.domain.people_file import BadPeopleFile
 

@@ -313,7 +313,7 @@ def _administer(act: Act, options: argparse.Namespace) -> int:
     setup()
     from checkpoints.database.installation_key import refuse_other_keys
     from checkpoints.errors import CheckpointsError, InvalidConfig
-    from wfdash.actions.people.authority import command_line
+    from wfdash.actions.people.roles import command_line
     from wfdash.domain.errors import WfdashError
 
     try:

@@ -49,9 +49,7 @@ from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.deadlines import next_alarm
 from wfdash.actions.requests.finalize import next_finalization
-from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.actions.runs.follow_up import follow_up
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import cancel_run, follow_up, pause_run, resume_run, retry_run, start_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.actions.schedules import SchedulePlan, create_schedule, next_firing
 from wfdash.contract import Edits

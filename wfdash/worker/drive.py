@@ -27,7 +27,7 @@ from checkpoints.recorder import BoundRecorder, utc_now
 from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, RunFacts, Standing
 from checkpoints.storage import Journal
 from wfdash import pubsub
-from wfdash.actions.runs import cancellation, signals
+from wfdash.actions.runs import lifecycle, signals
 from wfdash.actions.runs.migrate import Holds, migrate_or_hold
 from wfdash.contract import Continue, Continues, Outcome, Resume, RunInput, Start, TellsInFlight
 from wfdash.domain.errors import WfdashError, WrongState
@@ -266,20 +266,20 @@ class ClaimedRecorder(BoundRecorder):
         begun = frozenset(event.step for event in commit.events if event.kind == EventKind.STEP_STARTED and event.step)
         after = (commit.checkpoint.step if commit.checkpoint else None) or ""
         drained = commit.standing is not None or not self.drains
-        found = await in_thread(cancellation.end_after_step, self.lease, after, begun, drained=drained)
+        found = await in_thread(lifecycle.end_after_step, self.lease, after, begun, drained=drained)
         self.draining = found == "waits" or self._leaving
         if found == "ended":
             raise ClaimLost(run=self.run)
 
     async def end_before_steps(self) -> None:
         """End here (``ClaimLost``) if someone asked the run to end after a step: no step runs any more."""
-        if await in_thread(cancellation.end_after_step, self.lease):
+        if await in_thread(lifecycle.end_after_step, self.lease):
             raise ClaimLost(run=self.run)
 
     async def drained(self) -> None:
         """End here (``ClaimLost``) if the worker stops or a pause is still requested, else continue: no step runs."""
         self.draining = False
-        if await in_thread(cancellation.end_after_step, self.lease, begun=None) or self._leaving:
+        if await in_thread(lifecycle.end_after_step, self.lease, begun=None) or self._leaving:
             raise ClaimLost(run=self.run)
 
 

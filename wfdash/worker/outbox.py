@@ -31,7 +31,7 @@ from checkpoints.errors import CheckpointsError
 from checkpoints.models import Answer, Notice, PushSubscription, Run, Webhook
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer, viewer_for
-from wfdash.actions.account.push import forget_browser
+from wfdash.actions.account import forget_browser
 from wfdash.actions.hooks.webhooks import keep_attempt
 from wfdash.actions.pacing import is_outage
 from wfdash.actions.requests.answer_links import answer_link

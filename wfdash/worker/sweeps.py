@@ -23,10 +23,10 @@ from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import forget_deliveries
 from wfdash.actions.pacing import rest_after
-from wfdash.actions.requests import announce, deadlines, decidability, finalize
+from wfdash.actions.requests import announce, deadlines, finalize
 from wfdash.actions.requests.answer_links import forget_used_links
 from wfdash.actions.retention import RunRemover
-from wfdash.actions.runs import bulk, cancellation, migrate, search_index, signals
+from wfdash.actions.runs import bulk, lifecycle, migrate, search_index, signals
 from wfdash.actions.runs.bulk import forget_bulks
 from wfdash.actions.schedules import announce_late
 from wfdash.installation.stopping import waited
@@ -170,7 +170,7 @@ _look = FirstValues(
     schedules=clock.SCHEDULES.values_list("next_at"),
     notices=outbox.UNSENT.order_by("due").values_list("due"),
     unannounced=announce.UNANNOUNCED.values_list("pk"),
-    ending=cancellation.ENDING.values_list("pk"),
+    ending=lifecycle.ENDING.values_list("pk"),
     receivable=signals.RECEIVABLE.values_list("pk"),
     unlisted=search_index.UNLISTED.values_list("pk"),
     failures=search_index.FAILURES.values_list("pk"),
@@ -233,7 +233,7 @@ def sweep_deadlines() -> float:
             finalize.finalize_due,
             deadlines.fire_alarms,
             announce.announce_opened,
-            cancellation.end_abandoned,
+            lifecycle.end_abandoned,
             signals.match_waiting,
             search_index.index_runs,
             search_index.index_failures,
@@ -252,9 +252,9 @@ def tidy_requests() -> float:
     the seconds until it is to be called again.
     """
     _process(audit.log_head)
-    _process(decidability.recheck_stuck)
+    _process(announce.recheck_stuck)
     _process(announce_late)
-    cancellation.forget_claims()
+    lifecycle.forget_claims()
     return math.inf
 
 

@@ -27,7 +27,7 @@ from checkpoints.models import Run
 from checkpoints.records import Claim, Phase
 from checkpoints.storage import CheckpointStorage
 from wfdash import pubsub
-from wfdash.actions.runs import cancellation
+from wfdash.actions.runs import lifecycle
 from wfdash.engines import catalog
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import current_hints, subscribe
@@ -305,7 +305,7 @@ class Worker:
         """Release the claim once no synchronous function of its run runs here any more: it must not run twice."""
         if left := still_running(claim.run):
             log.info("Run %s has ended here, but its plain functions have not: %s", claim.run, ", ".join(left))
-            await in_thread(cancellation.keep_claim, claim)
+            await in_thread(lifecycle.keep_claim, claim)
             self._renewer.hold(claim, lambda: None)
             try:
                 while still_running(claim.run):  # noqa: ASYNC110 (threads know no loop)

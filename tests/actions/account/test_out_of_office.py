@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from checkpoints.models import Absence, AuditEntry, Reply
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.preferences import end_absence, set_absence
+from wfdash.actions.account import end_absence, set_absence
 from wfdash.actions.requests.answer import answer_request
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 

@@ -7,7 +7,7 @@ import pytest
 from checkpoints.database.storage import write
 from checkpoints.models import HumanRequest, Notice
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.preferences import read_notices, set_preferences
+from wfdash.actions.account import read_notices, set_preferences
 from wfdash.domain import cron
 from wfdash.domain.errors import Invalid
 from wfdash.notifications.preferences import Preferences, read_preferences

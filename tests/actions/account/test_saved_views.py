@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from checkpoints.models import AuditEntry, SavedView
-from wfdash.actions.account.preferences import change_view, delete_view, save_view
+from wfdash.actions.account import change_view, delete_view, save_view
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.queries.account import read_view, read_views
 
@@ -83,7 +83,7 @@ def test_two_views_of_one_name_are_refused_whichever_way(person):
 
 
 def test_no_one_keeps_views_without_end(person, monkeypatch):
-    monkeypatch.setattr("wfdash.actions.account.preferences.MAX_SAVED_VIEWS", 2)
+    monkeypatch.setattr("wfdash.actions.account.MAX_SAVED_VIEWS", 2)
     ana = person("ana", "reviewer")
     for number in range(2):
         save_view(ana, str(number), "tab=mine")

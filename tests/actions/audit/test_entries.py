@@ -13,7 +13,7 @@ from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, AuditHead, Run
 from wfdash.actions import audit
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import pause_run, resume_run
+from wfdash.actions.runs.lifecycle import pause_run, resume_run
 from wfdash.domain.hash_chain import BROKEN, hash_of
 
 YES = {"action": "approve"}

@@ -20,11 +20,11 @@ from tests.people import make_run
 from wfdash.access.signin.tokens import use_token, viewer_of
 from wfdash.access.viewer import RIGHTS, TokenScope, Viewer
 from wfdash.actions import pacing
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.actions.hooks import incoming
 from wfdash.actions.hooks.incoming import IncomingPlan, forget_deliveries
 from wfdash.actions.people.accounts import create_service_account
-from wfdash.actions.people.grants import grant_role
+from wfdash.actions.people.roles import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.hooks import mapped, suggested, template_problems

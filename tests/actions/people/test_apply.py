@@ -5,8 +5,8 @@ import pytest
 from checkpoints.models import AuditEntry, Grant, ServiceAccount
 from checkpoints.models.user_model import User
 from tests import people
-from wfdash.actions.people.apply import apply_people
-from wfdash.actions.people.authority import command_line
+from wfdash.actions.people.accounts import apply_people
+from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import Invalid, WrongState
 from wfdash.domain.people_file import BadPeopleFile
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from checkpoints.models import AuditEntry, Grant
 from tests.people import WORKFLOW, viewer
 from wfdash.access.viewer import Viewer
-from wfdash.actions.people import accounts, grants, groups, security
+from wfdash.actions.people import accounts, roles
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 Try = Callable[[Viewer], object]
@@ -27,47 +27,47 @@ def grant_of(name: str, workflow: str = "*") -> int:
 TABLE: list[tuple[str, Try, dict[str, type[Exception] | None]]] = [
     (
         "grant oneself every workflow",
-        lambda v: grants.grant_role(v, "admin", person=v.name),
+        lambda v: roles.grant_role(v, "admin", person=v.name),
         {"ana": NotAllowed, "otto": NotAllowed, "wanda": NotAllowed, "adam": Invalid, "sam": NotAllowed},
     ),
     (
         "grant a role for another workflow",
-        lambda v: grants.grant_role(v, "viewer", workflow="payroll", person="sam"),
+        lambda v: roles.grant_role(v, "viewer", workflow="payroll", person="sam"),
         {"ana": NotAllowed, "otto": NotAllowed, "wanda": NotAllowed, "adam": None, "rita": None},
     ),
     (
         "grant a role for every workflow spelled with spaces",
-        lambda v: grants.grant_role(v, "viewer", workflow="  * ", person="sam"),
+        lambda v: roles.grant_role(v, "viewer", workflow="  * ", person="sam"),
         {"wanda": NotAllowed, "adam": None},
     ),
     (
         "grant a role for one's own workflow",
-        lambda v: grants.grant_role(v, "reviewer", workflow=WORKFLOW, person="sam"),
+        lambda v: roles.grant_role(v, "reviewer", workflow=WORKFLOW, person="sam"),
         {"ana": NotAllowed, "otto": NotAllowed, "wanda": None, "adam": None},
     ),
     (
         "grant a role to a group that one may not know",
-        lambda v: grants.grant_role(v, "viewer", workflow=WORKFLOW, group="finance"),
+        lambda v: roles.grant_role(v, "viewer", workflow=WORKFLOW, group="finance"),
         {"wanda": Invalid, "adam": None, "ana": NotAllowed},
     ),
     (
         "grant a role that does not exist",
-        lambda v: grants.grant_role(v, "root", workflow=WORKFLOW, person="sam"),
+        lambda v: roles.grant_role(v, "root", workflow=WORKFLOW, person="sam"),
         {"wanda": Invalid, "adam": Invalid},
     ),
     (
         "revoke a role for every workflow",
-        lambda v: grants.revoke_role(v, grant_of("ana")),
+        lambda v: roles.revoke_role(v, grant_of("ana")),
         {"ana": NotFound, "otto": NotFound, "wanda": NotAllowed, "adam": None},
     ),
     (
         "revoke the admin of one's workflow",
-        lambda v: grants.revoke_role(v, grant_of("wanda", WORKFLOW)),
+        lambda v: roles.revoke_role(v, grant_of("wanda", WORKFLOW)),
         {"otto": NotFound, "wanda": None, "adam": None},
     ),
     (
         "revoke one's own admin role while there is another admin",
-        lambda v: grants.revoke_role(v, grant_of("adam")),
+        lambda v: roles.revoke_role(v, grant_of("adam")),
         {"adam": None, "wanda": NotAllowed},
     ),
     (
@@ -82,21 +82,21 @@ TABLE: list[tuple[str, Try, dict[str, type[Exception] | None]]] = [
     ),
     (
         "join a group",
-        lambda v: groups.add_member(v, "finance", v.name),
+        lambda v: roles.add_member(v, "finance", v.name),
         {"otto": NotAllowed, "wanda": NotAllowed, "adam": None},
     ),
     (
         "join a group with Django permissions",
-        lambda v: groups.add_member(v, "site", v.name),
+        lambda v: roles.add_member(v, "site", v.name),
         {"wanda": NotAllowed, "adam": NotAllowed, "rita": None},
     ),
     (
         "rename a group with Django permissions",
-        lambda v: groups.rename_group(v, "site", "club"),
+        lambda v: roles.rename_group(v, "site", "club"),
         {"adam": NotAllowed, "rita": None},
     ),
-    ("make a group", lambda v: groups.make_group(v, "legal"), {"otto": NotAllowed, "wanda": NotAllowed, "adam": None}),
-    ("delete a group", lambda v: groups.delete_group(v, "finance"), {"wanda": NotAllowed, "adam": None}),
+    ("make a group", lambda v: roles.make_group(v, "legal"), {"otto": NotAllowed, "wanda": NotAllowed, "adam": None}),
+    ("delete a group", lambda v: roles.delete_group(v, "finance"), {"wanda": NotAllowed, "adam": None}),
     (
         "sign in as an equal",
         lambda v: accounts.make_sign_in_link(v, "ana"),
@@ -114,11 +114,11 @@ TABLE: list[tuple[str, Try, dict[str, type[Exception] | None]]] = [
         lambda v: accounts.change_address(v, "rita", "x@y.org"),
         {"adam": NotAllowed},
     ),
-    ("reset a superuser's second factor", lambda v: security.reset_second_factor(v, "rita"), {"adam": NotAllowed}),
-    ("reset one's own second factor", lambda v: security.reset_second_factor(v, v.name), {"adam": NotAllowed}),
+    ("reset a superuser's second factor", lambda v: accounts.reset_second_factor(v, "rita"), {"adam": NotAllowed}),
+    ("reset one's own second factor", lambda v: accounts.reset_second_factor(v, v.name), {"adam": NotAllowed}),
     (
         "end a superuser's sessions",
-        lambda v: security.end_sessions_of(v, "rita"),
+        lambda v: accounts.end_sessions_of(v, "rita"),
         {"adam": NotAllowed, "otto": NotAllowed},
     ),
     ("deactivate oneself", lambda v: accounts.deactivate_person(v, v.name), {"adam": NotAllowed, "rita": NotAllowed}),
@@ -130,17 +130,17 @@ TABLE: list[tuple[str, Try, dict[str, type[Exception] | None]]] = [
     ),
     (
         "make oneself someone's delegate",
-        lambda v: security.set_absence_of(v, "ana", v.name, *AWAY, reason="ill"),
+        lambda v: accounts.set_absence_of(v, "ana", v.name, *AWAY, reason="ill"),
         {"adam": NotAllowed, "rita": NotAllowed, "wanda": NotAllowed},
     ),
     (
         "name a delegate for someone",
-        lambda v: security.set_absence_of(v, "ana", "ben", *AWAY, reason="ill"),
+        lambda v: accounts.set_absence_of(v, "ana", "ben", *AWAY, reason="ill"),
         {"otto": NotAllowed, "wanda": NotAllowed, "adam": None},
     ),
     (
         "name a delegate without a reason",
-        lambda v: security.set_absence_of(v, "ana", "ben", *AWAY, reason=" \0 "),
+        lambda v: accounts.set_absence_of(v, "ana", "ben", *AWAY, reason=" \0 "),
         {"adam": Invalid},
     ),
 ]
@@ -197,9 +197,9 @@ def alone(everyone) -> Viewer:
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda v: groups.remove_member(v, "board", "adam"),
-        lambda v: groups.delete_group(v, "board"),
-        lambda v: grants.revoke_role(v, Grant.objects.get(group__name="board").pk),
+        lambda v: roles.remove_member(v, "board", "adam"),
+        lambda v: roles.delete_group(v, "board"),
+        lambda v: roles.revoke_role(v, Grant.objects.get(group__name="board").pk),
     ],
 )
 def test_the_last_admin_cannot_lock_everyone_out(attempt: Try, alone: Viewer) -> None:
@@ -207,21 +207,21 @@ def test_the_last_admin_cannot_lock_everyone_out(attempt: Try, alone: Viewer) ->
     with pytest.raises(WrongState, match="no admin of every workflow"):
         attempt(alone)
     assert state() == before
-    grants.grant_role(alone, "admin", person="otto")
+    roles.grant_role(alone, "admin", person="otto")
     attempt(alone)
 
 
 def test_an_inactive_admin_is_no_one_to_rely_on(alone: Viewer) -> None:
-    grants.grant_role(alone, "admin", person="otto")
+    roles.grant_role(alone, "admin", person="otto")
     accounts.deactivate_person(alone, "otto")
     with pytest.raises(WrongState):
-        grants.revoke_role(alone, Grant.objects.get(group__name="board").pk)
+        roles.revoke_role(alone, Grant.objects.get(group__name="board").pk)
 
 
 def test_an_admin_of_one_workflow_may_leave_it_without_an_admin_of_its_own(everyone) -> None:
     User.objects.filter(is_superuser=True).update(is_active=False)
     Grant.objects.filter(user__username="adam").delete()
-    grants.revoke_role(viewer("wanda"), grant_of("wanda", WORKFLOW))
+    roles.revoke_role(viewer("wanda"), grant_of("wanda", WORKFLOW))
     assert not Grant.objects.filter(workflow=WORKFLOW).exists()
 
 
@@ -253,9 +253,9 @@ def test_a_person_s_name_means_one_person_and_nothing_else(name: str, everyone) 
 )
 def test_a_group_s_name_means_one_group_and_nothing_else(name: str, everyone) -> None:
     with pytest.raises(Invalid):
-        groups.make_group(viewer("adam"), name)
+        roles.make_group(viewer("adam"), name)
     with pytest.raises(Invalid):
-        groups.rename_group(
-            viewer("adam"), "site" if name == "Finance" else "finance", name
-        ) if name != "Finance" else (groups.rename_group(viewer("rita"), "site", name))
+        roles.rename_group(viewer("adam"), "site" if name == "Finance" else "finance", name) if name != "Finance" else (
+            roles.rename_group(viewer("rita"), "site", name)
+        )
     assert Group.objects.count() == 2

@@ -16,7 +16,8 @@ from tests import people
 from tests.people import viewer
 from wfdash.access.signin.links import find_link
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.people import accounts, grants, groups, security
+from wfdash.actions.people import accounts
+from wfdash.actions.people import roles as role_actions
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 
 BASE = "https://wfdash.example.org"
@@ -113,7 +114,7 @@ def test_sessions_end_in_every_browser_and_unused_links_with_them(everyone) -> N
     for client in clients:
         client.force_login(everyone["ana"])
     SignInLink.objects.create(secret_hash="x", user=everyone["ana"], expires=timezone.now() + timedelta(hours=1))
-    assert security.end_sessions_of(viewer("adam"), "ana") == 2
+    assert accounts.end_sessions_of(viewer("adam"), "ana") == 2
     assert [client.get("/").status_code for client in clients] == [302, 302]
     assert not SignInLink.objects.filter(expires__gt=timezone.now()).exists()
     entry = AuditEntry.objects.get(verb="end sessions")
@@ -122,15 +123,15 @@ def test_sessions_end_in_every_browser_and_unused_links_with_them(everyone) -> N
 
 def test_a_second_factor_is_reset_once(everyone) -> None:
     SecondFactor.objects.create(user=everyone["ana"], secret="x", created=timezone.now(), confirmed=timezone.now())
-    security.reset_second_factor(viewer("adam"), "ana")
+    accounts.reset_second_factor(viewer("adam"), "ana")
     assert verbs() == ["second factor: remove"]
     with pytest.raises(WrongState):
-        security.reset_second_factor(viewer("adam"), "ana")
+        accounts.reset_second_factor(viewer("adam"), "ana")
 
 
 def test_an_admin_names_a_delegate_with_a_reason_that_is_kept(everyone) -> None:
     now = datetime.now(UTC)
-    absence = security.set_absence_of(
+    absence = accounts.set_absence_of(
         viewer("adam"), "ana", "ben", now, now + timedelta(days=3), reason=" broke\na leg "
     )
     assert viewer("ben").acts_for[0].name == "ana"
@@ -142,19 +143,19 @@ def test_an_admin_names_a_delegate_with_a_reason_that_is_kept(everyone) -> None:
         "broke a leg",
     )
     with pytest.raises(NotFound):
-        security.end_absence_of(viewer("adam"), "ben", absence.pk)
-    security.end_absence_of(viewer("adam"), "ana", absence.pk)
+        accounts.end_absence_of(viewer("adam"), "ben", absence.pk)
+    accounts.end_absence_of(viewer("adam"), "ana", absence.pk)
     assert Absence.objects.get().until <= timezone.now()
 
 
 def test_a_grant_is_given_once_and_revoked_once(everyone) -> None:
-    given = grants.grant_role(viewer("adam"), "reviewer", workflow="payroll", person="sam")
+    given = role_actions.grant_role(viewer("adam"), "reviewer", workflow="payroll", person="sam")
     with pytest.raises(Invalid) as refused:
-        grants.grant_role(viewer("adam"), "reviewer", workflow="payroll", person="sam")
+        role_actions.grant_role(viewer("adam"), "reviewer", workflow="payroll", person="sam")
     assert refused.value.errors[0]["loc"] == ["role"]
-    grants.revoke_role(viewer("adam"), given.pk)
+    role_actions.revoke_role(viewer("adam"), given.pk)
     with pytest.raises(NotFound):
-        grants.revoke_role(viewer("adam"), given.pk)
+        role_actions.revoke_role(viewer("adam"), given.pk)
     assert verbs() == ["grant", "revoke"]
 
 
@@ -163,40 +164,40 @@ def test_a_grant_is_given_once_and_revoked_once(everyone) -> None:
 )
 def test_a_grant_needs_one_holder_who_exists(holder: dict[str, str], everyone) -> None:
     with pytest.raises(Invalid):
-        grants.grant_role(viewer("adam"), "viewer", workflow="payroll", **holder)
+        role_actions.grant_role(viewer("adam"), "viewer", workflow="payroll", **holder)
     assert Grant.objects.filter(workflow="payroll").count() == 0
 
 
 @pytest.mark.parametrize("workflow", ["", "x" * 201, "a\0b", "\ud800"])
 def test_a_grant_needs_a_workflow_that_can_be_stored(workflow: str, everyone) -> None:
     with pytest.raises(Invalid):
-        grants.grant_role(viewer("adam"), "viewer", workflow=workflow, person="sam")
+        role_actions.grant_role(viewer("adam"), "viewer", workflow=workflow, person="sam")
 
 
 def test_someone_who_is_deactivated_gets_no_role_and_joins_no_group(everyone) -> None:
     accounts.deactivate_person(viewer("adam"), "sam")
     with pytest.raises(Invalid):
-        grants.grant_role(viewer("adam"), "viewer", person="sam")
+        role_actions.grant_role(viewer("adam"), "viewer", person="sam")
     with pytest.raises(Invalid):
-        groups.add_member(viewer("adam"), "finance", "sam")
+        role_actions.add_member(viewer("adam"), "finance", "sam")
 
 
 def test_a_group_has_members_until_they_leave(everyone) -> None:
-    groups.make_group(viewer("adam"), "Legal team", members=["ana", "ana", "ben"])
-    groups.remove_member(viewer("adam"), "Legal team", "ana")
-    groups.add_member(viewer("adam"), "Legal team", "sam")
+    role_actions.make_group(viewer("adam"), "Legal team", members=["ana", "ana", "ben"])
+    role_actions.remove_member(viewer("adam"), "Legal team", "ana")
+    role_actions.add_member(viewer("adam"), "Legal team", "sam")
     with pytest.raises(Invalid):
-        groups.add_member(viewer("adam"), "Legal team", "sam")
+        role_actions.add_member(viewer("adam"), "Legal team", "sam")
     with pytest.raises(NotFound):
-        groups.remove_member(viewer("adam"), "Legal team", "ana")
+        role_actions.remove_member(viewer("adam"), "Legal team", "ana")
     assert set(Group.objects.get(name="Legal team").user_set.values_list("username", flat=True)) == {"ben", "sam"}
 
 
 def test_a_group_is_renamed_or_deleted_with_its_grants_while_no_policy_names_it(everyone) -> None:
-    grants.grant_role(viewer("adam"), "viewer", group="finance")
-    groups.rename_group(viewer("adam"), "finance", "money")
-    groups.rename_group(viewer("adam"), "money", "Money")
-    groups.delete_group(viewer("adam"), "Money")
+    role_actions.grant_role(viewer("adam"), "viewer", group="finance")
+    role_actions.rename_group(viewer("adam"), "finance", "money")
+    role_actions.rename_group(viewer("adam"), "money", "Money")
+    role_actions.delete_group(viewer("adam"), "Money")
     assert not Group.objects.filter(name__iexact="money").exists()
     assert not Grant.objects.filter(group__isnull=False).exists()
     assert verbs()[1:] == ["rename group", "rename group", "remove from group", "revoke", "delete group"]
@@ -205,24 +206,27 @@ def test_a_group_is_renamed_or_deleted_with_its_grants_while_no_policy_names_it(
 @pytest.mark.parametrize("facts", [{"by": ["finance"]}, {"not_by": ["finance"]}, {"policy": {"escalate": ["finance"]}}])
 def test_a_group_that_an_open_request_names_keeps_its_name(facts: dict[str, object], everyone) -> None:
     request = people.ask(people.make_run(), **facts)
-    for attempt in (lambda v: groups.rename_group(v, "finance", "money"), lambda v: groups.delete_group(v, "finance")):
+    for attempt in (
+        lambda v: role_actions.rename_group(v, "finance", "money"),
+        lambda v: role_actions.delete_group(v, "finance"),
+    ):
         with pytest.raises(WrongState, match=r"named by expense_batch / review \(1 open\)"):
             attempt(viewer("adam"))
     people.answered(request, everyone["ana"])
-    groups.rename_group(viewer("adam"), "finance", "money")
+    role_actions.rename_group(viewer("adam"), "finance", "money")
 
 
 def test_no_admin_leaves_a_group_that_a_policy_keeps_from_answering(everyone) -> None:
     """They would then answer alone what is kept from them; a colleague has to take part."""
-    groups.add_member(viewer("adam"), "finance", "adam")
+    role_actions.add_member(viewer("adam"), "finance", "adam")
     request = people.ask(people.make_run(), not_by=["finance"])
     with pytest.raises(NotAllowed, match="Members of finance must not answer some requests"):
-        groups.remove_member(viewer("adam"), "finance", "adam")
-    groups.remove_member(viewer("adam"), "finance", "ana")
-    groups.remove_member(viewer("rita"), "finance", "adam")
-    groups.add_member(viewer("rita"), "finance", "adam")
+        role_actions.remove_member(viewer("adam"), "finance", "adam")
+    role_actions.remove_member(viewer("adam"), "finance", "ana")
+    role_actions.remove_member(viewer("rita"), "finance", "adam")
+    role_actions.add_member(viewer("rita"), "finance", "adam")
     people.answered(request, everyone["ben"])
-    groups.remove_member(viewer("adam"), "finance", "adam")
+    role_actions.remove_member(viewer("adam"), "finance", "adam")
 
 
 ODD = ["a\0b", "\ud800", "x" * 5_000, "", "*", "'; --"]
@@ -239,16 +243,16 @@ def test_no_text_stops_an_action_or_is_kept_where_it_cannot_be_read(text: str, e
         lambda: accounts.invite_person(adam, "nora", roles=[(text, "*")]),
         lambda: accounts.make_sign_in_link(adam, text),
         lambda: accounts.change_address(adam, "sam", text or "x"),
-        lambda: grants.grant_role(adam, text, person="sam"),
-        lambda: grants.grant_role(adam, "viewer", person=text),
-        lambda: grants.grant_role(adam, "viewer", group=text or "?"),
-        lambda: groups.make_group(adam, text),
-        lambda: groups.rename_group(adam, text, "money"),
-        lambda: groups.rename_group(adam, "finance", text),
-        lambda: groups.add_member(adam, "finance", text),
-        lambda: groups.remove_member(adam, "finance", text),
-        lambda: security.set_absence_of(adam, "ana", text, *away, reason="ill"),
-        lambda: security.end_absence_of(adam, text, 1),
+        lambda: role_actions.grant_role(adam, text, person="sam"),
+        lambda: role_actions.grant_role(adam, "viewer", person=text),
+        lambda: role_actions.grant_role(adam, "viewer", group=text or "?"),
+        lambda: role_actions.make_group(adam, text),
+        lambda: role_actions.rename_group(adam, text, "money"),
+        lambda: role_actions.rename_group(adam, "finance", text),
+        lambda: role_actions.add_member(adam, "finance", text),
+        lambda: role_actions.remove_member(adam, "finance", text),
+        lambda: accounts.set_absence_of(adam, "ana", text, *away, reason="ill"),
+        lambda: accounts.end_absence_of(adam, text, 1),
     ):
         with pytest.raises((Invalid, NotFound)):
             attempt()
@@ -257,5 +261,5 @@ def test_no_text_stops_an_action_or_is_kept_where_it_cannot_be_read(text: str, e
 
 def test_a_reason_is_kept_readable(everyone) -> None:
     now = datetime.now(UTC)
-    security.set_absence_of(viewer("adam"), "ana", "ben", now, now + timedelta(days=1), reason="ill\ud800\0")
+    accounts.set_absence_of(viewer("adam"), "ana", "ben", now, now + timedelta(days=1), reason="ill\ud800\0")
     assert AuditEntry.objects.get().facts["reason"].startswith("ill")

@@ -17,7 +17,7 @@ from wfdash.actions.common import append_request_event, find_request, lock_as_fo
 from wfdash.actions.requests.answer import answer_request, marks_of, undo_answer
 from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
 from wfdash.actions.requests.deadlines import extend_deadline
-from wfdash.actions.runs.cancellation import cancel_run
+from wfdash.actions.runs.lifecycle import cancel_run
 from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotAllowed, NotFound
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.engines import catalog

@@ -6,8 +6,7 @@ import pytest
 
 from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
-from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.requests.batch import answer_batch, undo_batch
+from wfdash.actions.requests.answer import answer_batch, answer_request, undo_batch
 from wfdash.domain.errors import Invalid
 from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired, read_similar_requests
 

@@ -9,8 +9,7 @@ from checkpoints.records import Phase
 from tests import people
 from wfdash.actions.runs import bulk as bulks
 from wfdash.actions.runs.bulk import continue_bulk, find_bulk, preview_bulk, start_bulk
-from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.lifecycle import retry_run
+from wfdash.actions.runs.lifecycle import cancel_run, retry_run
 from wfdash.domain.errors import Invalid, KeyReused, NotFound
 
 

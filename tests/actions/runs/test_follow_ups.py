@@ -21,8 +21,7 @@ from wfdash.actions import pacing
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.bulk import delete_run
-from wfdash.actions.runs.follow_up import follow_up
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import follow_up, start_run
 from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, TooOften, WrongState
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog

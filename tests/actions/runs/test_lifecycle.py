@@ -5,8 +5,7 @@ import pytest
 from checkpoints import ids
 from checkpoints.models import Claim, Event, HumanRequest, Run, WorkflowVersion
 from tests.actions.conftest import NOW
-from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run, retry_run, start_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.engines import catalog

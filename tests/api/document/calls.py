@@ -13,8 +13,8 @@ from checkpoints.models import Grant, Run
 from checkpoints.models.user_model import User
 from tests import people
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.preferences import save_view, set_absence
-from wfdash.actions.people.grants import grant_role
+from wfdash.actions.account import save_view, set_absence
+from wfdash.actions.people.roles import grant_role
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import save_draft
 from wfdash.actions.runs.bulk import start_bulk

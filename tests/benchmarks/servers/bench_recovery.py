@@ -130,8 +130,7 @@ def taken_over(folder: Path, machines: Sequence[str]) -> list[float]:
 
     from checkpoints.models import Claim, WorkerBeat
     from wfdash.access.viewer import viewer_for
-    from wfdash.actions.runs.cancellation import cancel_run
-    from wfdash.actions.runs.lifecycle import start_run
+    from wfdash.actions.runs.lifecycle import cancel_run, start_run
 
     admin = viewer_for(User.objects.filter(username="admin").first() or User.objects.create_superuser("admin"))
     workers: dict[int, Any] = {one.pid: one for one in map(start_worker, machines)}

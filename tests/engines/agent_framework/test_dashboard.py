@@ -21,8 +21,7 @@ from tests.driving import drive, pending
 from tests.people import viewer
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.follow_up import follow_up
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import follow_up, retry_run, start_run
 from wfdash.actions.runs.migrate import override_run
 from wfdash.engines import catalog
 from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing

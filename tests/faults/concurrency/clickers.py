@@ -40,8 +40,7 @@ def _verbs(me: Any) -> dict[str, tuple[str, str, Callable[..., Any]]]:
     from wfdash.actions.checkpoints import fork_run, restore_run
     from wfdash.actions.requests.answer import answer_request
     from wfdash.actions.requests.collaboration import amend_request, ask_back, assign_request, comment_on
-    from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-    from wfdash.actions.runs.lifecycle import retry_run, start_run
+    from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run, retry_run, start_run
     from wfdash.actions.runs.signals import send_signal
 
     one = {"key": "one"}

@@ -18,7 +18,7 @@ from tests.live.streams.streaming import Streaming
 from tests.live.world import append_events, handshake, make_person, open_socket
 from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.tokens import create_token, revoke_token
+from wfdash.actions.account import create_token, revoke_token
 from wfdash.web.api import long_poll
 from wfdash.web.http import PagesHandler
 from wfdash.web.live import streams as stream_module

@@ -23,8 +23,8 @@ from wfdash.access.signin import openid_connect
 from wfdash.access.signin.attempt_limits import ADDRESS
 from wfdash.access.signin.identities import ProviderIdentity, identities
 from wfdash.actions.people.accounts import change_address, create_service_account, deactivate_person
-from wfdash.actions.people.authority import command_line
 from wfdash.actions.people.identities import _matching
+from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import WrongState
 
 MIA = {"preferred_username": "mia", "email": "mia@example.org", "email_verified": True, "given_name": "Mia"}

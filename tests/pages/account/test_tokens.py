@@ -10,10 +10,9 @@ from tests import people
 from wfdash.access.directory import colleagues
 from wfdash.access.signin.links import create_link, find_link
 from wfdash.access.signin.tokens import use_token, viewer_of
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.actions.people.accounts import create_service_account, make_sign_in_link
-from wfdash.actions.people.authority import command_line
-from wfdash.actions.people.grants import grant_role, revoke_role
+from wfdash.actions.people.roles import command_line, grant_role, revoke_role
 from wfdash.domain.errors import Invalid, KeyReused, NotFound, WrongState
 
 TEXT = re.compile(r"wfd_[a-z0-9]{8}_[\w-]{43}")

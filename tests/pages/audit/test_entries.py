@@ -14,7 +14,7 @@ from checkpoints.models import AuditEntry, Grant
 from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import pause_run
+from wfdash.actions.runs.lifecycle import pause_run
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from checkpoints.models import Answer, Draft, HumanRequest, Presence, Reply, Shown
 from tests import people
 from tests.pages.markup import flat
-from wfdash.actions.account.preferences import set_absence
+from wfdash.actions.account import set_absence
 from wfdash.actions.requests.collaboration import amend_request, ask_back, comment_on, save_draft
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.queries.requests.collaboration import read_collaboration

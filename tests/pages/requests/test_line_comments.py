@@ -10,8 +10,7 @@ import pytest
 
 from checkpoints.models import Answer, Draft, Event, HumanRequest
 from tests import people
-from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.requests.batch import answer_batch
+from wfdash.actions.requests.answer import answer_batch, answer_request
 from wfdash.domain.errors import Invalid
 from wfdash.domain.json_patch import schema
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from checkpoints.models import Answer, Comment, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
-from wfdash.actions.account.tokens import create_token
+from wfdash.actions.account import create_token
 from wfdash.queries.requests.request import read_request
 from wfdash.questions.choices import open_answer
 from wfdash.web.pages.requests.panel import typed_texts

@@ -12,8 +12,7 @@ from tests.driving import drive, put
 from tests.pages.markup import flat
 from tests.worker.graphs import chat
 from wfdash.actions.runs.bulk import delete_run
-from wfdash.actions.runs.follow_up import follow_up
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import follow_up, start_run
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
 

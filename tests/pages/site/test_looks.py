@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints.models import Preference
 from tests import people
-from wfdash.actions.account.preferences import set_columns, set_density
+from wfdash.actions.account import set_columns, set_density
 from wfdash.queries.account import ListLooks, looks_of
 
 LISTS = ["/runs/", "/schedules/", "/audit/"]

@@ -18,7 +18,7 @@ from checkpoints.models import AuditEntry, AuditHead, Shown
 from tests import people
 from wfdash.actions import audit as audit_actions
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import pause_run, resume_run
+from wfdash.actions.runs.lifecycle import pause_run, resume_run
 from wfdash.domain.hash_chain import hash_of
 from wfdash.queries import audit
 

@@ -23,7 +23,7 @@ from tests import people
 from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
 from wfdash.access.viewer import viewer_for
-from wfdash.actions.account.preferences import save_view
+from wfdash.actions.account import save_view
 from wfdash.actions.hooks import incoming, webhooks
 from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk

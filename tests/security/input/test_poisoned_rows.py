@@ -18,8 +18,8 @@ from checkpoints.models import Event, HumanRequest, Notice, Reply, Run, Schedule
 from tests import people
 from wfdash.actions import pacing, schedules, statistics
 from wfdash.actions.pacing import SweepBackoff
-from wfdash.actions.requests import announce, deadlines, decidability, finalize
-from wfdash.actions.runs import cancellation, migrate, search_index, signals
+from wfdash.actions.requests import announce, deadlines, finalize
+from wfdash.actions.runs import lifecycle, migrate, search_index, signals
 from wfdash.questions.policy import Policy
 from wfdash.worker import outbox
 
@@ -138,8 +138,8 @@ SWEEPS = {
     ),
     "endings": Sweep(
         make=abandoned,
-        breaks=(cancellation, "_end"),
-        work=cancellation.end_abandoned,
+        breaks=(lifecycle, "_end"),
+        work=lifecycle.end_abandoned,
         done=lambda row: Run.objects.filter(pk=row.pk, phase="cancelled").exists(),
     ),
     "signals": Sweep(
@@ -162,8 +162,8 @@ SWEEPS = {
     ),
     "unanswerable": Sweep(
         make=stuck,
-        breaks=(decidability, "decidability_of"),
-        work=decidability.recheck_stuck,
+        breaks=(announce, "decidability_of"),
+        work=announce.recheck_stuck,
         done=lambda row: HumanRequest.objects.filter(pk=row.pk, stuck="").exists(),
     ),
     "held runs": Sweep(make=held, breaks=(migrate, "_release"), work=migrate.release_held, done=released),

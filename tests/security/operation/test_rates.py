@@ -18,7 +18,7 @@ from checkpoints.models import Comment, Draft, HumanRequest, IdempotencyKey, Not
 from tests import people
 from wfdash.access.viewer import Viewer
 from wfdash.actions import pacing
-from wfdash.actions.account.preferences import save_view
+from wfdash.actions.account import save_view
 from wfdash.actions.requests import collaboration
 from wfdash.actions.requests.collaboration import (
     amend_request,

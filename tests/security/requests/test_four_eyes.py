@@ -15,8 +15,7 @@ from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.deadlines import extend_deadline
 from wfdash.actions.runs.bulk import delete_run
-from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import cancel_run, start_run
 from wfdash.actions.schedules import (
     SchedulePlan,
     create_schedule,

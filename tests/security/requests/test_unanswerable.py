@@ -10,10 +10,9 @@ from django.utils import timezone
 from checkpoints.models import Absence, Answer, Event, HumanRequest, Notice
 from tests import people
 from wfdash.access.directory import decidability_of
-from wfdash.actions.requests.announce import announce_opened
+from wfdash.actions.requests.announce import announce_opened, recheck_stuck
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.collaboration import assign_request
-from wfdash.actions.requests.decidability import recheck_stuck
 from wfdash.queries.requests.inbox import read_inbox
 from wfdash.queries.requests.request import read_request
 

@@ -17,7 +17,7 @@ from tests.driving import drive, put
 from tests.worker.graphs import expense
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import pause_run, resume_run
+from wfdash.actions.runs.lifecycle import pause_run, resume_run
 from wfdash.contract import Finished, Waiting
 from wfdash.domain.errors import WrongState
 from wfdash.engines import catalog

@@ -33,8 +33,7 @@ from tests.worker.graphs import chat, expense
 from wfdash import pubsub
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import cancel_run, pause_run
-from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.runs.lifecycle import cancel_run, pause_run, start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.contract import Edits, InFlight
 from wfdash.domain.errors import CodeElsewhere, Invalid, NotAllowed, NotFound

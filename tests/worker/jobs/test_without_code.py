@@ -14,8 +14,7 @@ from tests.people import row_of
 from tests.worker.graphs import chat, expense
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.cancellation import cancel_run
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import cancel_run, retry_run, start_run
 from wfdash.domain.errors import Invalid
 from wfdash.queries.runs.listing import read_run
 

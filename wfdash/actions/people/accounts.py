@@ -1,29 +1,48 @@
-"""Invite people, deactivate and reactivate accounts. They are never deleted, because runs and requests name them."""
+"""Invite people, deactivate and reactivate accounts, reset their sign-in; or all of it by a file of people.
+
+Accounts are never deleted, because runs and requests name them. For a file what differs is found first, then
+changed by the same actions as on pages, all or nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
 
+from checkpoints.database.storage import write
 from checkpoints.limits import cleaned
-from checkpoints.models import ServiceAccount
-from checkpoints.models.user_model import EMAIL, User, new_user
+from checkpoints.models import Absence, Grant, ServiceAccount
+from checkpoints.models.user_model import EMAIL, USERNAME, User, email_of, new_user
 from wfdash.access.directory import find_group, is_service, problem_of_person
+from wfdash.access.signin import second_factor
 from wfdash.access.signin.links import LIFETIME, create_link, revoke_links
 from wfdash.access.signin.open_sessions import end_sessions
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions import audit
-from wfdash.actions.account.tokens import end_tokens
+from wfdash.actions.account import absence_facts, end_tokens, insert_absence, remove_absence
 from wfdash.actions.pacing import idempotent, made_before
-from wfdash.actions.people.authority import administering, find_other, lock_group
-from wfdash.actions.people.grants import give
-from wfdash.domain.errors import Invalid, WrongState
+from wfdash.actions.people.roles import (
+    add_member,
+    administering,
+    delete_group,
+    find_other,
+    give,
+    grant_role,
+    lock_group,
+    make_group,
+    remove_member,
+    revoke_role,
+)
+from wfdash.domain.errors import Invalid, NotAllowed, WrongState
+from wfdash.domain.people_file import Account, BadPeopleFile, FileProblem, PeopleFile, RoleLine, read_people
 from wfdash.installation.provider import Provider
 from wfdash.notifications.letters import mail_link
 from wfdash.values.schemas.validate import Problem
@@ -225,3 +244,185 @@ def _give(viewer: Viewer, user: User, role: str, workflow: str) -> None:
         give(viewer, role, workflow, person=user.get_username())
     except Invalid as error:
         raise Invalid([{"loc": ["roles"], "msg": str(one["msg"])} for one in error.errors]) from None
+
+
+LONGEST_REASON = 300
+
+
+def end_sessions_of(viewer: Viewer, name: str) -> int:
+    """Sign another person out everywhere, and end their unused sign-in links. Return how many sessions there were."""
+    with administering(viewer):
+        user = find_other(viewer, name)
+        count = end_sessions(user.pk)
+        revoke_links(user)
+        audit.record(viewer, "end sessions", right="admin", facts={"user": name, "sessions": count})
+    return count
+
+
+def reset_second_factor(viewer: Viewer, name: str) -> None:
+    """Remove another person's second factor, because they lost it. ``WrongState`` if there is none."""
+    with administering(viewer):
+        if not second_factor.reset(find_other(viewer, name)):
+            raise WrongState(f"{name} has no second factor")
+
+
+def set_absence_of(
+    viewer: Viewer, name: str, delegate: str, since: datetime, until: datetime, *, reason: str
+) -> Absence:
+    """Name a delegate for another person who is away and did not do it themselves.
+
+    ``NotAllowed`` to name oneself: an admin would decide with someone else's vote. ``Invalid`` with errors per field.
+    """
+    with administering(viewer):
+        person = viewer_for(find_other(viewer, name))
+        if delegate == viewer.name:
+            raise NotAllowed("You cannot make yourself someone's delegate. Choose someone else")
+        absence = insert_absence(person, delegate, since, until)
+        reason = " ".join(cleaned(reason.replace("\0", "")).split())
+        if not reason:
+            raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
+        if len(reason) > LONGEST_REASON:
+            raise Invalid([{"loc": ["reason"], "msg": f"At most {LONGEST_REASON} characters"}])
+        facts = {"user": name, **absence_facts(absence), "reason": reason}
+        audit.record(viewer, "away", right="admin", facts=facts)
+    return absence
+
+
+def end_absence_of(viewer: Viewer, name: str, absence_id: int) -> None:
+    """End another person's absence now, or delete one that has not started. ``NotFound``."""
+    with administering(viewer):
+        absence = remove_absence(find_other(viewer, name), absence_id)
+        facts = {"user": name, "delegate": absence.delegate.get_username()}
+        audit.record(viewer, "back", right="admin", facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Something that the file wants and the database does not have. ``words``: what is done, for people."""
+
+    words: str
+    do: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What there is now. ``grants``: role -> the id of its grant."""
+
+    users: dict[str, User]
+    services: frozenset[str]
+    groups: frozenset[str]
+    members: frozenset[tuple[str, str]]
+    grants: dict[RoleLine, int]
+
+
+def apply_people(viewer: Viewer, text: str, *, prune: bool = False, dry_run: bool = False) -> list[str]:
+    """Make people, groups and roles as a file says, and return what was changed (with ``dry_run``: would be).
+
+    Applied again, it changes nothing. ``prune``: also revoke roles, remove members, delete groups and deactivate
+    accounts that are not in it, superusers apart. ``BadPeopleFile`` with lines; what an action refuses undoes
+    everything.
+    """
+    file = read_people(text, roles=tuple(RIGHTS))
+    with write():
+        known = _known()
+        if problems := list(_unknown_names(file, known)):
+            raise BadPeopleFile(problems)
+        changes = [*_wanted(file, known), *(_surplus(file, known) if prune else ())]
+        if not dry_run:
+            for change in changes:
+                change.do(viewer, *change.args)
+    return [change.words for change in changes]
+
+
+def _known() -> Known:
+    users = {user.get_username(): user for user in User.objects.all()}
+    members = User.groups.through.objects.values_list("group__name", f"user__{USERNAME}")
+    rows = Grant.objects.values_list("pk", f"user__{USERNAME}", "group__name", "role", "workflow")
+    return Known(
+        users=users,
+        services=frozenset(ServiceAccount.objects.values_list(f"user__{USERNAME}", flat=True)),
+        groups=frozenset(Group.objects.values_list("name", flat=True)),
+        members=frozenset(members),
+        grants={
+            RoleLine(holder=user or group, group=not user, role=role, workflow=workflow): pk
+            for pk, user, group, role, workflow in rows
+        },
+    )
+
+
+def _unknown_names(file: PeopleFile, known: Known) -> Iterator[FileProblem]:
+    for group, name in file.members:
+        if group not in file.groups and group not in known.groups:
+            line = file.line("people", name) or file.line("service_accounts", name)
+            yield FileProblem(line=line, words=f"{name} is in group {group}, which does not exist")
+        if name not in file.accounts and name not in known.users:
+            words = f"member {name} of {group} does not exist"
+            yield FileProblem(line=file.line("groups", group), words=words)
+    for name, account in file.accounts.items():
+        if name in known.users and account.service != (name in known.services):
+            section, other = ("service_accounts", "a person") if account.service else ("people", "a service account")
+            yield FileProblem(line=file.line(section, name), words=f"{name} exists and is {other}")
+
+
+def _wanted(file: PeopleFile, known: Known) -> Iterator[Change]:
+    for group in file.groups:
+        if group not in known.groups:
+            yield Change(words=f"make group {group}", do=make_group, args=(group,))
+    for account in file.accounts.values():
+        yield from _account_changes(account, known.users.get(account.name))
+    for group, name in file.members:
+        if (group, name) not in known.members:
+            yield Change(words=f"add {name} to group {group}", do=add_member, args=(group, name))
+    for line in file.roles:
+        if line not in known.grants:
+            yield Change(words=f"grant {_text(line)}", do=_grant, args=(line,))
+    for account in file.accounts.values():
+        user = known.users.get(account.name)
+        if not account.active and (user is None or user.is_active):
+            yield Change(words=f"deactivate {account.name}", do=deactivate_person, args=(account.name,))
+
+
+def _account_changes(account: Account, user: User | None) -> Iterator[Change]:
+    name, email = account.name, account.email
+    if user is None:
+        kind = "service account" if account.service else "person"
+        yield Change(words=f"make {kind} {name}", do=_make_account, args=(account,))
+        return
+    if account.active and not user.is_active:
+        yield Change(words=f"reactivate {name}", do=reactivate_person, args=(name,))
+    if email is not None and email != email_of(user):
+        words = f"set the email of {name} to {email or 'none'}"
+        yield Change(words=words, do=change_address, args=(name, email))
+
+
+def _surplus(file: PeopleFile, known: Known) -> Iterator[Change]:
+    for line, pk in known.grants.items():
+        # What a group that is deleted has goes with it.
+        if line not in file.roles and not (line.group and line.holder not in file.groups):
+            yield Change(words=f"revoke {_text(line)}", do=revoke_role, args=(pk,))
+    for group, name in sorted(known.members - set(file.members)):
+        if group in file.groups:
+            yield Change(words=f"remove {name} from group {group}", do=remove_member, args=(group, name))
+    for group in sorted(known.groups - set(file.groups)):
+        yield Change(words=f"delete group {group}", do=delete_group, args=(group,))
+    for name, user in sorted(known.users.items()):
+        if name not in file.accounts and user.is_active and not user.is_superuser:
+            yield Change(words=f"deactivate {name}", do=deactivate_person, args=(name,))
+
+
+def _make_account(viewer: Viewer, account: Account) -> None:
+    if account.service:
+        create_service_account(viewer, account.name, about=account.about)
+    else:
+        create_person(viewer, account.name, email=account.email or "")
+
+
+def _grant(viewer: Viewer, line: RoleLine) -> None:
+    holder = {"group": line.holder} if line.group else {"person": line.holder}
+    grant_role(viewer, line.role, workflow=line.workflow, **holder)
+
+
+def _text(line: RoleLine) -> str:
+    where = "every workflow" if line.workflow == "*" else line.workflow
+    return f"{line.role} of {where} to {'group ' if line.group else ''}{line.holder}"

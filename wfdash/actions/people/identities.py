@@ -20,10 +20,10 @@ from wfdash.access.signin.identities import ProviderIdentity, groups_here, ident
 from wfdash.access.signin.open_sessions import end_sessions
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions import audit
-from wfdash.actions.account.password import check_identity
+from wfdash.actions.account import check_identity
 from wfdash.actions.audit import acting
 from wfdash.actions.people import accounts
-from wfdash.actions.people.authority import administering, find_other
+from wfdash.actions.people.roles import administering, find_other
 from wfdash.domain.errors import NotAllowed, WrongState
 from wfdash.installation.provider import Provider
 

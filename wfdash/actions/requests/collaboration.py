@@ -26,7 +26,7 @@ from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox, notify_request
 from wfdash.actions.pacing import idempotent, made_before
-from wfdash.actions.requests.decidability import update_decidability
+from wfdash.actions.requests.announce import update_decidability
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.notifications.write import notify

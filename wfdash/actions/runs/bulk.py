@@ -34,8 +34,7 @@ from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, find_checkpoint, find_run, lock_rows, lock_run, notify_inbox
 from wfdash.actions.pacing import idempotent, made_before
-from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.actions.runs.lifecycle import retry_run
+from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run, retry_run
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError, WrongState
 from wfdash.queries.runs.keeping import KEPT

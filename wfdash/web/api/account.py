@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
 from checkpoints.models import SavedView
-from wfdash.actions.account import preferences
-from wfdash.actions.account.preferences import read_notices, save_view, set_absence
+from wfdash.actions import account
+from wfdash.actions.account import read_notices, save_view, set_absence
 from wfdash.queries.account import ViewRow, count_unread, notices, read_view, read_views
 from wfdash.queries.palette import search_everything
 from wfdash.queries.requests.collaboration import read_absences
@@ -89,7 +89,7 @@ def change_view(request: HttpRequest, response: HttpResponse, view_id: str, give
     viewer = viewer_of(request)
     rows = SavedView.objects.filter(pk=view_id)
     with if_match(request, rows, lambda: _edited(read_view(viewer, view_id)), required=True):
-        preferences.change_view(viewer, view_id, **given.model_dump())
+        account.change_view(viewer, view_id, **given.model_dump())
     found = read_view(viewer, view_id)
     with_etag(response, _edited(found))
     return found
@@ -100,7 +100,7 @@ def delete_view(request: HttpRequest, view_id: str) -> Any:
     """Delete a view of yours. With ``If-Match`` only as it was read."""
     viewer = viewer_of(request)
     with if_match(request, SavedView.objects.filter(pk=view_id), lambda: _edited(read_view(viewer, view_id))):
-        preferences.delete_view(viewer, view_id)
+        account.delete_view(viewer, view_id)
     return Status(204, None)
 
 
@@ -133,7 +133,7 @@ def create_absence(request: HttpRequest, given: SetAbsence) -> Any:
 @router.post("/absences/{absence_id}/end", response={204: None})
 def end_absence(request: HttpRequest, absence_id: Number) -> Any:
     """End an absence now; one that has not started is deleted. 404 once it is over."""
-    once(request, "back", [absence_id], lambda: preferences.end_absence(viewer_of(request), absence_id))
+    once(request, "back", [absence_id], lambda: account.end_absence(viewer_of(request), absence_id))
     return Status(204, None)
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.people import accounts, grants, groups, security
+from wfdash.actions.people import accounts, roles
 from wfdash.queries import people
 from wfdash.queries.people import QuestionAccess, access_after, person
 from wfdash.records.base import Created
@@ -69,7 +69,7 @@ def reactivate_person(request: HttpRequest, name: str) -> Any:
 def end_sessions(request: HttpRequest, name: str) -> Any:
     """Sign another person out everywhere, and end their unused sign-in links."""
     viewer = viewer_of(request)
-    once(request, "end sessions", [name], lambda: {"ended": security.end_sessions_of(viewer, name)})
+    once(request, "end sessions", [name], lambda: {"ended": accounts.end_sessions_of(viewer, name)})
     return Status(204, None)
 
 
@@ -88,7 +88,7 @@ def make_group(request: HttpRequest, given: MakeGroup) -> Any:
     viewer = viewer_of(request)
 
     def act() -> dict[str, Any]:
-        return {"id": groups.make_group(viewer, given.name, members=given.members).name}
+        return {"id": roles.make_group(viewer, given.name, members=given.members).name}
 
     made = once(request, "group", given.model_dump(), act)
     return Status(201, _group(viewer, str(made["id"])))
@@ -107,7 +107,7 @@ def rename_group(request: HttpRequest, name: str, given: RenameGroup) -> Any:
     """Rename a group. 409 if policies name it: they would then mean no one. With ``If-Match`` only as it was read."""
     viewer = viewer_of(request)
     with if_match(request, Group.objects.filter(name=name), lambda: _group(viewer, name)):
-        renamed = groups.rename_group(viewer, name, given.name).name
+        renamed = roles.rename_group(viewer, name, given.name).name
     return _group(viewer, renamed)
 
 
@@ -118,21 +118,21 @@ def delete_group(request: HttpRequest, name: str) -> Any:
     """
     viewer = viewer_of(request)
     with if_match(request, Group.objects.filter(name=name), lambda: _group(viewer, name)):
-        groups.delete_group(viewer, name)
+        roles.delete_group(viewer, name)
     return Status(204, None)
 
 
 @router.put("/groups/{name}/members/{person}", response={204: None})
 def add_member(request: HttpRequest, name: str, person: str) -> Any:
     """Add an active person. 422 at ``person``, also for a member."""
-    groups.add_member(viewer_of(request), name, person)
+    roles.add_member(viewer_of(request), name, person)
     return Status(204, None)
 
 
 @router.delete("/groups/{name}/members/{person}", response={204: None})
 def remove_member(request: HttpRequest, name: str, person: str) -> Any:
     """Remove a member. 409 if no admin would be left."""
-    groups.remove_member(viewer_of(request), name, person)
+    roles.remove_member(viewer_of(request), name, person)
     return Status(204, None)
 
 
@@ -157,13 +157,13 @@ def grant_role(request: HttpRequest, given: GrantRole) -> Any:
     """Give a role. 422 with errors per field, also where they have it already."""
     viewer = viewer_of(request)
     named = given.model_dump()
-    return Status(201, once(request, "grant", named, lambda: {"id": str(grants.grant_role(viewer, **named).pk)}))
+    return Status(201, once(request, "grant", named, lambda: {"id": str(roles.grant_role(viewer, **named).pk)}))
 
 
 @router.delete("/grants/{grant_id}", response={204: None})
 def revoke_role(request: HttpRequest, grant_id: Number) -> Any:
     """Take a grant away. 409 for the last admin of every workflow."""
-    grants.revoke_role(viewer_of(request), grant_id)
+    roles.revoke_role(viewer_of(request), grant_id)
     return Status(204, None)
 
 

@@ -13,7 +13,7 @@ from checkpoints.models import Draft
 from wfdash.access.directory import vote_progress
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests import answer, collaboration, deadlines
-from wfdash.actions.requests.batch import answer_batch, assign_requests, undo_batch
+from wfdash.actions.requests.answer import answer_batch, assign_requests, undo_batch
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
 from wfdash.domain.errors import NotFound
 from wfdash.queries.requests.collaboration import read_collaboration, read_thread

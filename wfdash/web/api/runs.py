@@ -11,8 +11,8 @@ from ninja import Header, Router, Status
 from checkpoints.models import Bulk, Run
 from wfdash.actions import checkpoints
 from wfdash.actions.hooks.incoming import start_with_callback
-from wfdash.actions.runs import bulk, cancellation, lifecycle, migrate, signals
-from wfdash.actions.runs import follow_up as follow_ups
+from wfdash.actions.runs import bulk, lifecycle, migrate, signals
+from wfdash.actions.runs import lifecycle as follow_ups
 from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk, tag_runs
 from wfdash.queries.history.events import check_cursor, events_after
 from wfdash.queries.runs.listing import all_ids, read_run, read_runs
@@ -169,13 +169,13 @@ def list_events(
 @router.post("/runs/{run_id}/cancel", response=Created)
 def cancel_run(request: HttpRequest, run_id: str, after_step: bool = False) -> Any:
     """Cancel a run, at once; with ``after_step`` as soon as the running step has ended."""
-    return run_id_of(cancellation.cancel_run(viewer_of(request), run_id, after_step=after_step, key=key_of(request)))
+    return run_id_of(lifecycle.cancel_run(viewer_of(request), run_id, after_step=after_step, key=key_of(request)))
 
 
 @router.post("/runs/{run_id}/pause", response=Created)
 def pause_run(request: HttpRequest, run_id: str, now: bool = False) -> Any:
     """Pause a run until someone resumes it: once the running steps have ended, or ``now``, which interrupts them."""
-    return run_id_of(cancellation.pause_run(viewer_of(request), run_id, now=now, key=key_of(request)))
+    return run_id_of(lifecycle.pause_run(viewer_of(request), run_id, now=now, key=key_of(request)))
 
 
 @router.post("/runs/{run_id}/resume", response=Created)
@@ -184,7 +184,7 @@ def resume_run(request: HttpRequest, run_id: str, force: bool = False) -> Any:
 
     It waits for functions of it that still run elsewhere, unless ``force`` is given.
     """
-    return run_id_of(cancellation.resume_run(viewer_of(request), run_id, force=force, key=key_of(request)))
+    return run_id_of(lifecycle.resume_run(viewer_of(request), run_id, force=force, key=key_of(request)))
 
 
 @router.post("/runs/{run_id}/retry", response=Created)

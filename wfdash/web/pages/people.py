@@ -15,10 +15,10 @@ from django.utils.http import urlencode
 
 from wfdash.access.administration import administered
 from wfdash.access.viewer import EVERY, ORDER, Viewer
-from wfdash.actions.people import accounts, grants, identities, security
-from wfdash.actions.people import groups as group_actions
+from wfdash.actions.people import accounts, identities
+from wfdash.actions.people import roles as role_actions
 from wfdash.actions.people.accounts import Invitation, create_service_account, invite_person
-from wfdash.actions.people.grants import revoke_role
+from wfdash.actions.people.roles import revoke_role
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
@@ -114,7 +114,7 @@ def _whole_context(
 
 def _grant(request: HttpRequest, viewer: Viewer, name: str) -> str:
     role, workflow = request.POST.get("role", ""), request.POST.get("workflow", "") or EVERY
-    grants.grant_role(viewer, role, workflow=workflow, person=name)
+    role_actions.grant_role(viewer, role, workflow=workflow, person=name)
     return f"{name} is now {role} of {role_title(workflow)}."
 
 
@@ -124,23 +124,23 @@ def _revoke(request: HttpRequest, viewer: Viewer, name: str) -> str:
 
 def _join(request: HttpRequest, viewer: Viewer, name: str) -> str:
     group = request.POST.get("group", "")
-    group_actions.add_member(viewer, group, name)
+    role_actions.add_member(viewer, group, name)
     return f"{name} is now in {group}."
 
 
 def _leave(request: HttpRequest, viewer: Viewer, name: str) -> str:
     group = request.POST.get("group", "")
-    group_actions.remove_member(viewer, group, name)
+    role_actions.remove_member(viewer, group, name)
     return f"{name} is no longer in {group}."
 
 
 def _sign_out(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    count = security.end_sessions_of(viewer, name)
+    count = accounts.end_sessions_of(viewer, name)
     return f"Ended {count} session{'' if count == 1 else 's'} of {name}."
 
 
 def _reset_factor(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    security.reset_second_factor(viewer, name)
+    accounts.reset_second_factor(viewer, name)
     return f"{name} can sign in without a second factor until they set up a new one."
 
 
@@ -169,12 +169,12 @@ def _away(request: HttpRequest, viewer: Viewer, name: str) -> str:
     if problems or since is None or until is None:
         raise Invalid([{"loc": [field], "msg": words} for field, words in problems.items()])
     delegate, reason = request.POST.get("delegate", "").strip(), request.POST.get("reason", "")
-    security.set_absence_of(viewer, name, delegate, since, until, reason=reason)
+    accounts.set_absence_of(viewer, name, delegate, since, until, reason=reason)
     return f"Out of office set. {delegate} can decide for {name}."
 
 
 def _back(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    security.end_absence_of(viewer, name, number_in(request.POST.get("absence", "")))
+    accounts.end_absence_of(viewer, name, number_in(request.POST.get("absence", "")))
     return "Out of office ended."
 
 
@@ -284,7 +284,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
         try:
-            made = group_actions.make_group(viewer, request.POST.get("name", ""))
+            made = role_actions.make_group(viewer, request.POST.get("name", ""))
             messages.success(request, f"Group {made.name} made. Add its members.")
             return redirect("wfdash:group", made.name)
         except Invalid as error:
@@ -324,23 +324,23 @@ def _change_group(request: HttpRequest, viewer: Viewer, name: str) -> str:
     """Do what a button says; return what the group is called then, empty if it is gone."""
     act, post = request.POST.get("act", ""), request.POST
     if act == "add":
-        group_actions.add_member(viewer, name, person := post.get("person", "").strip())
+        role_actions.add_member(viewer, name, person := post.get("person", "").strip())
         messages.success(request, f"{person} is now in {name}.")
     elif act == "remove":
-        group_actions.remove_member(viewer, name, person := post.get("person", ""))
+        role_actions.remove_member(viewer, name, person := post.get("person", ""))
         messages.success(request, f"{person} is no longer in {name}.")
     elif act == "grant":
-        grants.grant_role(viewer, post.get("role", ""), workflow=post.get("workflow", "") or EVERY, group=name)
+        role_actions.grant_role(viewer, post.get("role", ""), workflow=post.get("workflow", "") or EVERY, group=name)
         messages.success(
             request, f"Everyone in {name} is now {post['role']} of {role_title(post['workflow'] or EVERY)}."
         )
     elif act == "revoke":
         messages.success(request, revoke_chosen(request, viewer))
     elif act == "rename":
-        name = group_actions.rename_group(viewer, name, post.get("name", "")).name
+        name = role_actions.rename_group(viewer, name, post.get("name", "")).name
         messages.success(request, f"The group is now called {name}.")
     elif act == "delete":
-        group_actions.delete_group(viewer, name)
+        role_actions.delete_group(viewer, name)
         messages.success(request, f"Group {name} deleted.")
         return ""
     return name
@@ -409,7 +409,7 @@ def _change_access(request: HttpRequest, viewer: Viewer, workflow: str) -> None:
     elif post.get("act") == "grant":
         role, name = post.get("role", ""), post.get("name", "").strip()
         to = {"group": name} if post.get("kind") == "group" else {"person": name}
-        grants.grant_role(viewer, role, workflow=workflow, **to)
+        role_actions.grant_role(viewer, role, workflow=workflow, **to)
         messages.success(request, f"{name} is now {role}.")
 
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from wfdash.actions.account.preferences import read_notices
+from wfdash.actions.account import read_notices
 from wfdash.domain.errors import NotFound
 from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.write import preferences_of

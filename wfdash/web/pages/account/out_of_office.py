@@ -10,8 +10,8 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
-from wfdash.actions.account import preferences as absences
-from wfdash.actions.account.preferences import set_absence
+from wfdash.actions import account as absences
+from wfdash.actions.account import set_absence
 from wfdash.domain.errors import Invalid
 from wfdash.notifications.rendering import render
 from wfdash.queries.requests.collaboration import possible_delegates, read_absences

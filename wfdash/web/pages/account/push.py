@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 
 from checkpoints.models import PushSubscription
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account import push as actions
+from wfdash.actions import account as actions
 from wfdash.domain.errors import Invalid
 from wfdash.notifications.push import REMEDY, is_installed, public_key
 from wfdash.queries.account import push_browsers

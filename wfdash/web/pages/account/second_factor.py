@@ -22,7 +22,7 @@ from wfdash.access.signin.attempt_limits import remember_browser
 from wfdash.access.signin.open_sessions import note_start, started
 from wfdash.access.signin.sessions import SECOND_FACTOR
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.password import may_add_passkey
+from wfdash.actions.account import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.notifications.rendering import render
 from wfdash.web.pages.site.decorators import keep_zone, page, viewer_of

@@ -10,7 +10,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.password import end_other_sessions, end_own_session, set_password
+from wfdash.actions.account import end_other_sessions, end_own_session, set_password
 from wfdash.actions.people.identities import disconnect_own, may_connect
 from wfdash.domain.errors import (
     Busy,

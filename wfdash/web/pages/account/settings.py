@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account import preferences
-from wfdash.actions.account.preferences import change_view, delete_view, dismiss_getting_started, set_preferences
+from wfdash.actions import account
+from wfdash.actions.account import change_view, delete_view, dismiss_getting_started, set_preferences
 from wfdash.domain.cron import zones
 from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.notifications.preferences import (
@@ -151,7 +151,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     place = address_in(name, request.POST.get("query", ""))
     try:
         given, shared = request.POST.get("name", ""), "shared" in request.POST
-        view = preferences.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
+        view = account.save_view(viewer_of(request), given, place.saved, page=name, shared=shared)
     except Invalid as error:
         messages.error(request, error.summary)
         return redirect(place.url())

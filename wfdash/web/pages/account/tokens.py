@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.actions.account.tokens import DEFAULT_DAYS, NewToken, create_token, revoke_token
+from wfdash.actions.account import DEFAULT_DAYS, NewToken, create_token, revoke_token
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render

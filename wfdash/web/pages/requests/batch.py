@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests.batch import Outcome, answer_batch, undo_batch
+from wfdash.actions.requests.answer import Outcome, answer_batch, undo_batch
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import label_of_key

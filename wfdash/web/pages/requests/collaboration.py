@@ -9,9 +9,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.preferences import read_notices
-from wfdash.actions.requests.answer import undo_answer
-from wfdash.actions.requests.batch import undo_batch
+from wfdash.actions.account import read_notices
+from wfdash.actions.requests.answer import undo_answer, undo_batch
 from wfdash.actions.requests.collaboration import (
     MENTION,
     amend_request,

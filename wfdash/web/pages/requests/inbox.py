@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from checkpoints.content.encryption import Locked
 from checkpoints.errors import Damaged
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests.batch import MOST_ASSIGNED, assign_requests
+from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render

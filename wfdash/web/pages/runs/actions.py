@@ -19,9 +19,8 @@ from checkpoints.models import Run
 from checkpoints.records import Json, Phase
 from wfdash.access.viewer import Viewer
 from wfdash.actions.runs import bulk
-from wfdash.actions.runs import follow_up as follow_ups
-from wfdash.actions.runs.cancellation import cancel_run, pause_run, resume_run
-from wfdash.actions.runs.lifecycle import retry_run
+from wfdash.actions.runs import lifecycle as follow_ups
+from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run, retry_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.domain.errors import AlreadyFollowed, Invalid, NotAllowed, WrongState, status_for

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account.preferences import set_columns
+from wfdash.actions.account import set_columns
 from wfdash.actions.runs.bulk import (
     MOST_AT_ONCE,
     UNEXPECTED,

@@ -20,7 +20,7 @@ from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
 from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import EVERY
-from wfdash.actions.account.preferences import set_density
+from wfdash.actions.account import set_density
 from wfdash.queries import account
 from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, count_unread, steps_to_show
 from wfdash.queries.people import whom_to_ask
