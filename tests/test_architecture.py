@@ -22,7 +22,7 @@ SHARED = {
     "wfdash/actions": "common pacing retention",
     "wfdash/web/api": "document headers long_poll messages params problems router",
     "wfdash/web/pages": "site tags ui",
-    "wfdash/queries": "consulting history palette run_names search secrets timemachine unreadable workers",
+    "wfdash/queries": "history palette run_names search secrets timemachine unreadable workers",
     "templates": "api bare base components errors mail",
     "static/js": "live site",
     "static/css": "site",

@@ -20,7 +20,7 @@ from wfdash.actions.requests.announce import announce_opened
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request
 from wfdash.domain.errors import Invalid, WrongState
-from wfdash.queries.requests import collaboration
+from wfdash.queries.requests import request as request_queries
 from wfdash.queries.requests.request import read_request as find
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ def test_it_is_not_notified_of_what_it_could_answer(robot):
 def test_it_is_neither_suggested_nor_found_by_a_mention(robot):
     request = people.ask(people.make_run(created_by=robot))
     assert "robot" not in [one.name for one in readers("expense_batch", [], Origin(starter="robot"))]
-    assert "robot" not in collaboration.mentionable(find(people.viewer("ana"), request.pk))
+    assert "robot" not in request_queries.mentionable(find(people.viewer("ana"), request.pk))
     comment = comments.comment_on(people.viewer("otto"), request.pk, "@robot and @ana, look")
     assert comment.mentions == ["ana"]
 
@@ -54,8 +54,8 @@ def test_it_is_neither_suggested_nor_found_by_a_mention(robot):
 def test_no_request_is_assigned_to_it(robot):
     request = people.ask(people.make_run())
     otto = people.viewer("otto")
-    assert "robot" not in collaboration.assignable(find(otto, request.pk))
-    assert "robot" not in collaboration.read_assignees(otto, ["expense_batch"])
+    assert "robot" not in request_queries.assignable(find(otto, request.pk))
+    assert "robot" not in request_queries.read_assignees(otto, ["expense_batch"])
     with pytest.raises(Invalid) as refused:
         assign_request(otto, request.pk, "robot")
     assert "Choose a person" in refused.value.by_field["to"]
@@ -64,7 +64,7 @@ def test_no_request_is_assigned_to_it(robot):
 def test_no_one_answers_on_behalf_of_it(robot):
     request = people.ask(people.make_run(), by=["finance"])
     otto = people.viewer("otto")
-    assert "robot" not in collaboration.answerable_for(find(otto, request.pk))
+    assert "robot" not in request_queries.answerable_for(find(otto, request.pk))
     with pytest.raises(Invalid) as refused:
         answer_request(otto, request.pk, {"action": "approve"}, on_behalf_of="robot", reason="It is down")
     assert "robot cannot answer" in refused.value.by_field["on_behalf_of"]

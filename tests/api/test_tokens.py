@@ -18,7 +18,7 @@ from wfdash.actions.schedules import SchedulePlan, create_schedule
 from wfdash.domain.errors import AlreadyAnswered, NotAllowed
 from wfdash.queries.account import notices
 from wfdash.queries.audit import visible_entries
-from wfdash.queries.requests.collaboration import may_answer
+from wfdash.queries.requests.request import may_answer
 
 API = reverse("wfdash:api:openapi-json").removesuffix("openapi.json")
 CLAIMS = {"claims": "train.csv"}

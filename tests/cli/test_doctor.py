@@ -21,7 +21,7 @@ from wfdash import cli
 from wfdash.cli import doctor
 from wfdash.cli.doctor import database, installation, runs
 from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
-from wfdash.queries.runs.keeping import VERB
+from wfdash.queries.runs.retention import VERB
 
 SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)
 

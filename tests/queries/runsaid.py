@@ -12,8 +12,7 @@ from checkpoints.records import Phase, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain import search_attributes
 from wfdash.queries.runs.filter_keys import FILTER, bound_of
-from wfdash.queries.search.conditions import times_of
-from wfdash.queries.search.qualifiers import Term
+from wfdash.queries.search import Term, times_of
 
 
 def found_by(viewer: Viewer, text: str) -> list[str]:

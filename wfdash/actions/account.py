@@ -1,4 +1,7 @@
-"""Actions on one's own account: what a person sets for themselves, password and sessions, tokens, browsers for push."""
+"""Actions on one's own account: saved views, absence, notifications, looks, password, sessions, tokens, browsers.
+
+Everyone changes only their own. The text of a token is returned once and stored nowhere.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from wfdash.actions.pacing import is_outage
 from wfdash.actions.runs.bulk import drop_content
 from wfdash.domain.search_attributes import TAG
 from wfdash.installation.keep_rules import KeepRules
-from wfdash.queries.runs.keeping import VERB, Ending, current_rules, free_to_go, in_order, old_runs
+from wfdash.queries.runs.retention import VERB, Ending, current_rules, free_to_go, in_order, old_runs
 
 log = logging.getLogger(__name__)
 

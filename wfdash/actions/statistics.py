@@ -27,7 +27,7 @@ from checkpoints.models.fields import StoredDocument, decrypted
 from checkpoints.models.operations import DecisionRollup
 from checkpoints.records import SIGNAL
 from wfdash.actions.pacing import is_outage
-from wfdash.queries.statistics.histograms import (
+from wfdash.queries.statistics.durations import (
     ALL_TIME,
     DAY_SPAN,
     ROLLED_UP,

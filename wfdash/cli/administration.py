@@ -316,8 +316,7 @@ APPLY = administration(
 
 
 def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> None:
-    from wfdash.queries.runs.keeping import current_rules
-    from wfdash.queries.runs.retention import plan_removal
+    from wfdash.queries.runs.retention import current_rules, plan_removal
 
     rules = current_rules()
     plan = plan_removal(rules)
@@ -339,7 +338,7 @@ def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     from wfdash.actions.pacing import rest_after
     from wfdash.actions.retention import RunRemover
     from wfdash.domain.errors import WrongState
-    from wfdash.queries.runs.keeping import current_rules
+    from wfdash.queries.runs.retention import current_rules
 
     if not current_rules():
         raise WrongState(KEPT_FOREVER)

@@ -23,20 +23,25 @@ from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, masked_facts
 from wfdash.domain.search_attributes import moment_in
 from wfdash.engines.catalog import secrets_of
-from wfdash.queries.search.conditions import (
+from wfdash.queries.search import (
+    SIGNS,
     WORKFLOW,
     FilterContext,
+    KeysetOrder,
+    ListedValues,
+    ListFilter,
+    Qualifier,
     SplitCondition,
+    Term,
     ToQ,
     edge_of,
     equals,
     equals_or_begins,
     is_time,
     lies_in,
+    listed,
     split_condition,
 )
-from wfdash.queries.search.keyset import KeysetOrder
-from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
 from wfdash.queries.unreadable import document
 from wfdash.records.audit import AuditRecord
 from wfdash.records.base import ScannedPage

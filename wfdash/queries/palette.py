@@ -21,14 +21,13 @@ from wfdash.domain.errors import Invalid
 from wfdash.domain.search_attributes import TITLE
 from wfdash.engines import catalog
 from wfdash.queries.account import ViewRow, views_named
-from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, request_rows
-from wfdash.queries.requests.inbox_filter import FILTER as REQUESTS
-from wfdash.queries.requests.inbox_filter import filter_requests
+from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, filter_requests, request_rows
+from wfdash.queries.requests.inbox import FILTER as REQUESTS
 from wfdash.queries.run_names import title_in
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import find, prefix_end
-from wfdash.queries.search.qualifiers import Flaw, Term, Word, split, too_long
+from wfdash.queries.search import Flaw, Term, Word, split, too_long
 from wfdash.records.search import FoundCheckpoint, FoundRun, FoundWorkflow
 
 MOST_FOUND = 6

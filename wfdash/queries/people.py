@@ -35,8 +35,8 @@ from wfdash.access.viewer import (
 from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.engines import catalog
 from wfdash.queries.account import TokenRow, tokens_of
-from wfdash.queries.requests.collaboration import possible_delegates, read_absences
-from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.requests.request import possible_delegates, read_absences
+from wfdash.queries.search import KeysetOrder
 from wfdash.records.account import AbsenceRecord
 from wfdash.records.base import Page
 from wfdash.records.people import AccessRecord, GroupRecord, PersonSummary

@@ -20,17 +20,21 @@ from wfdash.domain.errors import NotFound
 from wfdash.engines import catalog
 from wfdash.queries.run_names import own_title_of, summary_of
 from wfdash.queries.runs.before_acting import without_secrets
-from wfdash.queries.search.conditions import (
+from wfdash.queries.search import (
+    INEQUALITIES,
     FilterContext,
+    KeysetOrder,
+    ListFilter,
+    Qualifier,
+    Term,
     ToQ,
     comes,
     condition_of,
     day_of,
     duration_of,
     equals_or_begins,
+    visible_workflows,
 )
-from wfdash.queries.search.keyset import KeysetOrder
-from wfdash.queries.search.qualifiers import INEQUALITIES, ListFilter, Qualifier, Term, visible_workflows
 from wfdash.records.base import Page
 from wfdash.records.schedules import ScheduleDetail
 

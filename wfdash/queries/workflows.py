@@ -27,10 +27,10 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Entry, Failure
 from wfdash.engines.published import LARGEST, UNSERVED, Published, ShowsCode, read_document
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.queries.consulting import WorkerConsult
 from wfdash.queries.schedules import next_times
-from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.search import ListFilter, Qualifier, Suggestion
 from wfdash.queries.timemachine import find_description
+from wfdash.queries.workers import WorkerConsult
 from wfdash.records.workflows import VersionRecord
 
 MAX_COUNTED_RUNS = 2_000

@@ -31,8 +31,8 @@ from wfdash.actions.runs.bulk import forget_bulks
 from wfdash.actions.schedules import announce_late
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
-from wfdash.queries.consulting import forget_unread
 from wfdash.queries.statistics.gates import next_day_to_make
+from wfdash.queries.workers import forget_unread
 from wfdash.telemetry.outages import FailingLoop
 from wfdash.worker import outbox
 from wfdash.worker.db_thread import DbThread

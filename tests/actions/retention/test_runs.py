@@ -32,7 +32,7 @@ from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.retention import BatchSize, RunRemover
 from wfdash.actions.runs.bulk import tag_runs
 from wfdash.domain.errors import NotFound
-from wfdash.queries.runs.keeping import current_rules, free_to_go, old_runs
+from wfdash.queries.runs.retention import current_rules, free_to_go, old_runs
 
 __all__ = ["history"]
 pytestmark = pytest.mark.django_db(transaction=True)

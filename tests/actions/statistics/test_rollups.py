@@ -14,18 +14,22 @@ from hypothesis import strategies as st
 from checkpoints.models import Tally, TallyMark, TallyRollup
 from wfdash.actions import statistics
 from wfdash.actions.statistics import MetricKey, MetricSums
-from wfdash.queries.statistics.durations import Durations, Scope, durations_in, slots_of, totals_since
-from wfdash.queries.statistics.histograms import (
+from wfdash.queries.statistics.durations import (
     ALL_TIME,
     ROLLED_UP,
     SIZED,
+    Durations,
     Measure,
+    Scope,
     Total,
     bucket_of,
+    durations_in,
     hour_at,
     packed,
     rollups_since,
     rollups_with,
+    slots_of,
+    totals_since,
     unpack,
 )
 

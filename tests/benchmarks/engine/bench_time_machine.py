@@ -77,7 +77,7 @@ def measure() -> int:
     from wfdash.queries.checkpoints.compare import compare_checkpoints
     from wfdash.queries.checkpoints.preview import read_preview
     from wfdash.queries.history.events import read_checkpoints
-    from wfdash.queries.runs.replay import read_replay
+    from wfdash.queries.runs.values import read_replay
 
     (run, made), otto = fill(), viewer("otto")
     report = Report(f"{CHECKPOINTS} checkpoints, {2 * CHECKPOINTS} events")

@@ -30,8 +30,8 @@ def addresses() -> Iterator[str]:
     from tests.benchmarks.pages.bench_runs import FILTERS
     from wfdash.queries.audit import FILTER as AUDIT
     from wfdash.queries.requests.decisions import FILTER as DECISIONS
+    from wfdash.queries.requests.inbox import FILTER as INBOX
     from wfdash.queries.requests.inbox import SORTS, TABS
-    from wfdash.queries.requests.inbox_filter import FILTER as INBOX
 
     request = HumanRequest.objects.filter(answered=None).order_by("created").first()
     ended = Run.objects.filter(phase="completed").order_by("-created").first()

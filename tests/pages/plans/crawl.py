@@ -22,13 +22,13 @@ from wfdash.queries.audit import FILTER as AUDIT
 from wfdash.queries.audit import read_entries
 from wfdash.queries.requests.decisions import FILTER as DECISIONS
 from wfdash.queries.requests.decisions import count_decisions, read_decisions
+from wfdash.queries.requests.inbox import FILTER as INBOX
 from wfdash.queries.requests.inbox import SORTS, TABS, count_tabs, read_inbox
-from wfdash.queries.requests.inbox_filter import FILTER as INBOX
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.listing import RUN_SORTS, read_runs
 from wfdash.queries.schedules import FILTER as SCHEDULES
 from wfdash.queries.schedules import read_schedules
-from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.search import ListFilter
 from wfdash.queries.statistics import gauges
 from wfdash.worker import outbox, sweeps
 from wfdash.worker import sweeps as due_work

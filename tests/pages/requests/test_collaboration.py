@@ -15,8 +15,7 @@ from tests.pages.markup import flat
 from wfdash.actions.account import set_absence
 from wfdash.actions.requests.collaboration import amend_request, ask_back, comment_on, save_draft
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.queries.requests.collaboration import read_collaboration
-from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.request import read_collaboration, read_request
 
 REJECTED = {"_action": "reject", "reject:reason": "my careful words"}
 

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from checkpoints.models import Claim, Grant, Tally
 from tests.people import THEN, ask, count_all_events, happen, make_run, step
+from wfdash.queries.statistics.durations import ALL_TIME, Measure
 from wfdash.queries.statistics.gauges import Total, narrow
-from wfdash.queries.statistics.histograms import ALL_TIME, Measure
 from wfdash.web.pages.site import health
 from wfdash.worker.heartbeat import start_heartbeat
 

@@ -17,9 +17,8 @@ from checkpoints.models.operations import DecisionRollup
 from tests.people import ask, make_run
 from wfdash.actions import statistics
 from wfdash.queries.statistics import gates
-from wfdash.queries.statistics.durations import Scope, slots_of
+from wfdash.queries.statistics.durations import GROWTH, LEAST_SECONDS, Scope, slots_of
 from wfdash.queries.statistics.gates import decisions_in
-from wfdash.queries.statistics.histograms import GROWTH, LEAST_SECONDS
 from wfdash.records.statistics import DecisionStatistics, DurationSummary
 from wfdash.worker import sweeps
 

@@ -15,7 +15,7 @@ from checkpoints.models import Claim, Grant, HumanRequest, Run, RunFact, Schedul
 from tests import people
 from tests.people import ask, happen, make_run, step
 from wfdash.queries.statistics import figures, operations
-from wfdash.queries.statistics.histograms import Measure, bucket_of
+from wfdash.queries.statistics.durations import Measure, bucket_of
 from wfdash.queries.statistics.operations import Operations, count_problems, read_operations
 from wfdash.worker.heartbeat import start_heartbeat
 

@@ -15,7 +15,7 @@ from tests.people import WORKFLOW, make_run
 from wfdash.actions.retention import RunRemover
 from wfdash.installation.keep_rules import keep_rules
 from wfdash.queries.runs import retention
-from wfdash.queries.runs.keeping import current_rules
+from wfdash.queries.runs.retention import current_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,8 +15,8 @@ from checkpoints.models import Answer, Grant, HumanRequest, Run, RunFact, Schedu
 from tests import people
 from tests.people import ask, count_all_events, happen, make_run, step
 from wfdash.domain.errors import NotFound
+from wfdash.queries.statistics.durations import Measure, bucket_of, value_of
 from wfdash.queries.statistics.figures import read_statistics
-from wfdash.queries.statistics.histograms import Measure, bucket_of, value_of
 from wfdash.web.pages.ui.times import estimate
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.queries.palette import MOST_FLAWS, read_intent
-from wfdash.queries.requests.inbox_filter import FILTER as REQUESTS
+from wfdash.queries.requests.inbox import FILTER as REQUESTS
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 
 RUN, OTHER = "0198c0de-0000-7000-8000-0000a1b2c3d4", "0198c0de-0000-7000-8000-00000000ffff"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.queries.requests.inbox_filter import FILTER
-from wfdash.queries.search.conditions import duration_of, moment_of
+from wfdash.queries.requests.inbox import FILTER
+from wfdash.queries.search import duration_of, moment_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

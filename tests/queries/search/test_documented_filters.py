@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.queries.search.test_qualifiers import FILTERS
-from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.search import ListFilter
 
 PAGE = Path(__file__).parents[3] / "docs" / "filters.md"
 TITLES = {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.search import KeysetOrder
 
 ORDER = KeysetOrder(columns=("-risk", "created", "id"))
 PLACE = {"risk": 3, "created": datetime(2026, 1, 5, tzinfo=UTC), "id": "a"}

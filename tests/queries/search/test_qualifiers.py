@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from wfdash.domain.errors import Invalid
 from wfdash.queries.audit import FILTER as AUDIT
 from wfdash.queries.requests.decisions import FILTER as DECISIONS
-from wfdash.queries.requests.inbox_filter import FILTER as REQUESTS
+from wfdash.queries.requests.inbox import FILTER as REQUESTS
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.schedules import FILTER as SCHEDULES
-from wfdash.queries.search.qualifiers import ListFilter, Qualifier, Suggestion
+from wfdash.queries.search import ListFilter, Qualifier, Suggestion
 from wfdash.queries.workflows import FILTER as WORKFLOWS
 
 FILTERS = {

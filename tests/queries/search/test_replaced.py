@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.queries.search.qualifiers import MAX_LENGTH, asked_for, replaced, split
+from wfdash.queries.search import MAX_LENGTH, asked_for, replaced, split
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.queries.runs.filter_keys import FILTER
-from wfdash.queries.search.conditions import is_time, range_text, times_of
+from wfdash.queries.search import is_time, range_text, times_of
 
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import HumanRequest
 from tests import people
-from wfdash.queries.search.conditions import MAX_DURATION, duration_of
+from wfdash.queries.search import MAX_DURATION, duration_of
 from wfdash.web.pages.ui.forms import FormView, form
 
 EDGES = ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59+14:00", "2090-01-01T00:00:00Z"]

@@ -14,8 +14,7 @@ from django.utils import timezone
 from checkpoints.models import Absence, Grant
 from tests import people
 from wfdash.domain.hash_chain import fingerprint
-from wfdash.queries.requests.collaboration import possible_delegates
-from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.request import possible_delegates, read_request
 
 DAY = timedelta(days=1)
 

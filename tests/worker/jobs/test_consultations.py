@@ -41,11 +41,11 @@ from wfdash.engines import catalog, published
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import AuthorCodeFailed, ShowsCode, WorkerReply
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.queries import consulting, timemachine
+from wfdash.queries import timemachine, workers
 from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.consulting import WorkerConsult, forget_unread, reply_next
 from wfdash.queries.runs.versions import migration_plan
+from wfdash.queries.workers import WorkerConsult, forget_unread, reply_next
 from wfdash.queries.workflows import PublishedReader, code_of
 from wfdash.worker import consultations
 from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
@@ -180,7 +180,7 @@ def test_the_code_of_a_workflow_is_shown_by_a_worker_to_those_who_may_read_it(
         "steps": {"review": [1, 2]},
         "changed": False,
     }, "as it was a moment ago: it is asked for once a minute"
-    monkeypatch.setattr(consulting, "_exchange", fail_if_asked)
+    monkeypatch.setattr(workers, "_exchange", fail_if_asked)
     make_people()
     vera, sam = viewer("vera"), viewer("sam")
     assert (code_of(vera, "expense"), code_of(sam, "expense")) == ((), ())
@@ -266,14 +266,14 @@ def test_input_and_answers_are_judged_by_the_authors_types(strict_elsewhere, loa
 
 
 def test_input_is_judged_by_its_schema_alone_where_no_worker_replies(strict_elsewhere, otto, monkeypatch) -> None:
-    monkeypatch.setattr(consulting, "SHORT_PATIENCE", 0.1)
+    monkeypatch.setattr(workers, "SHORT_PATIENCE", 0.1)
     with pytest.raises(Invalid):
         start_run(otto, "strict", {"amount": "x"})
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     start_heartbeat("silent", {"strict": catalog.get("strict").description.version})
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}
     assert not Consultation.objects.exists()
-    monkeypatch.setattr(consulting, "_exchange", fail_if_asked)
+    monkeypatch.setattr(workers, "_exchange", fail_if_asked)
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "it is not waited for again soon"
 
 
@@ -381,9 +381,9 @@ def test_a_worker_of_another_release_is_named_where_a_schema_cannot_stand_in(
     strict_elsewhere, start_replies, otto, web, monkeypatch
 ) -> None:
     start_replies(*strict_elsewhere)
-    monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
+    monkeypatch.setattr(workers, "perform", lambda *_: WorkerReply(unread=True))
     assert start_run(otto, "strict", {"amount": 3}).input == {"amount": 3}, "by its schema alone"
-    monkeypatch.setattr(consulting, "perform", lambda *_: NewerReply(later=1))
+    monkeypatch.setattr(workers, "perform", lambda *_: NewerReply(later=1))
     described, given = strict_elsewhere[0].description, published.GivenMessage(message={})
     with pytest.raises(CodeElsewhere, match="runs another release of wfdash"):
         WorkerConsult()("strict", described.version, "edit", given, required=True)
@@ -397,7 +397,7 @@ class NewerReply(WorkerReply):
 def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_can(
     strict_elsewhere, start_replies, otto, monkeypatch, other
 ) -> None:
-    perform, asked = consulting.perform, list[str]()
+    perform, asked = workers.perform, list[str]()
 
     def perform_here(*asks: Any) -> WorkerReply:
         asked.append(Consultation.objects.get().worker)
@@ -406,8 +406,8 @@ def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_
         time.sleep(0.1)  # The server looks several times before this one replies.
         return perform(*asks)
 
-    monkeypatch.setattr(consulting, "perform", perform_here)
-    monkeypatch.setattr(consulting, "LOOKS", 0.01)
+    monkeypatch.setattr(workers, "perform", perform_here)
+    monkeypatch.setattr(workers, "LOOKS", 0.01)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     with pytest.raises(Invalid):
@@ -419,8 +419,8 @@ def test_what_a_worker_of_another_release_cannot_answer_is_answered_by_one_that_
 def test_what_no_worker_can_read_is_refused_with_that_reason_without_a_wait(
     strict_elsewhere, start_replies, monkeypatch
 ) -> None:
-    monkeypatch.setattr(consulting, "perform", lambda *_: WorkerReply(unread=True))
-    monkeypatch.setattr(consulting, "REPLY_SECONDS", 60.0)
+    monkeypatch.setattr(workers, "perform", lambda *_: WorkerReply(unread=True))
+    monkeypatch.setattr(workers, "REPLY_SECONDS", 60.0)
     for name in ("w1", "w2"):
         start_replies(*strict_elsewhere, name=name)
     version, given = strict_elsewhere[0].description.version, published.GivenMessage(message={})
@@ -441,7 +441,7 @@ def test_a_question_that_is_withdrawn_at_this_moment_keeps_no_other_from_a_reply
             yield
         Consultation.objects.filter(pk=withdrawn.pk).delete()
 
-    monkeypatch.setattr(consulting, "write", and_withdraw)
+    monkeypatch.setattr(workers, "write", and_withdraw)
     assert reply_next("w1", [entry])
     other.refresh_from_db()
     assert other.reply["result"] == {"amount": 4, "note": "none"}
@@ -458,15 +458,15 @@ def test_an_exception_of_author_code_is_logged_by_the_worker(strict_elsewhere, s
 def test_code_that_hangs_is_logged_and_others_are_still_answered(
     strict_elsewhere, start_replies, otto, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(consulting, "SHORT_PATIENCE", 0.3)
-    monkeypatch.setattr(consulting, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "SHORT_PATIENCE", 0.3)
+    monkeypatch.setattr(workers, "SILENT_SECONDS", 0.0)
     monkeypatch.setattr(consultations, "SLOW_SECONDS", 0.2)
     entered.clear(), released.clear()
     worker = start_replies(*strict_elsewhere)
     try:
         assert start_run(otto, "strict", {"amount": 99}).input == {"amount": 99}, "by its schema alone"
         assert entered.is_set()
-        monkeypatch.setattr(consulting, "SHORT_PATIENCE", 10.0)
+        monkeypatch.setattr(workers, "SHORT_PATIENCE", 10.0)
         with pytest.raises(Invalid):
             start_run(otto, "strict", {"amount": 3})
         until(lambda: "check_input of workflow strict takes longer than 0.2 s" in caplog.text)
@@ -479,7 +479,7 @@ def test_code_that_hangs_is_logged_and_others_are_still_answered(
 def test_what_needs_the_code_is_refused_in_time_and_withdrawn_where_a_worker_was_killed(
     loaded, unload, otto, web, monkeypatch
 ) -> None:
-    monkeypatch.setattr(consulting, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "REPLY_SECONDS", 0.2)
     put(loaded, expense())
     run = start_run(otto, "expense", {"amount": 5})
     drive(run)
@@ -507,7 +507,7 @@ def test_the_age_of_a_question_is_by_the_databases_clock(monkeypatch) -> None:
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now - timedelta(minutes=5))
     asked: list[Any] = []
-    monkeypatch.setattr(consulting, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
+    monkeypatch.setattr(workers, "_wait", lambda row, *_: asked.append(Consultation.objects.get(pk=row.id).created))
     start_heartbeat("w1", {"strict": "1"})
     WorkerConsult()("strict", "1", "check_input", published.GivenMessage(message={}), required=False)
     assert asked[0] >= now - timedelta(seconds=1)

@@ -16,8 +16,8 @@ from checkpoints.models import Event, Tally, TallyMark, WorkerBeat
 from tests.people import make_people, make_run, viewer
 from tests.worker.conftest import until
 from wfdash.queries.runs.listing import read_run, read_runs
+from wfdash.queries.statistics.durations import ALL_TIME, Measure
 from wfdash.queries.statistics.gauges import lateness
-from wfdash.queries.statistics.histograms import ALL_TIME, Measure
 from wfdash.queries.workers import unserved, workers
 from wfdash.web.pages.runs.header import plain, status_sentence
 from wfdash.worker import heartbeat, sweeps

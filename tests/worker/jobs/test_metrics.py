@@ -24,7 +24,7 @@ from checkpoints.models import Answer, Event, HumanRequest, Run, Tally, TallyMar
 from checkpoints.models.fields import encrypted_for
 from checkpoints.sql.postgres.conninfo import parameters_of
 from wfdash.actions.statistics import KEPT_METRICS, count_events, tidy
-from wfdash.queries.statistics.histograms import (
+from wfdash.queries.statistics.durations import (
     ALL_TIME,
     GROWTH,
     LEAST_SECONDS,

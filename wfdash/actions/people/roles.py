@@ -1,4 +1,8 @@
-"""Groups and roles: who may administer whom, grants, and who is in which group."""
+"""Groups and roles: who may administer whom, grants, and who is in which group.
+
+Every action on people asks here, so that no one gets more rights than they had: an admin of one workflow grants roles
+for that workflow only. Policies name groups, so a name that one needs stays.
+"""
 
 from __future__ import annotations
 

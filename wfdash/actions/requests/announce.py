@@ -1,7 +1,7 @@
-"""Tells those who may answer that a request has opened, and records whether it can be decided at all.
+"""Tells those who may answer that a request has opened, and operators and voters when it can no longer be decided.
 
-Ten thousand at once must not flood anyone: a person with many unread announcements gets no more until they have read
-some; the inbox shows the count.
+Requests are found by their rows, whatever opened them. Ten thousand at once must not flood anyone: a person with many
+unread announcements gets no more until they have read some; the inbox shows the count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Answer requests, one or several, and undo it. The first answer wins; a refused one leaves its request open."""
+"""Answer requests, one or several, and undo it. The first answer wins; a refused one leaves its request open.
+
+Several are assigned, or decided alike, each in its own transaction and with its own audit entry.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.runs.lifecycle import cancel_run, pause_run, resume_run, retry_run
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import Busy, Invalid, NotAllowed, NotFound, WfdashError, WrongState
-from wfdash.queries.runs.keeping import KEPT
+from wfdash.queries.runs.retention import KEPT
 
 log = logging.getLogger(__name__)
 

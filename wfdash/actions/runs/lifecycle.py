@@ -2,7 +2,7 @@
 
 The runs that follow one another are a thread. It has one end: a second follow-up on the same run is refused, because
 its author has not read the first one. A thread branches where someone takes a run back (restore, fork) and follows up
-on that.
+on that. Cancelling and pausing are at once, which fences the worker, or once the running step has ended.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ from checkpoints.models import Run
 from checkpoints.models.operations import Installation
 from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
 from wfdash.installation.environment import is_loopback
-from wfdash.queries.runs.keeping import current_rules
-from wfdash.queries.runs.retention import removal_stalled
+from wfdash.queries.runs.retention import current_rules, removal_stalled
 
 SLOW_SECONDS = 0.02
 """For the smallest question: a step commits once or twice."""

@@ -20,9 +20,8 @@ from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.labels import visible
-from wfdash.queries.requests import collaboration
-from wfdash.queries.requests.inbox import tab_filter
-from wfdash.queries.requests.inbox_filter import filter_requests
+from wfdash.queries.requests import request
+from wfdash.queries.requests.inbox import filter_requests, tab_filter
 from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.unreadable import document
 from wfdash.questions.policy import alone_because
@@ -75,7 +74,7 @@ def read_similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", te
     """
     like = read_request(viewer, request_id)
     gate = Q(workflow=like.workflow, step=like.step, kind=like.kind)
-    mine = collaboration.may_answer(viewer) & collaboration.not_voted_by(viewer)
+    mine = request.may_answer(viewer) & request.not_voted_by(viewer)
     within = tab_filter(viewer, tab if tab != "answered" else "mine")
     ids = HumanRequest.objects.filter(gate, within, mine, filter_requests(viewer, text)).order_by("created", "id")
     sizes = ids.annotate(size=StoredSize("card", "answer_schema")).values_list("pk", "size")[:MAX_SIMILAR_REQUESTS]

@@ -10,24 +10,28 @@ from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, 
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.queries.requests.inbox import RUN_NAMES, with_names
-from wfdash.queries.requests.inbox_filter import KIND, in_names
-from wfdash.queries.search.conditions import (
+from wfdash.queries.requests.inbox import KIND, RUN_NAMES, in_names, with_names
+from wfdash.queries.search import (
+    SIGNS,
     WORKFLOW,
     FilterContext,
+    KeysetOrder,
+    ListedValues,
+    ListFilter,
     NamesAny,
     NamesBeyond,
     NamesEmpty,
+    Qualifier,
     SplitCondition,
+    Term,
     ToQ,
     edge_of,
     equals,
     is_time,
     lies_in,
+    listed,
     split_condition,
 )
-from wfdash.queries.search.keyset import KeysetOrder
-from wfdash.queries.search.qualifiers import SIGNS, ListedValues, ListFilter, Qualifier, Term, listed
 from wfdash.queries.unreadable import hidden_cards
 from wfdash.records.base import ScannedPage
 from wfdash.records.requests import DecisionRecord

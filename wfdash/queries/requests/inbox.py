@@ -1,34 +1,53 @@
-"""Lists of requests: those that wait for this person, all open ones, and those they answered.
+"""Lists of requests and their filter: those that wait for this person, all open ones, and those they answered.
 
-Of 10,000 open requests a list reads only those it shows: the rest is decided within one index.
+Of 10,000 open requests a list reads only those it shows: the rest is decided within one index. The filter has one row
+for each key, with its condition and what is suggested for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import Any, get_args
 
-from django.db.models import Case, Count, F, Q, QuerySet, Value, When
+from django.db.models import BooleanField, Case, Count, Exists, F, Func, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
-from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact
 from checkpoints.models.fields import MomentField
-from checkpoints.models.user_model import USERNAME
+from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
+from wfdash.domain import search_attributes
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import visible
-from wfdash.queries.requests import collaboration
-from wfdash.queries.requests.collaboration import PRESENCE_TIMEOUT
-from wfdash.queries.requests.inbox_filter import filter_requests
+from wfdash.engines import catalog
+from wfdash.queries.requests import request
+from wfdash.queries.requests.request import PRESENCE_TIMEOUT
 from wfdash.queries.run_names import title_in
-from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.search import (
+    INEQUALITIES,
+    WORKFLOW,
+    FilterContext,
+    KeysetOrder,
+    ListedValues,
+    ListFilter,
+    NamesAny,
+    Qualifier,
+    Term,
+    ToQ,
+    comes,
+    condition_of,
+    day_of,
+    duration_of,
+    equals,
+    listed,
+)
 from wfdash.queries.unreadable import hidden_cards, subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
@@ -304,12 +323,12 @@ EVERYTHING = Q(pk__isnull=False)
 ASKED = OPEN & FOR_PEOPLE
 """Open, and addressed to people: requests that wait for a signal are in no one's inbox."""
 FLAGS: dict[str, Callable[[Viewer], Q]] = {
-    "may": collaboration.may_answer,
-    "free": collaboration.not_assigned_elsewhere,
-    "unspoken": collaboration.not_voted_by,
-    "grouped": collaboration.through_groups,
-    "untaken": collaboration.unassigned,
-    "back": collaboration.awaiting_reply_of,
+    "may": request.may_answer,
+    "free": request.not_assigned_elsewhere,
+    "unspoken": request.not_voted_by,
+    "grouped": request.through_groups,
+    "untaken": request.unassigned,
+    "back": request.awaiting_reply_of,
 }
 TAB_FLAGS: dict[str, tuple[str, ...]] = {
     "mine": ("free", "may", "unspoken"),
@@ -388,7 +407,7 @@ def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
     flags = {"seen": viewer.scope("see"), "fits": wanted}
     flags |= {name: say(viewer) for name, say in FLAGS.items() if name != "unspoken"}
     cases = {name: Case(When(flag, then=1), default=0) for name, flag in flags.items()}
-    visible = viewer.scope("see") | collaboration.awaiting_reply_of(viewer)
+    visible = viewer.scope("see") | request.awaiting_reply_of(viewer)
     rows = HumanRequest.objects.filter(ASKED, visible).annotate(**cases).order_by().values_list("id", *cases)
     # A query within a query: its limit keeps it one.
     return rows[:MAX_OPEN]
@@ -404,3 +423,164 @@ _all_flags, _all_answered = compiled(_flags), compiled(_answered)
 @compiled_condition(HumanRequest)
 def _not_voted(viewer: Viewer) -> Q:
     return FLAGS["unspoken"](viewer)
+
+
+MAX_SUGGESTING = 2000
+"""Open requests that suggestions are taken from, newest first."""
+COLUMNS = ("workflow", "step", "kind", f"assignee__{USERNAME}", "by")
+
+
+UNANSWERABLE = Q(Func(F("stuck"), template="%(expressions)s > ''", output_field=BooleanField()))
+"""No one can decide it. Said in the statement itself: only so does SQLite know that the index of such requests will
+do.
+"""
+
+
+def _is_due(value: str, sign: str) -> bool:
+    named = value.lower() in {"today", "overdue", "none", "any"}
+    return named or duration_of(value) is not None or day_of(value) is not None
+
+
+def _due(context: FilterContext, term: Term, value: str) -> Q:
+    word, now = value.lower(), context.now
+    some = Q(due__isnull=False)
+    if word in {"none", "any"}:
+        return ~some if word == "none" else some
+    if word == "overdue":
+        return some & Q(due__lt=now)
+    if word == "today":
+        return some & Q(due__lt=now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1))
+    return comes("due")(context, term, value)
+
+
+def _age(context: FilterContext, term: Term, value: str) -> Q:
+    since = context.now - (duration_of(value) or timedelta())
+    return Q(created__gt=since) if term.sign == "<" else Q(created__lte=since)
+
+
+def _assignee(context: FilterContext, term: Term, value: str) -> Q:
+    if value.lower() == "none":
+        return Q(assignee__isnull=True)
+    if value.lower() == "me":
+        return Q(assignee__isnull=False, assignee_id=context.viewer.user.pk)
+    return has_name(value, through="assignee")
+
+
+def _by(context: FilterContext, term: Term, value: str) -> Q:
+    mine = [context.viewer.name, *context.viewer.groups]
+    return Q(NamesAny("by", mine if value.lower() == "me" else [value]))
+
+
+def _is(context: FilterContext, term: Term, value: str) -> Q:
+    seen = Presence.objects.filter(request=OuterRef("pk"), user_id=context.viewer.user.pk)
+    return {
+        "overdue": Q(due__isnull=False, due__lt=context.now),
+        "unread": ~Q(Exists(seen)),
+        "asked": Q(asked__isnull=False),
+        "assigned": Q(assignee__isnull=False),
+        "unanswerable": UNANSWERABLE,
+    }[value.lower()]
+
+
+KIND: Qualifier[ToQ, ListedValues] = Qualifier(
+    key="kind",
+    example="kind:approval",
+    meaning="approval, choice, question, form …",
+    suggest=listed("kind"),
+    condition=lambda context, term, value: Q(kind=value.lower()),
+)
+QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
+    WORKFLOW,
+    Qualifier(
+        key="run",
+        example="run:019a…",
+        meaning="of the run with this id",
+        condition=equals("run_id"),
+    ),
+    Qualifier(
+        key="step",
+        example="step:review",
+        meaning="this step",
+        suggest=listed("step"),
+        condition=equals("step"),
+    ),
+    KIND,
+    Qualifier(
+        key="risk",
+        example="risk:high",
+        meaning="high, medium, low or none",
+        only=("high", "medium", "low", "none"),
+        condition=lambda context, term, value: Q(risk=RISKS.get(value.lower(), 0)),
+    ),
+    Qualifier(
+        key="due",
+        example="due:<4h",
+        meaning="<4h, >2d, today, overdue, none, any, <2030-01-31",
+        accepts=_is_due,
+        signs=INEQUALITIES,
+        values=("<4h", "<1d", "overdue", "today", "none"),
+        condition=_due,
+    ),
+    Qualifier(
+        key="age",
+        example="age:>2d",
+        meaning=">2d: older, <1h: newer",
+        accepts=lambda value, sign: duration_of(value) is not None,
+        signs=INEQUALITIES,
+        values=(">1d", ">7d", "<1h"),
+        condition=_age,
+    ),
+    Qualifier(
+        key="assignee",
+        example="assignee:me",
+        meaning="me, none, or a user name",
+        values=("me", "none"),
+        suggest=listed(f"assignee__{USERNAME}"),
+        condition=_assignee,
+    ),
+    Qualifier(
+        key="by",
+        example="by:finance",
+        meaning="addressed to this person or group, or to me",
+        values=("me",),
+        suggest=listed("by"),
+        condition=_by,
+    ),
+    Qualifier(
+        key="is",
+        example="is:overdue",
+        meaning="overdue, unread, asked, assigned, unanswerable",
+        only=("overdue", "unread", "asked", "assigned", "unanswerable"),
+        condition=_is,
+    ),
+)
+FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the subject, run title or workflow name")
+
+
+def filter_requests(viewer: Viewer, text: str) -> Q:
+    """Return the condition of a filter text; ``Invalid`` names each part that cannot be understood, and its remedy."""
+    return condition_of(FILTER, viewer, text, _word)
+
+
+def request_suggestions(viewer: Viewer) -> dict[str, Any]:
+    """Return what the filter of the inbox suggests (one query)."""
+    rows = HumanRequest.objects.filter(OPEN & FOR_PEOPLE, viewer.scope("see")).order_by("-created", "-id")
+    return FILTER.suggestions(ListedValues(columns=COLUMNS, rows=tuple(rows.values_list(*COLUMNS)[:MAX_SUGGESTING])))
+
+
+def in_names(word: str) -> Q:
+    """Return the condition that the subject or the name of the workflow contains the word."""
+    # Null for a headline that cannot be read: it must not make "not this word" neither true nor false.
+    return Q(subject__isnull=False, subject__icontains=word) | Q(workflow__icontains=word)
+
+
+def _word(word: str) -> Q:
+    """Return the condition that the subject, or the name or title of the workflow, contains the word, or a word of the
+    run's title begins with it.
+    """
+    lower = word.lower()
+    titled = [entry.name for entry in catalog.entries() if lower in (entry.description.title or "").lower()]
+    # Asked of each request's own run: the facts of all runs are many more than the open requests.
+    begun = RunFact.objects.filter(name=search_attributes.TITLE, text__startswith=search_attributes.folded(word))
+    of_run = Q(Exists(begun.filter(run_id=OuterRef("run_id"))))
+    return in_names(word) | Q(workflow__in=titled) | of_run

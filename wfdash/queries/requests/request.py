@@ -1,33 +1,43 @@
-"""One request with everything a person needs to decide, and its outcome."""
+"""One request with everything a person needs to decide, its outcome, and who works on it: comments, votes, drafts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import Exact
 from django.utils import timezone
 from pydantic import ConfigDict, Field
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
-from checkpoints.models import HumanRequest, Reply
+from checkpoints.models import Absence, Comment, Draft, HumanRequest, Presence, Reply, Run
+from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
-from wfdash.access.directory import Decidability, decidability_of
-from wfdash.access.viewer import Marks, Origin, Viewer, origin_of
+from wfdash.access.administration import refuse_narrow
+from wfdash.access.directory import Decidability, colleagues, decidability_of, people_who, readers
+from wfdash.access.viewer import REQUESTER, Marks, Origin, Viewer, origin_of
 from wfdash.domain.errors import NotFound
 from wfdash.domain.hash_chain import fingerprint
+from wfdash.domain.json_patch import comments_in
 from wfdash.domain.labels import visible
+from wfdash.engines.catalog import secrets_of
 from wfdash.queries import timemachine
 from wfdash.queries.run_names import title_of
+from wfdash.queries.search import NamesAny, NamesEmpty
 from wfdash.queries.timemachine import secrets_in
+from wfdash.queries.unreadable import subject_of, text
 from wfdash.questions.policy import Policy, sentence
 from wfdash.questions.tools import masked_card
-from wfdash.records.requests import GivenAnswer, RequestFacts
-from wfdash.values.schemas.secrets import masked, without
+from wfdash.records.account import AbsenceRecord
+from wfdash.records.requests import CommentRecord, DraftRecord, GivenAnswer, PersonPresent, RequestFacts
+from wfdash.values.schemas.secrets import masked, secret_names, without
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,3 +273,320 @@ def _right_to_answer(viewer: Viewer, row: HumanRequest, origin: Origin) -> tuple
     if viewer.excluded(row.not_by, origin):
         return "A second person is required: you cannot answer this yourself.", "", ""
     return f"Only {', '.join(row.by)} can answer.", "", ""
+
+
+# Audience filters of requests: the rules of ``Viewer.right_for`` in SQL.
+
+NO_REQUEST = Q(pk__in=[])
+ASSIGNEE = Coalesce("assignee_id", NO_PERSON)
+"""Not the bare column: SQLite would use its index, and then read every row it finds, with its card."""
+
+
+def may_answer(viewer: Viewer) -> Q:
+    """Return the filter of requests a person may answer: by role, ``by``, ``not_by``, or as a delegate."""
+    excluded = _excluded(viewer, viewer.name, viewer.groups)
+    if viewer.made_by is not None:
+        excluded |= _excluded(viewer, viewer.made_by.name, viewer.made_by.groups)
+    wanted = Q(NamesEmpty("by")) | _addressed_by_name(viewer, viewer.name, viewer.groups)
+    for absent in viewer.acts_for:
+        free = ~_excluded(viewer, absent.name, absent.groups) & ~_voted(absent.name)
+        wanted |= _addressed_by_name(viewer, absent.name, absent.groups) & free
+    return viewer.scope("answer") & (wanted | assigned_to(viewer)) & ~excluded
+
+
+def through_groups(viewer: Viewer) -> Q:
+    """Return the filter of requests addressed to a person's groups, or to groups of those they are a delegate of."""
+    groups = viewer.groups.union(*(absent.groups for absent in viewer.acts_for))
+    return Q(NamesAny("by", groups)) if groups else NO_REQUEST
+
+
+def assigned_to(viewer: Viewer) -> Q:
+    """Return the filter of requests assigned to them."""
+    return Q(Exact(ASSIGNEE, viewer.user.pk)) if viewer.user.pk is not None else NO_REQUEST
+
+
+def unassigned(viewer: Viewer) -> Q:
+    """Return the filter of unassigned requests."""
+    return Q(Exact(ASSIGNEE, NO_PERSON))
+
+
+def not_assigned_elsewhere(viewer: Viewer) -> Q:
+    """Return the filter of requests that are not assigned to a third person."""
+    absent = [principal.name for principal in viewer.acts_for]
+    free = unassigned(viewer) | assigned_to(viewer)
+    return free | has_name(absent, "in", through="assignee") if absent else free
+
+
+def not_voted_by(viewer: Viewer) -> Q:
+    """Return the filter of requests this person has not voted on yet."""
+    if viewer.user.pk is None:
+        return Q(pk__isnull=False)
+    mine = Q(by_id=viewer.user.pk) | Q(acting_for=viewer.name)
+    return ~Q(Exists(Reply.objects.filter(mine, request=OuterRef("pk"), undone__isnull=True)))
+
+
+def awaiting_reply_of(viewer: Viewer) -> Q:
+    """Return the filter of requests that wait for their reply, as requester or as a delegate of one."""
+    started = _started_by(viewer, viewer.name) & viewer.reach()
+    for absent in viewer.acts_for:
+        started |= viewer.scope("see") & _started_by(viewer, absent.name)
+    return Q(asked__isnull=False) & started
+
+
+def _voted(name: str) -> Q:
+    """Return the filter of requests on which a person, or a delegate of theirs, has voted."""
+    voted = Q(has_name(name, through="by"), acting_for="") | Q(acting_for=name)
+    return Q(Exists(Reply.objects.filter(voted, request=OuterRef("pk"), undone__isnull=True)))
+
+
+def _addressed_by_name(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
+    names = {name, *groups} - {REQUESTER}
+    return Q(NamesAny("by", names)) | (Q(NamesAny("by", [REQUESTER])) & _started_by(viewer, name))
+
+
+def _excluded(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
+    own = _started_by(viewer, name) | _requested_by(name)
+    named = Q(NamesAny("not_by", [name, *groups])) | (Q(NamesAny("not_by", [REQUESTER])) & own)
+    # Tested first, because most requests exclude no one.
+    return ~Q(NamesEmpty("not_by")) & named
+
+
+def _started_by(viewer: Viewer, name: str) -> Q:
+    """Return the filter of requests whose run a person started. Not a join: it is evaluated for few rows."""
+    if not name:
+        return NO_REQUEST
+    person = {"created_by_id": viewer.user.pk} if name == viewer.name else {f"created_by__{USERNAME}": name}
+    return Q(Exists(Run.objects.filter(pk=OuterRef("run_id"), **person)))
+
+
+def _requested_by(name: str) -> Q:
+    """Return the filter of requests whose run counts a person as requester although they did not start it."""
+    return Q(Exists(Run.objects.filter(NamesAny("requesters", [name]), pk=OuterRef("run_id")))) if name else NO_REQUEST
+
+
+PRESENCE_TIMEOUT = timedelta(seconds=45)
+TYPING_TIMEOUT = timedelta(seconds=20)
+MAX_COMMENTS = 200
+
+
+class PersonHere(PersonPresent):
+    """A person who has the request open. ``reviews``: they may answer it, and so hold it while it is open."""
+
+    reviews: bool
+    taken: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteView:
+    """One person's vote, while more are needed."""
+
+    by: str
+    verdict: str
+    at: datetime
+    acting_for: str = ""
+    reason: str = ""
+    line_comments: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collaboration:
+    """A request's collaboration data. ``holder``: another person who is working on it.
+
+    ``mine``: the viewer's own current vote. ``former``: their own answer that was undone.
+    """
+
+    people: tuple[PersonHere, ...] = ()
+    holder: PersonHere | None = None
+    thread: tuple[CommentRecord, ...] = ()
+    votes: tuple[VoteView, ...] = ()
+    mine: VoteView | None = None
+    draft: DraftRecord | None = None
+    former: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undoable:
+    """The viewer's own answer that can still be undone."""
+
+    request: str
+    subject: str
+    verdict: str
+    settles: datetime
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until it takes effect."""
+        return max(0.0, round((self.settles - timezone.now()).total_seconds(), 1))
+
+
+def read_collaboration(found: RequestView) -> Collaboration:
+    """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
+    present = _present(found)
+    replies = _live_replies(found)
+    # What a person wrote is theirs; a token reads of it what it could have written.
+    answers = found.viewer.reaches("answer", found.workflow)
+    own = [reply for reply in replies if reply.by_id == found.viewer.user.pk]
+    votes = tuple(_vote(reply, found.shown) for reply in replies)
+    return Collaboration(
+        people=tuple(person for person in present if person.name != found.viewer.name),
+        holder=_holder(present, found.viewer) if found.open else None,
+        thread=read_thread(found),
+        votes=votes,
+        mine=_vote(own[0], answers) if own else None,
+        draft=_draft(found) if found.open and answers else None,
+        former=_withdrawn_answer(found) if found.open and answers and not own else None,
+    )
+
+
+def read_thread(found: RequestView) -> tuple[CommentRecord, ...]:
+    """Return a request's comments, oldest first; empty for viewers who do not see its card (one query)."""
+    if not found.shown:
+        return ()
+    rows = Comment.objects.filter(request_id=found.id).select_related("by").order_by("-at", "-id")[:MAX_COMMENTS]
+    return tuple(
+        CommentRecord.trusted(
+            id=row.pk,
+            by=_name_or_someone(row.by),
+            kind=row.kind,
+            text=text(row, "text"),
+            mentions=tuple(row.mentions),
+            at=row.at,
+        )
+        for row in reversed(rows)
+    )
+
+
+def assignable(found: RequestView) -> tuple[str, ...]:
+    """Return the user names this person may assign a request to. No programs: no notification reaches them."""
+    free = found.viewer.may("operate", found.workflow) and found.rules.override
+    by = () if free else found.by
+    people = people_who("answer", found.workflow, programs=False)
+    return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
+
+
+def read_assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
+    """Return the user names to whom this person may assign requests of these workflows."""
+    mine = [workflow for workflow in workflows if viewer.may("answer", workflow) or viewer.may("operate", workflow)]
+    people = (person for workflow in mine for person in people_who("answer", workflow, programs=False))
+    return tuple(sorted({person.name for person in people}))
+
+
+def answerable_for(found: RequestView) -> tuple[str, ...]:
+    """Return the user names an operator may answer on behalf of: everyone else who may answer it, and its assignee."""
+    people = people_who("answer", found.workflow, programs=False)
+    theirs = [one for one in people if one.addressed(found.by, found.not_by, found.origin)]
+    names = {one.name for one in theirs} | ({found.assignee} if found.assignee else set())
+    return tuple(sorted(names - {found.viewer.name}))
+
+
+def mentionable(found: RequestView) -> tuple[str, ...]:
+    """Return the user names that may read a request."""
+    return tuple(person.name for person in readers(found.workflow, found.by, found.origin))
+
+
+def read_undoable(viewer: Viewer, requests: Iterable[str]) -> tuple[Undoable, ...]:
+    """Return this person's answers to these requests that can still be undone, latest first (one query)."""
+    live = Reply.objects.filter(by=viewer.user, undone__isnull=True, settles__gt=timezone.now())
+    rows = live.filter(request__in=list(requests)).select_related("request").order_by("-at", "-id")[:MAX_COMMENTS]
+    return tuple(
+        Undoable(
+            request=row.request_id,
+            subject=subject_of(row.request),
+            verdict=row.verdict,
+            settles=row.settles or row.at,
+        )
+        for row in rows
+    )
+
+
+def read_absences(viewer: Viewer) -> tuple[tuple[AbsenceRecord, ...], tuple[AbsenceRecord, ...]]:
+    """Return a person's absences and those they are a delegate in, current and upcoming (two queries). ``NotAllowed``
+    for a token with limits.
+    """
+    refuse_narrow(viewer)
+    now = timezone.now()
+    rows = Absence.objects.filter(until__gt=now).select_related("user", "delegate").order_by("since")
+    mine = tuple(_absence(row, now) for row in rows.filter(user=viewer.user))
+    return mine, tuple(_absence(row, now) for row in rows.filter(delegate=viewer.user))
+
+
+def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
+    """Return the user names a person may delegate to: those who share a role with them."""
+    return tuple(colleagues(viewer).order_by(USERNAME).values_list(USERNAME, flat=True)[:MAX_COMMENTS])
+
+
+def _present(found: RequestView) -> tuple[PersonHere, ...]:
+    """Return the people who have it open, this person included, those who opened it first before others."""
+    now = timezone.now()
+    rows = Presence.objects.filter(request_id=found.id, seen__gt=now - PRESENCE_TIMEOUT, user__is_active=True)
+    rows = rows.select_related("user").order_by("since", "pk")
+    reviewers = _reviewers(found, [_name_or_someone(row.user) for row in rows])
+    return tuple(
+        PersonHere.trusted(
+            name=_name_or_someone(row.user),
+            since=row.since,
+            typing=row.typing is not None and row.typing > now - TYPING_TIMEOUT,
+            reviews=_name_or_someone(row.user) in reviewers,
+            taken=row.taken,
+        )
+        for row in rows
+    )
+
+
+def _reviewers(found: RequestView, names: list[str]) -> set[str]:
+    if not names:
+        return set()
+    people = people_who("answer", found.workflow, names=names)
+    return {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee} - {""}
+
+
+def _holder(present: tuple[PersonHere, ...], viewer: Viewer) -> PersonHere | None:
+    """Return who holds it: the person who took it over last, else who opened it first; None if that is the viewer."""
+    reviewing = [person for person in present if person.reviews]
+    takers = [person for person in reviewing if person.taken]
+    last = max(takers, key=lambda person: person.taken or person.since, default=next(iter(reviewing), None))
+    return last if last and last.name != viewer.name else None
+
+
+def _live_replies(found: RequestView) -> list[Reply]:
+    if found.rules.need < 2:
+        return []
+    replies = Reply.objects.filter(request_id=found.id, undone__isnull=True).select_related("by")
+    return list(replies.order_by("at"))
+
+
+def _vote(reply: Reply, shown: bool) -> VoteView:
+    return VoteView(
+        by=_name_or_someone(reply.by),
+        verdict=reply.verdict,
+        at=reply.at,
+        acting_for=reply.acting_for,
+        reason=text(reply, "reason") if shown else "",
+        line_comments=comments_in(reply.value) if shown else (),
+    )
+
+
+def _draft(found: RequestView) -> DraftRecord | None:
+    row = Draft.objects.filter(request_id=found.id, user=found.viewer.user).first()
+    return DraftRecord.trusted(fields=row.fields, at=row.at) if row else None
+
+
+def _withdrawn_answer(found: RequestView) -> Json:
+    replies = Reply.objects.filter(request_id=found.id, by=found.viewer.user, undone__isnull=False)
+    last = replies.order_by("-undone").first()
+    return without(last.value, secret_names(found.answer_schema) | secrets_of(found.workflow)) if last else None
+
+
+def _absence(row: Absence, now: datetime) -> AbsenceRecord:
+    return AbsenceRecord.trusted(
+        id=row.pk,
+        user=_name_or_someone(row.user),
+        delegate=_name_or_someone(row.delegate),
+        since=row.since,
+        until=row.until,
+        now=row.since <= now,
+    )
+
+
+def _name_or_someone(user: Any) -> str:
+    return user.get_username() if user else "somebody"

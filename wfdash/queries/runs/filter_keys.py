@@ -45,14 +45,16 @@ from wfdash.queries.runs.finding import (
     values_of,
     within,
 )
-from wfdash.queries.search.conditions import Span, is_time, times_of
-from wfdash.queries.search.qualifiers import (
+from wfdash.queries.search import (
     SIGNS,
     ListFilter,
     ParsedFilter,
     Qualifier,
+    Span,
     Suggestion,
     Term,
+    is_time,
+    times_of,
     visible_workflows,
 )
 

@@ -30,7 +30,7 @@ from wfdash.queries.run_names import own_title_of, summary_of, worded
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
-from wfdash.queries.search.keyset import KeysetOrder
+from wfdash.queries.search import KeysetOrder
 from wfdash.queries.secrets import masked_for
 from wfdash.queries.unreadable import document, hidden_cards, subject_in
 from wfdash.queries.workers import with_workflow

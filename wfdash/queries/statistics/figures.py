@@ -23,10 +23,9 @@ from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import ERROR
 from wfdash.engines import catalog
 from wfdash.queries.runs.listing import failures_of, run_rows
-from wfdash.queries.statistics.durations import Scope, Step, Totals, durations_in, moment, slots_of
+from wfdash.queries.statistics.durations import Measure, Scope, Step, Total, Totals, durations_in, moment, slots_of
 from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.gauges import count_by_workflow, count_ended, count_started, count_statuses
-from wfdash.queries.statistics.histograms import Measure, Total
 from wfdash.records.statistics import (
     DurationSummary,
     ErrorGroupRecord,

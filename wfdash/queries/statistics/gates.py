@@ -28,8 +28,17 @@ from checkpoints.models.operations import DecisionRollup
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import NotFound
 from wfdash.queries.requests.decisions import ANSWERED, outcome, reversed_later
-from wfdash.queries.statistics.durations import DAY, Scope, moment, slot_finder
-from wfdash.queries.statistics.histograms import Total, asked_of, bucket_of, hour_at, hour_number
+from wfdash.queries.statistics.durations import (
+    DAY,
+    Scope,
+    Total,
+    asked_of,
+    bucket_of,
+    hour_at,
+    hour_number,
+    moment,
+    slot_finder,
+)
 from wfdash.records.statistics import DecisionStatistics, DurationSummary, GateRecord, TimeSlot
 
 # How the requests of a day were decided, by hour: what is stored of it, and what it adds up to. Pure.

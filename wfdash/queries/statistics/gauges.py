@@ -33,7 +33,7 @@ from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.records import ENDED, Phase, Status, status_of
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.queries.statistics.histograms import ALL_TIME, Measure, Total
+from wfdash.queries.statistics.durations import ALL_TIME, Measure, Total
 from wfdash.queries.workers import with_workflow
 from wfdash.records.statistics import TimeSlot
 

@@ -18,13 +18,12 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.queries.requests.inbox_filter import UNANSWERABLE
+from wfdash.queries.requests.inbox import UNANSWERABLE
 from wfdash.queries.runs.listing import RunRow, run_rows
 from wfdash.queries.statistics import figures
-from wfdash.queries.statistics.durations import Scope, totals_since
+from wfdash.queries.statistics.durations import Measure, Scope, Total, quantile, totals_since
 from wfdash.queries.statistics.figures import ErrorGroup, error_groups, failed_runs, late_schedules, oldest_requests
 from wfdash.queries.statistics.gauges import unserved_of
-from wfdash.queries.statistics.histograms import Measure, Total, quantile
 from wfdash.records.statistics import (
     BacklogRecord,
     OperationsRecord,

@@ -12,7 +12,7 @@ from wfdash.actions import account
 from wfdash.actions.account import read_notices, save_view, set_absence
 from wfdash.queries.account import ViewRow, count_unread, notices, read_view, read_views
 from wfdash.queries.palette import search_everything
-from wfdash.queries.requests.collaboration import read_absences
+from wfdash.queries.requests.request import read_absences
 from wfdash.records.account import (
     AbsencePage,
     ChangeView,

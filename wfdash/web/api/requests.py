@@ -16,10 +16,9 @@ from wfdash.actions.requests import answer, collaboration, deadlines
 from wfdash.actions.requests.answer import answer_batch, assign_requests, undo_batch
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
 from wfdash.domain.errors import NotFound
-from wfdash.queries.requests.collaboration import read_collaboration, read_thread
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.requests.inbox import count_tabs, read_inbox
-from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.request import read_collaboration, read_request, read_thread
 from wfdash.queries.timemachine import secrets_in
 from wfdash.records.requests import (
     AcceptedAnswer,

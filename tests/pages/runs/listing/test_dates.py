@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from tests import people
 from wfdash.domain.errors import Invalid
-from wfdash.queries.search.conditions import times_of
-from wfdash.queries.search.qualifiers import Term, split
+from wfdash.queries.search import Term, split, times_of
 from wfdash.web.pages.runs.listing import dates_of, with_dates
 from wfdash.web.pages.site.list_page import RunsAddress
 

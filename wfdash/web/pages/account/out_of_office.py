@@ -14,7 +14,7 @@ from wfdash.actions import account as absences
 from wfdash.actions.account import set_absence
 from wfdash.domain.errors import Invalid
 from wfdash.notifications.rendering import render
-from wfdash.queries.requests.collaboration import possible_delegates, read_absences
+from wfdash.queries.requests.request import possible_delegates, read_absences
 from wfdash.web.pages.site.decorators import page, viewer_of
 
 

@@ -26,8 +26,7 @@ from wfdash.actions.requests.collaboration import (
 )
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.notifications.rendering import render
-from wfdash.queries.requests.collaboration import assignable, mentionable
-from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.request import assignable, mentionable, read_request
 from wfdash.web.pages.requests.panel import address_params, back_to, fields_of, panel
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, path_in
 from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of

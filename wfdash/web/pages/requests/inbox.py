@@ -23,8 +23,8 @@ from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
-from wfdash.queries.requests.collaboration import read_assignees
 from wfdash.queries.requests.inbox import (
+    FILTER,
     TABS,
     RequestRow,
     count_all,
@@ -36,8 +36,7 @@ from wfdash.queries.requests.inbox import (
     read_neighbours,
     request_rows,
 )
-from wfdash.queries.requests.inbox_filter import FILTER
-from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.request import read_assignees, read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
 from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of

@@ -39,9 +39,8 @@ from wfdash.domain.errors import (
 )
 from wfdash.engines.catalog import titles
 from wfdash.notifications.rendering import render, render_to_string
-from wfdash.queries.requests.collaboration import read_collaboration
 from wfdash.queries.requests.inbox import next_request
-from wfdash.queries.requests.request import RequestView, read_request
+from wfdash.queries.requests.request import RequestView, read_collaboration, read_request
 from wfdash.values.schemas.secrets import sample
 from wfdash.web.pages.requests.inbox import in_list
 from wfdash.web.pages.requests.panel import (

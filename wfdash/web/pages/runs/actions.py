@@ -29,9 +29,16 @@ from wfdash.engines.catalog import secrets_of
 from wfdash.notifications.rendering import render
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint
 from wfdash.queries.history.events import last_events
-from wfdash.queries.runs.before_acting import contents_of, head_of, last_pause, read_open_work
+from wfdash.queries.runs.before_acting import (
+    RunSignals,
+    contents_of,
+    head_of,
+    last_pause,
+    read_open_work,
+    read_signals,
+    signal_wait,
+)
 from wfdash.queries.runs.listing import RunView, read_run
-from wfdash.queries.runs.signals import RunSignals, read_signals, signal_wait
 from wfdash.queries.runs.versions import graph_difference, migration_plan
 from wfdash.queries.workflows import WorkflowRow
 from wfdash.values.schemas.secrets import masked, sample

@@ -21,9 +21,9 @@ from wfdash.engines.catalog import limit_of, queue_of
 from wfdash.installation.keep_rules import days_text
 from wfdash.queries.hooks import callback_of
 from wfdash.queries.requests.inbox import RequestRow, request_to_answer, requests_of
-from wfdash.queries.runs.keeping import REASONS
 from wfdash.queries.runs.listing import RunView
 from wfdash.queries.runs.logs import Intervention, course_changes
+from wfdash.queries.runs.retention import REASONS
 from wfdash.queries.runs.versions import graph_difference
 from wfdash.queries.schedules import schedule_of
 from wfdash.records.runs import RemovalRecord, RunError

@@ -47,8 +47,18 @@ from wfdash.queries.runs.listing import (
     run_rows,
 )
 from wfdash.queries.runs.values import FieldValue, field_values, fields_named, offered_fields
-from wfdash.queries.search.conditions import RANGE, duration_of, is_time, range_text, times_of
-from wfdash.queries.search.qualifiers import Term, asked_for, replaced, split, toggled
+from wfdash.queries.search import (
+    RANGE,
+    Term,
+    asked_for,
+    duration_of,
+    is_time,
+    range_text,
+    replaced,
+    split,
+    times_of,
+    toggled,
+)
 from wfdash.web.pages.runs.actions import new_key
 from wfdash.web.pages.site.context_processors import looks_of
 from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of

@@ -24,8 +24,8 @@ from wfdash.actions.account import set_density
 from wfdash.queries import account
 from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, count_unread, steps_to_show
 from wfdash.queries.people import whom_to_ask
-from wfdash.queries.requests.collaboration import Undoable, read_undoable
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
+from wfdash.queries.requests.request import Undoable, read_undoable
 from wfdash.queries.statistics.operations import MOST_COUNTED, count_problems
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import read_inbox_address

@@ -29,8 +29,8 @@ from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.engines import catalog
 from wfdash.installation.stopping import stopping
 from wfdash.queries.statistics import gauges
+from wfdash.queries.statistics.durations import Measure, up_to
 from wfdash.queries.statistics.gauges import lateness
-from wfdash.queries.statistics.histograms import Measure, up_to
 from wfdash.queries.workers import workers
 from wfdash.web.page_threads import PageThreads
 from wfdash.web.pages.site.decorators import viewer_of

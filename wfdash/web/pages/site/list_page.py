@@ -19,13 +19,12 @@ from wfdash.domain.search_attributes import known_names
 from wfdash.queries.account import ViewRow, read_view, read_views
 from wfdash.queries.audit import audit_suggestions
 from wfdash.queries.requests.decisions import decision_suggestions
-from wfdash.queries.requests.inbox import SORTS, TABS, count_in_views
-from wfdash.queries.requests.inbox_filter import request_suggestions
+from wfdash.queries.requests.inbox import SORTS, TABS, count_in_views, request_suggestions
 from wfdash.queries.runs import listing
 from wfdash.queries.runs.filter_keys import run_suggestions
 from wfdash.queries.runs.listing import DEFAULT_SORT, count_found
 from wfdash.queries.schedules import schedule_suggestions
-from wfdash.queries.search.qualifiers import ListFilter
+from wfdash.queries.search import ListFilter
 from wfdash.queries.workflows import workflow_suggestions
 from wfdash.records.base import Page, ScannedPage
 from wfdash.web.pages.site.decorators import page, viewer_of

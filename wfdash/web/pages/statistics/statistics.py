@@ -13,10 +13,10 @@ from django.utils import timezone
 from checkpoints.records import Phase, Status
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
-from wfdash.queries.search.conditions import range_text
+from wfdash.queries.search import range_text
+from wfdash.queries.statistics.durations import ANYONE, GROUP, NAMED, REQUESTER, Measure
 from wfdash.queries.statistics.figures import STARTED, Statistics, read_statistics
 from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
-from wfdash.queries.statistics.histograms import ANYONE, GROUP, NAMED, REQUESTER, Measure
 from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, WaitingRequestRecord
 from wfdash.web.pages.requests.batch import DECIDED
 from wfdash.web.pages.site.decorators import page, viewer_of

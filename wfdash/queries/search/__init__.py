@@ -1,1 +1,0 @@
-"""What all lists are searched with: the filter language, cursors, JSON expressions."""
