@@ -149,9 +149,14 @@ def test_evidence_that_is_too_much_for_a_page_is_text_with_a_link_that_draws_it(
     assert 1 <= page.count("<table>") < 10
     assert f'href="/requests/{asked.pk}/?piece=99#evidence-99"' in page
     assert page.count("Shown as text, because this card has much evidence") == 100 - page.count("<table>")
-    last = ana.get(f"/requests/{asked.pk}/?piece=99").content.decode()
-    assert "?piece=99#evidence-99" not in last
-    assert "?piece=98#evidence-98" in last
+    assert "Show it formatted<span" in page
+    for number in (99, 100, 10**9):
+        last = ana.get(f"/requests/{asked.pk}/?tab=all&piece={number}").content.decode()
+        assert 'id="evidence-99"' in last
+        assert "piece=99#evidence-99" not in last
+        assert f'href="/requests/{asked.pk}/?tab=all&amp;piece=98#evidence-98"' in last
+    for wrong in ("x", "-1", "%00", "9" * 99):
+        assert "piece=99#evidence-99" in ana.get(f"/requests/{asked.pk}/?piece={wrong}").content.decode()
 
 
 def test_two_patches_of_four_hundred_lines_are_both_drawn(run: Run, ana: Client) -> None:

@@ -47,7 +47,8 @@ def panel(
         reading = reading._replace(errors=list(errors))
     context = live_context(found, place, override=override)
     here, overrides, decides = context["here"], context["overrides"], context["decides"]
-    query = urlencode({**place, **({"override": "1"} if overrides else {}), **({"piece": piece} if piece else {})})
+    kept = {**place, **({"override": "1"} if overrides else {})}
+    query = urlencode({**kept, **({"piece": piece} if piece else {})})
     begin = here.former if here.former is not None else (found.suggestion or {}).get("value")
     drawn = card.build(
         found.card,
@@ -55,7 +56,7 @@ def panel(
         url=address("request", found.id, query) if decides else "",
         initial=begin,
         reading=reading or _from_draft(found, here.draft),
-        page=reverse("wfdash:request", args=[found.id]),
+        page=address("request", found.id, urlencode({**kept, "piece": ""})),
         path=_path(found),
         before=found.before,
         said=_said(found, here),

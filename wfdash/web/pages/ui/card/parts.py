@@ -189,17 +189,18 @@ def _field(item: Any) -> CardPart:
 
 
 def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[int] = ()) -> tuple[CardPart, ...]:
-    """Return the evidence, each piece by its kind. ``page``: the request's address, below which are its bytes;
-    without it they are in the card.
+    """Return the evidence, each piece by its kind. ``page``: the request's address up to the number of a piece, which
+    draws that piece first; below its path are their bytes, which without it are in the card.
 
-    The work of a card is bounded: the pieces ``first`` are drawn in any case, then each other piece for which enough of
-    ``MOST_EFFORT`` is left, one at least. The rest is shown as text, and says where each piece is drawn.
+    The work of a card is bounded: the pieces ``first``, or the last one for numbers beyond it, are drawn in any case,
+    then each other piece for which enough of ``MOST_EFFORT`` is left, one at least. The rest is shown as text, and says
+    where each piece is drawn.
     """
     listed = card.get("evidence")
     if not listed or not isinstance(listed, list):
         return ()
     efforts = [effort_of(piece) for piece in listed]
-    drawn = {number for number in first if number < len(listed)}
+    drawn = {min(number, len(listed) - 1) for number in first}
     spent = markdown_effort(str(card.get("body") or "")) + sum(efforts[number] for number in drawn)
     if card.get("current") is not None:
         spent += effort_of({"kind": "diff", "value": {"before": card["current"], "after": card.get("proposal")}})
@@ -208,7 +209,7 @@ def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[in
             drawn.add(number)
             spent += effort
     return tuple(
-        _evidence(piece, number, f"{page}evidence/{number}/" if page else "")
+        _evidence(piece, number, f"{page.partition('?')[0]}evidence/{number}/" if page else "")
         if number in drawn
         else _plain(piece, number, page)
         for number, piece in enumerate(listed)
@@ -249,7 +250,7 @@ def _plain(piece: Any, number: int, page: str) -> CardPart:
         title=cell(str(title or "")),
         block=block(text, MOST_PLAIN),
         anchor=f"evidence-{number}",
-        formatted=f"{page}?piece={number}#evidence-{number}" if page else "",
+        formatted=f"{page}{number}#evidence-{number}" if page else "",
     )
 
 
