@@ -75,7 +75,8 @@ def restore_run(
         run.refresh_from_db()
         again = step.chosen.n != run.n
         head = _write_head(step, run, n=run.n + 1, reason=Reason.RESTORE)
-        _rewind(run, head, viewer, timemachine.alterations(run.altered, *_how(again, draft)))
+        how = [*(["restored"] if again or draft is None else []), *(["edited"] if draft else [])]
+        _rewind(run, head, viewer, timemachine.alterations(run.altered, *how))
         _supersede_requests(run, step.requests, viewer)
         opened = [_reopen_request(run, request, origin=run) for request in step.requests]
         bind_editor(run, viewer, draft)
@@ -169,10 +170,6 @@ def _drafted(viewer: Viewer, run_id: str, checkpoint_id: str, edits: Edits | Non
     if edits is None:
         return None
     return draft_of(find_checkpoint(find_run(viewer, run_id, right="operate"), checkpoint_id), edits)
-
-
-def _how(again: bool, draft: EditedCheckpoint | None) -> list[str]:
-    return (["restored"] if again or draft is None else []) + (["edited"] if draft else [])
 
 
 def _step(run: Run, checkpoint_id: str, draft: EditedCheckpoint | None, seen: str, verb: str) -> RestoreStart:

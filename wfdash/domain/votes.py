@@ -66,13 +66,10 @@ def choice_of(vote: Vote, proposal: Json = None) -> str:
     value = vote.value
     if isinstance(value, dict) and "action" in value:
         value = {name: item for name, item in value.items() if name not in WORDS and item is not None}
-        if value["action"] == "edit" and any(_same(value.get(name), proposal) for name in EDITED):
+        edited = [json.dumps(value[name], sort_keys=True) for name in EDITED if name in value]
+        if value["action"] == "edit" and json.dumps(proposal, sort_keys=True) in edited:
             value = {"action": "approve"}
     return json.dumps(value, sort_keys=True)
-
-
-def _same(one: Json, other: Json) -> bool:
-    return one is not None and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def vetoes(card: Mapping[str, Any], *, veto: bool) -> frozenset[str]:

@@ -129,17 +129,13 @@ def _signed(endpoint: str) -> dict[str, str]:
     claims = {
         "aud": f"{parts.scheme}://{parts.hostname}{port}",
         "exp": int(time.time()) + TOKEN_SECONDS,
-        "sub": _contact(),
+        # Where the operator of a push service can reach ours: some refuse a token without.
+        "sub": f"mailto:{parseaddr(settings.DEFAULT_FROM_EMAIL)[1] or 'wfdash@localhost'}",
     }
     try:
         return {name.lower(): str(value) for name, value in vapid().sign(claims).items()}
     except VapidException as error:  # an address without a host name
         raise Undeliverable("The address of this browser is not one of a push service") from error
-
-
-def _contact() -> str:
-    """Return where the operator of a push service can reach ours: some refuse a token without."""
-    return f"mailto:{parseaddr(settings.DEFAULT_FROM_EMAIL)[1] or 'wfdash@localhost'}"
 
 
 def _digest(letters: list[Letter]) -> str:

@@ -201,9 +201,12 @@ def _ask_several(card: Choice, answer: Any) -> Asking:
         "minItems": 1 if card.at_least is None else card.at_least,
         "maxItems": len(options) if card.at_most is None else card.at_most,
     }
-    face = {**shown(card), "multiple": True, "options": [_option_text(option) for option in options]}
+    face = {
+        **shown(card),
+        "multiple": True,
+        "options": [
+            {"name": option.name, "label": option.label or option.name, "description": option.description}
+            for option in options
+        ],
+    }
     return Asking("choice", face, schema, lambda value, _seen: wanted.decode(value))
-
-
-def _option_text(option: Option) -> dict[str, Json]:
-    return {"name": option.name, "label": option.label or option.name, "description": option.description}

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import pytest
 
 from checkpoints.models import Run
 from tests import people
-from tests.driving import drive, put
+from tests.api.runs.test_follow_ups import first as first
+from tests.driving import drive
 from tests.pages.markup import flat
-from tests.worker.graphs import chat
 from wfdash.actions.runs.bulk import delete_run
 from wfdash.actions.runs.lifecycle import follow_up, start_run
-from wfdash.engines import catalog
-from wfdash.engines.catalog import Catalog
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def first(monkeypatch, _paper_catalog, everybody) -> Run:
-    """A completed run of a chat."""
-    found = Catalog()
-    monkeypatch.setattr(catalog, "load", lru_cache(lambda: found))
-    put(found, chat())
-    run = start_run(people.viewer("otto"), "chat", {"text": "one"})
-    assert drive(run) == "completed"
-    return run
 
 
 def page(client, run: Run | str) -> str:

@@ -10,7 +10,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from django.test import Client
 
 from checkpoints.models import Checkpoint, Event, HumanRequest, Run, WorkflowVersion
 from tests import people
+from tests.actions.schedules.conftest import _paper_catalog as _paper_catalog
 from tests.pages.paper import expenses
 from tests.security.hostile import Failure, Storm, World, readable
 from wfdash.access.viewer import viewer_for
@@ -29,7 +29,6 @@ from wfdash.actions.hooks.incoming import IncomingPlan
 from wfdash.actions.runs import bulk
 from wfdash.actions.runs.bulk import start_bulk
 from wfdash.actions.schedules import SchedulePlan, create_schedule
-from wfdash.engines import catalog
 from wfdash.worker import outbox, sweeps
 
 SHOTS = int(os.environ.get("WFDASH_SHOTS", "100"))
@@ -39,16 +38,6 @@ API = ("runs", "requests", "schedules", "openapi.json")
 
 
 pytestmark = pytest.mark.timeout(300 + SHOTS)
-
-
-@pytest.fixture
-def _paper_catalog(settings) -> Iterator[None]:
-    settings.WFDASH_ENGINES = ["tests.pages.paper.PaperEngine", "wfdash.engines.native.NativeEngine"]
-    settings.WFDASH_APPS = ["tests.pages.served"]
-    settings.WFDASH_WORKFLOWS = []
-    catalog.load.cache_clear()
-    yield
-    catalog.load.cache_clear()
 
 
 @pytest.fixture

@@ -238,7 +238,9 @@ def read_retention(viewer: Viewer) -> Retention:
     last = _last_batch() if rules else None
     return Retention(
         rules=rules,
-        workflows={name: rules.days(name) for name in _operated(viewer, rules)},
+        workflows={
+            name: rules.days(name) for name in sorted({*catalog.titles(), *rules.named}) if viewer.may("operate", name)
+        },
         plan=plan,
         archived=bool(settings.WFDASH_ARCHIVE),
         archive=settings.WFDASH_ARCHIVE if viewer.may("admin", EVERY) else "",
@@ -263,11 +265,6 @@ def _is_stalled(plan: RetentionPlan, last: LastBatch | None) -> bool:
         return False
     since = database_now() - OVERDUE
     return min(due) < since and (last is None or last.at < since)
-
-
-def _operated(viewer: Viewer, rules: KeepRules) -> list[str]:
-    """Return the names of the workflows that have a rule of their own or are served, and that a person operates."""
-    return sorted(name for name in {*catalog.titles(), *rules.named} if viewer.may("operate", name))
 
 
 def _last_batch() -> LastBatch | None:

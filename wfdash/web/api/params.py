@@ -99,11 +99,11 @@ def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
 def parameters_of(view: Callable[..., Any]) -> list[str]:
     """Return the names that a view takes from the address, and those of its body and path, which do no harm there."""
     hints = {name: kind for name, kind in get_type_hints(view).items() if name not in {"request", "return"}}
-    return [field for name, kind in hints.items() for field in _fields_of(name, kind)]
-
-
-def _fields_of(name: str, kind: Any) -> list[str]:
-    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else [name]
+    return [
+        field
+        for name, kind in hints.items()
+        for field in (list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else [name])
+    ]
 
 
 def without_fields_of_pages(view: Callable[..., Any]) -> Callable[..., Any]:

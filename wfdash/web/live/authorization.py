@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, parse_cookie
@@ -164,13 +164,10 @@ def _parse(text: str) -> Origin | None:
         port = parts.port
     except ValueError:
         return None
-    if parts.scheme not in PORTS or not parts.hostname or _more_than_an_origin(parts):
+    more = parts.path or parts.query or parts.fragment or parts.username is not None
+    if parts.scheme not in PORTS or not parts.hostname or more:
         return None
     return parts.scheme, parts.hostname, port or PORTS[parts.scheme]
-
-
-def _more_than_an_origin(parts: SplitResult) -> bool:
-    return bool(parts.path or parts.query or parts.fragment or parts.username is not None)
 
 
 def _trusts(trusted: str, claimed: Origin) -> bool:

@@ -159,7 +159,14 @@ def render_row(line: InboxRow) -> SafeString:
         ROW,
         id=row.id,
         classes=line.classes,
-        box=_box(line) if line.selectable else NOTHING,
+        box=format_html(
+            '<label class="row-tick"><input type="checkbox" name="request" value="{}" form="inbox-chosen"'
+            ' aria-label="Select {}"></label>',
+            line.row.id,
+            line.row.subject,
+        )
+        if line.selectable
+        else NOTHING,
         href=line.href,
         here=SafeString(' aria-current="true"') if line.here else NOTHING,
         unread=UNREAD if row.unread and row.open and not line.answered else NOTHING,
@@ -168,15 +175,6 @@ def render_row(line: InboxRow) -> SafeString:
         run=row.run_title,
         step=line.step,
         meta=SafeString("".join((*_marks(line), *_times(line)))),
-    )
-
-
-def _box(line: InboxRow) -> SafeString:
-    return format_html(
-        '<label class="row-tick"><input type="checkbox" name="request" value="{}" form="inbox-chosen"'
-        ' aria-label="Select {}"></label>',
-        line.row.id,
-        line.row.subject,
     )
 
 

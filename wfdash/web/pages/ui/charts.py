@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -275,7 +275,12 @@ class BarChart:
     @property
     def table(self) -> SafeString:
         """Return the rows as HTML, without a template: a page has thousands of their cells."""
-        return SafeString("".join(_bar_row(name, cells) for name, cells in self.rows))
+        return SafeString(
+            "".join(
+                f'<tr><th scope="row" class="nowrap">{escape(name)}</th>{"".join(map(_drawn_cell, cells))}</tr>\n'
+                for name, cells in self.rows
+            )
+        )
 
 
 def bar_chart(
@@ -320,10 +325,6 @@ def bar_chart(
 def _cells(series: Sequence[Series], place: int, beside: Sequence[tuple[str, Sequence[Cell]]]) -> tuple[Cell, ...]:
     counts = (Cell(text=number(one.counts[place]), href=one.link(place)) for one in series)
     return (*counts, *(cells[place] for _, cells in beside))
-
-
-def _bar_row(name: str, cells: Iterable[Cell]) -> str:
-    return f'<tr><th scope="row" class="nowrap">{escape(name)}</th>{"".join(map(_drawn_cell, cells))}</tr>\n'
 
 
 def _drawn_bar(bar: Bar) -> str:
