@@ -31,7 +31,7 @@ from wfdash.web.live.hub import count_sockets, use_renderer
 from wfdash.web.live.sockets import refuse, websocket_urlpatterns
 from wfdash.web.pages.site.health import use_sockets
 from wfdash.web.pages.ui.fragments import event_row
-from wfdash.worker.embedded import follow_daphne, start_worker, stop_worker, try_start_worker
+from wfdash.worker.process import follow_daphne, start_worker, stop_worker, try_start_worker
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -56,7 +56,7 @@ def test_a_page_without_rows_that_was_not_looked_for_to_the_end_is_followed_by_t
 
 
 def test_waiting_ends_when_the_run_has_ended_or_a_person_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wfdash.client.drivers.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("wfdash.client.client.time.sleep", lambda seconds: None)
     states = ["running", "waiting", "running", "failed"]
     served = Served(*(httpx.Response(200, json=run_record(status=status)) for status in states))
     assert served.client().wait("r1", for_people=True).status == "waiting"

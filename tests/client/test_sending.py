@@ -30,8 +30,8 @@ ONE = {"id": "r1", "n": 1}
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Sleep in no time, and give for how long it would have been."""
     slept: list[float] = []
-    monkeypatch.setattr("wfdash.client.drivers.time.sleep", slept.append)
-    monkeypatch.setattr("wfdash.client.drivers.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr("wfdash.client.client.time.sleep", slept.append)
+    monkeypatch.setattr("wfdash.client.client.time.monotonic", lambda: sum(slept))
     return slept
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.client.serving import Cut, Served, event_record, problem
 from wfdash.client import NotAllowed, Unauthorized, Unreachable
-from wfdash.client.drivers import LineSplitter
+from wfdash.client.client import LineSplitter
 
 STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 
@@ -20,8 +20,8 @@ STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 def naps() -> Iterator[list[float]]:
     slept: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wfdash.client.drivers.time.sleep", slept.append)
-        patch.setattr("wfdash.client.drivers.time.monotonic", lambda: sum(slept))
+        patch.setattr("wfdash.client.client.time.sleep", slept.append)
+        patch.setattr("wfdash.client.client.time.monotonic", lambda: sum(slept))
         yield slept
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wfdash.domain import audit_packs
-from wfdash.domain.audit_packs import JsonStream
+from wfdash.domain import hash_chain
+from wfdash.domain.hash_chain import JsonStream
 
 DOCUMENT = {"a": [1, 23.5, -4e10, 'x,]}"é', None, True, {"deep": [[], {}]}], "b": {}, "c": [], "d": {"n": 12}, "é": 7}
 
@@ -23,7 +23,7 @@ def read(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("part", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document_is_the_same_however_it_is_cut(monkeypatch, part, indent) -> None:
-    monkeypatch.setattr(audit_packs, "PART", part)
+    monkeypatch.setattr(hash_chain, "PART", part)
     assert read(json.dumps(DOCUMENT, indent=indent)) == DOCUMENT
 
 

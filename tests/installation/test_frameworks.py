@@ -16,8 +16,8 @@ from packaging.specifiers import SpecifierSet
 from wfdash.agents.run import run_agent
 from wfdash.cli import main
 from wfdash.engines import catalog
-from wfdash.installation import frameworks
-from wfdash.installation.frameworks import FRAMEWORKS, check_framework, problem_with, remedy_for
+from wfdash.installation import workflow_sources
+from wfdash.installation.workflow_sources import FRAMEWORKS, check_framework, problem_with, remedy_for
 from wfdash.web.pages.site.embedding import check_workflows
 from wfdash.workflow.errors import InvalidCall
 
@@ -37,7 +37,7 @@ def version_of(packages: dict[str, str]) -> Any:
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Give the packages that are installed, none at first; frameworks cannot be imported."""
     packages: dict[str, str] = {}
-    monkeypatch.setattr(frameworks, "version", version_of(packages))
+    monkeypatch.setattr(workflow_sources, "version", version_of(packages))
     for name in [*(name for name in sys.modules if name.partition(".")[0] in FRAMEWORKS), *FRAMEWORKS]:
         monkeypatch.setitem(sys.modules, name, None)
     return packages

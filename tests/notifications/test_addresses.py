@@ -12,7 +12,7 @@ from django.urls import get_script_prefix, reverse, set_script_prefix
 from tests import people
 from wfdash.access.signin.links import create_link
 from wfdash.actions.requests.answer_links import answer_link
-from wfdash.notifications.mail import mail_of
+from wfdash.notifications.letters import mail_of
 from wfdash.notifications.rendering import absolute
 
 

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from wfdash.access.signin.client_address import client_address
+from wfdash.access.signin.attempt_limits import client_address
 
 PROXIES = [ipaddress.ip_network("127.0.0.1"), ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("fd00::/8")]
 

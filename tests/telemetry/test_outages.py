@@ -17,7 +17,7 @@ from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, Re
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.errors import StorageFailed
 from wfdash.actions import pacing
-from wfdash.telemetry.outages import DatabaseOutage, FailingLoop, FoldOutages, is_outage
+from wfdash.telemetry.logs import DatabaseOutage, FailingLoop, FoldOutages, is_outage
 
 
 class Database:
@@ -52,7 +52,7 @@ def log(outage: DatabaseOutage, out: io.StringIO) -> Iterator[logging.Logger]:
     handler = logging.StreamHandler(out)
     handler.addFilter(FoldOutages(outage))
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in ("wfdash.test_outages", "wfdash.telemetry.outages", "psycopg.test")]
+    loggers = [logging.getLogger(name) for name in ("wfdash.test_outages", "wfdash.telemetry.logs", "psycopg.test")]
     for one in loggers:
         one.addHandler(handler)
     yield loggers[0]
@@ -82,11 +82,11 @@ def test_of_the_errors_of_all_loops_runs_and_requests_one_line_is_logged_and_one
     assert outage.over.wait(5)
     begun, over = [line for line in out.getvalue().splitlines() if line]
     assert begun == (
-        "WARNING wfdash.telemetry.outages The database is unavailable: OperationalError: connection refused. What "
+        "WARNING wfdash.telemetry.logs The database is unavailable: OperationalError: connection refused. What "
         "needs it waits and is retried; until it is back its errors are counted and not logged. First: Could not "
         "look for 0; retrying"
     )
-    assert over.startswith("WARNING wfdash.telemetry.outages The database is available again after 0 s. Not logged: ")
+    assert over.startswith("WARNING wfdash.telemetry.logs The database is available again after 0 s. Not logged: ")
     assert over.endswith("21 errors and 2 requests answered with 503")
 
 
@@ -109,9 +109,7 @@ def test_the_errors_of_a_group_of_tasks_are_the_outage_s_if_each_is(
     fail(log, "a live socket broke", ExceptionGroup(group, [ExceptionGroup(group, [away]), away]))
     fail(log, "another socket broke", ExceptionGroup(group, [away, KeyError("x")]))
     first, second, *_ = out.getvalue().splitlines()
-    assert first.startswith(
-        "WARNING wfdash.telemetry.outages The database is unavailable: OperationalError: the server"
-    )
+    assert first.startswith("WARNING wfdash.telemetry.logs The database is unavailable: OperationalError: the server")
     assert first.endswith("First: a live socket broke")
     assert second == "ERROR wfdash.test_outages another socket broke"
     database.away = False
@@ -138,7 +136,7 @@ def test_another_reason_is_one_more_line(
         fail(log, "Could not write", ReadOnlySqlTransaction("in a read-only transaction"))
     database.away = False
     assert outage.over.wait(5)
-    assert [line.partition("wfdash.telemetry.outages ")[2][:62] for line in out.getvalue().splitlines() if line] == [
+    assert [line.partition("wfdash.telemetry.logs ")[2][:62] for line in out.getvalue().splitlines() if line] == [
         "The database is unavailable: AdminShutdown: terminating. What ",
         "The database is still unavailable, for another reason: ReadOnl",
         "The database is available again after 0 s. Not logged: 4 error",

@@ -21,9 +21,8 @@ from wfdash.engines.native import NativeEngine
 from wfdash.queries.workflows import PublishedReader
 from wfdash.worker.consultations import Replies, publish
 from wfdash.worker.drive import Lease
-from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.heartbeat import start_heartbeat
-from wfdash.worker.serving import Serving
+from wfdash.worker.process import EmbeddedWorker
+from wfdash.worker.serving import Serving, start_heartbeat
 from wfdash.workflow import Workflow
 
 

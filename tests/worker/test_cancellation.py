@@ -18,7 +18,7 @@ from wfdash.domain.errors import WrongState
 from wfdash.queries.runs.listing import read_run
 from wfdash.web.pages.runs.header import plain, status_sentence
 from wfdash.worker.drive import Lease
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.process import EmbeddedWorker
 from wfdash.workflow import Approval, Context, Workflow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wfdash.worker import embedded
+from wfdash.worker import process
 
 
 class Counted:
@@ -32,26 +32,26 @@ class Counted:
 def made(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> list[Counted]:
     """The workers that were made, for a data directory that does not exist yet."""
     settings.WFDASH_EMBED, settings.WFDASH_DATA_DIR = True, tmp_path / "wfdash-data"
-    monkeypatch.setattr(embedded, "EmbeddedWorker", Counted)
-    monkeypatch.setattr(embedded, "check_keys", lambda: None)
+    monkeypatch.setattr(process, "EmbeddedWorker", Counted)
+    monkeypatch.setattr(process, "check_keys", lambda: None)
     monkeypatch.setattr(Counted, "made", [])
-    monkeypatch.setattr(embedded, "_worker", None)
+    monkeypatch.setattr(process, "_worker", None)
     return Counted.made
 
 
 def test_it_starts_once_and_again_after_a_stop(made: list[Counted], tmp_path: Path) -> None:
-    embedded.start_worker()
-    embedded.start_worker()
+    process.start_worker()
+    process.start_worker()
     assert [worker.lock for worker in made] == [tmp_path / "wfdash-data/worker.lock"]
-    embedded.stop_worker()
-    embedded.stop_worker()
-    embedded.start_worker()
+    process.stop_worker()
+    process.stop_worker()
+    process.start_worker()
     assert [worker.running for worker in made] == [False, True]
 
 
 def test_a_process_that_only_serves_pages_starts_none(made: list[Counted], settings: Any) -> None:
     settings.WFDASH_EMBED = False
-    embedded.start_worker()
+    process.start_worker()
     assert made == []
 
 
@@ -61,5 +61,5 @@ def test_pages_are_served_where_it_cannot_start(
     (tmp_path / "file").touch()
     settings.WFDASH_DATA_DIR = tmp_path / "file"
     with caplog.at_level(logging.ERROR):
-        embedded.try_start_worker()
+        process.try_start_worker()
     assert (made, "manage.py wfdash_worker" in caplog.text) == ([], True)

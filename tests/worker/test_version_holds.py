@@ -30,9 +30,9 @@ from wfdash.queries.history.step_states import count_states, step_transitions
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.workers import unserved
 from wfdash.web.pages.runs.header import head, plain
-from wfdash.worker import heartbeat, serving, sweeps
-from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
-from wfdash.worker.serving import Serving
+from wfdash.worker import serving, sweeps
+from wfdash.worker import serving as heartbeat
+from wfdash.worker.serving import Serving, start_heartbeat, stop_heartbeat
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring import Migration
 

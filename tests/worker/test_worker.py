@@ -30,9 +30,9 @@ from wfdash.actions.runs.lifecycle import cancel_run, retry_run, start_run
 from wfdash.contract import Finished, Resume, Start, Waiting
 from wfdash.queries.runs.listing import read_run
 from wfdash.web.pages.runs.header import plain, status_sentence
-from wfdash.worker import due_runs, embedded
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker import due_runs, process
 from wfdash.worker.loop_watchdog import Watchdog
+from wfdash.worker.process import EmbeddedWorker
 from wfdash.worker.worker import Worker
 from wfdash.workflow import Context, Workflow
 
@@ -369,7 +369,7 @@ def test_a_suspect_waits_for_a_place_in_a_worker_that_is_full(otto, define, star
             await super()._sweep()
             swept.release()
 
-    monkeypatch.setattr(embedded, "Worker", partial(Small, limit=1))
+    monkeypatch.setattr(process, "Worker", partial(Small, limit=1))
 
     async def step(given, recorder):
         entered.set()
@@ -577,7 +577,7 @@ def test_a_worker_that_starts_again_in_its_directory_goes_on_at_once(otto, defin
 def test_a_second_server_of_a_data_directory_takes_over_once_the_first_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "LOCK_SECONDS", 0.02)
+    monkeypatch.setattr(process, "LOCK_SECONDS", 0.02)
     began = threading.Event()
 
     def begin(worker: EmbeddedWorker, lock: IO[str]) -> None:

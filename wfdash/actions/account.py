@@ -26,13 +26,19 @@ from checkpoints.models import Absence, Notice, Preference, PushSubscription, Sa
 from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
 from wfdash import pubsub
-from wfdash.access.administration import obstacle, refuse_narrow, refuse_token, service_account
-from wfdash.access.directory import colleagues, find_person, is_service
+from wfdash.access.directory import (
+    colleagues,
+    find_person,
+    is_service,
+    obstacle,
+    refuse_narrow,
+    refuse_token,
+    service_account,
+)
 from wfdash.access.signin import attempt_limits, second_factor
-from wfdash.access.signin.backend import PASSWORD
+from wfdash.access.signin.backend import PASSWORD, slots
 from wfdash.access.signin.links import revoke_links
-from wfdash.access.signin.open_sessions import end_sessions
-from wfdash.access.signin.password_slots import slots
+from wfdash.access.signin.sessions import end_sessions
 from wfdash.access.signin.tokens import new_secret
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import audit, pacing

@@ -30,7 +30,7 @@ from checkpoints.models import AuditEntry, AuditHead, Grant, HumanRequest, Run, 
 from checkpoints.models.fields import current_keyring
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
 from wfdash.access.signin import second_factor
-from wfdash.access.signin.client_address import address_of
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import (
     BROKEN,

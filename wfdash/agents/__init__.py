@@ -10,7 +10,6 @@ async def answer(question: str, ctx: Context) -> str:
 
 from __future__ import annotations
 
-from wfdash.agents.run import run_agent
-from wfdash.agents.tool_calls import AgentReply, Usage
+from wfdash.agents.run import AgentReply, Usage, run_agent
 
 __all__ = ["AgentReply", "Usage", "run_agent"]

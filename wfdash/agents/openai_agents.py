@@ -36,7 +36,7 @@ from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
 from wfdash.agents.openai_tools import RecordedTools, noted, part_of
-from wfdash.agents.tool_calls import ALL, AgentCall, AgentReply, Usage, Wanted, said_turn
+from wfdash.agents.run import ALL, AgentCall, AgentReply, Usage, Wanted, said_turn
 from wfdash.contract import Message, Role, ToolUse
 from wfdash.questions.tools import masked_transcript, parsed
 from wfdash.workflow.errors import InvalidCall, WorkflowError

@@ -40,7 +40,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.tool_calls import DENIED, AgentCall, call_tool
+from wfdash.agents.run import DENIED, AgentCall, call_tool
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.workflow.errors import InvalidCall, WorkflowError

@@ -43,7 +43,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from checkpoints.records import Json
-from wfdash.agents.tool_calls import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
+from wfdash.agents.run import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
 from wfdash.contract import Message, ToolUse
 from wfdash.questions.tools import ToolDecision, masked_transcript
 from wfdash.values.schemas.secrets import secret_names

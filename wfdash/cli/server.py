@@ -29,8 +29,14 @@ from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 
 from wfdash.installation.stopping import stopping
-from wfdash.worker.embedded import EmbeddedWorker, hold_shutdown
-from wfdash.worker.process import SERVER_DRAIN_SECONDS, STOP_SECONDS, drain_seconds, stop_seconds
+from wfdash.worker.process import (
+    SERVER_DRAIN_SECONDS,
+    STOP_SECONDS,
+    EmbeddedWorker,
+    drain_seconds,
+    hold_shutdown,
+    stop_seconds,
+)
 
 # Importing this installs Twisted's asyncio reactor; nothing may use the reactor before.
 

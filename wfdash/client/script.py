@@ -1,6 +1,6 @@
 """What a call does, as values: a script yields effects and is sent their results. Pure.
 
-A script is written once. ``wfdash.client.drivers`` performs it with blocking sockets or asynchronously, and tests by
+A script is written once. ``wfdash.client.client`` performs it with blocking sockets or asynchronously, and tests by
 hand.
 """
 

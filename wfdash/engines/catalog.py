@@ -50,7 +50,6 @@ from wfdash.domain.errors import NotFound
 from wfdash.engines.published import Consult, Published, published_engine
 from wfdash.engines.serving import Adopts, NotServable, Served
 from wfdash.installation import workflow_sources
-from wfdash.installation.frameworks import remedy_for
 from wfdash.installation.workflow_sources import (
     SourceFile,
     author_modules,
@@ -59,6 +58,7 @@ from wfdash.installation.workflow_sources import (
     is_own,
     load_sources,
     own_traceback,
+    remedy_for,
     root_of,
 )
 from wfdash.values.errors import message_of

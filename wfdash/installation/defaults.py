@@ -99,7 +99,7 @@ FORMATS: Mapping[str, dict[str, Any]] = {
 }
 """``WFDASH_LOG`` -> how a line is formatted."""
 FILTERS = {
-    "outages": {"()": "wfdash.telemetry.outages.FoldOutages"},
+    "outages": {"()": "wfdash.telemetry.logs.FoldOutages"},
     "links": {"()": "wfdash.telemetry.logs.MaskLinks"},
     "repeats": {"()": "wfdash.telemetry.logs.LimitRepeats"},
 }

@@ -25,10 +25,10 @@ from checkpoints.models import (
     Webhook,
 )
 from checkpoints.models.user_model import USERNAME, User, has_name
-from wfdash.access.administration import refuse_narrow
+from wfdash.access.directory import refuse_narrow
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.identities import identity_row
-from wfdash.access.signin.open_sessions import OpenSession, sessions_of
+from wfdash.access.signin.sessions import OpenSession, sessions_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.engines import catalog

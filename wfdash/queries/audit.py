@@ -18,9 +18,8 @@ from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
 from checkpoints.records import Json
 from wfdash.access.viewer import EVERY, Viewer
-from wfdash.domain.audit_packs import PACK, write_pack
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
-from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, masked_facts
+from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, PACK, masked_facts, write_pack
 from wfdash.domain.search_attributes import moment_in
 from wfdash.engines.catalog import secrets_of
 from wfdash.queries.search import (

@@ -11,7 +11,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import DeliveryAttempt, IncomingDelivery, IncomingHook, Notice, Webhook
-from wfdash.access.administration import managed_by, refuse_narrow
+from wfdash.access.directory import managed_by, refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hooks import SCHEMES
 from wfdash.domain.labels import visible

@@ -14,11 +14,10 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import OPEN, Absence, Grant, HumanRequest, Run, Schedule, ServiceAccount, SignInLink
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
-from wfdash.access.administration import administered, obstacle
-from wfdash.access.directory import holders, people_who
+from wfdash.access.directory import administered, holders, obstacle, people_who
 from wfdash.access.signin.identities import identity_row
-from wfdash.access.signin.open_sessions import sessions_of
 from wfdash.access.signin.second_factor import has_second_factor
+from wfdash.access.signin.sessions import sessions_of
 from wfdash.access.viewer import (
     EVERY,
     AddressedQuestion,

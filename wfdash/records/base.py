@@ -1,4 +1,4 @@
-"""What all records of the API have in common: what it answers with, and what it takes."""
+"""What all records of the API have in common, what it answers with and takes, and its errors as RFC 9457 has them."""
 
 from __future__ import annotations
 
@@ -74,3 +74,29 @@ class Created(ApiRecord):
 
     id: str
     n: int = 0
+
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldProblem(ApiRecord):
+    """What is wrong with one value. ``loc``: the way to it, empty for the whole."""
+
+    loc: list[str | int]
+    msg: str
+
+
+class Problem(ApiRecord):
+    """Why a call was refused. ``code`` is stable, ``detail`` is for people.
+
+    Facts of the problem are further fields: who answered first, after how many seconds to try again.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldProblem] = []

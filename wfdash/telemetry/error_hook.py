@@ -17,8 +17,7 @@ from threading import Lock, Thread
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from wfdash.telemetry.logs import current_facts, mask_secrets
-from wfdash.telemetry.outages import database_outage
+from wfdash.telemetry.logs import current_facts, database_outage, mask_secrets
 from wfdash.values.errors import watch_failures
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import NoReverseMatch, reverse
 
 from wfdash.domain.errors import ProblemKind
-from wfdash.records.problems import MEDIA_TYPE, Problem
+from wfdash.records.base import MEDIA_TYPE, Problem
 
 BLANK = "about:blank"
 RETRY_AFTER = 5

@@ -24,7 +24,7 @@ from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import subscribe
 from wfdash.pubsub.process import signals
 from wfdash.queries.workers import CANDIDATE_QUESTIONS, reply_next
-from wfdash.telemetry.outages import FailingLoop
+from wfdash.telemetry.logs import FailingLoop
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.serving import Serving
 

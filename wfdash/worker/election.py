@@ -26,7 +26,7 @@ from wfdash import pubsub
 from wfdash.engines import catalog
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import subscribe
-from wfdash.telemetry.outages import FailingLoop
+from wfdash.telemetry.logs import FailingLoop
 from wfdash.worker.db_thread import DbThread
 
 log = logging.getLogger(__name__)

@@ -36,8 +36,7 @@ from wfdash.actions.hooks.webhooks import keep_attempt
 from wfdash.actions.pacing import is_outage
 from wfdash.actions.requests.answer_links import answer_link
 from wfdash.engines import catalog
-from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of
-from wfdash.notifications.mail import send_apprise, send_mail
+from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of, send_apprise, send_mail
 from wfdash.notifications.preferences import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK, Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.rendering import absolute

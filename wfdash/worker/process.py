@@ -1,25 +1,44 @@
-"""A process that runs workflows and serves no pages, until it is asked to end."""
+"""Where a worker runs: in a process that serves no pages, until it is asked to end, or in a thread of a server.
+
+The thread has a loop of its own, so that a step which blocks cannot stop the sockets' pings; a file lock, so that of
+several server processes on one data directory exactly one drives runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import fcntl
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock, Thread
+from typing import IO, Any
+from uuid import getnode
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from checkpoints.claims import process_name
+from checkpoints.database.installation_key import check_keys
 from checkpoints.database.storage import DatabaseStorage
+from checkpoints.ids import new_token
 from wfdash.contract import DEFAULT_QUEUE
 from wfdash.engines import catalog
+from wfdash.installation.location import make_private
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook
+from wfdash.worker.db_thread import in_thread
+from wfdash.worker.drive import Lease
+from wfdash.worker.serving import stop_heartbeats_of
 from wfdash.worker.worker import Worker
 
 
@@ -135,3 +154,194 @@ def exit_process(status: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+log = logging.getLogger(__name__)
+
+LOCK_SECONDS = 3.0
+"""Between two looks whether the process that runs the worker of the same data directory has ended."""
+
+
+class EmbeddedWorker:
+    """Starts and stops a ``Worker`` in a thread."""
+
+    def __init__(self, lock_path: Path, *, lease: Lease | None = None) -> None:
+        self._lock_path = lock_path
+        self._lease = lease
+        self._lock: IO[str] | None = None
+        self._home = ""
+        self._thread: threading.Thread | None = None
+        self._waiting: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, Worker]] = Future()
+
+    @property
+    def running(self) -> bool:
+        """Whether this process drives runs right now."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def driving(self) -> int:
+        """How many runs are in flight here."""
+        return self._ready.result(timeout=0)[1].driving if self.running else 0
+
+    def start(self) -> bool:
+        """Start driving runs; False when another process on this data directory already does: then once that has ended.
+
+        ``OSError`` where the lock's file cannot be written.
+        """
+        if lock := self._take_lock():
+            self._begin(lock)
+            return True
+        folder = self._lock_path.parent
+        log.warning("Another process runs the worker for %s; this one only serves pages until that ends", folder)
+        self._waiting = threading.Thread(target=self._wait_for_lock, name="wfdash-worker-lock", daemon=True)
+        self._waiting.start()
+        return False
+
+    def _take_lock(self) -> IO[str] | None:
+        lock = self._lock_path.open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            return None
+        return lock
+
+    def _wait_for_lock(self) -> None:
+        while not self._stopped.wait(LOCK_SECONDS):
+            if lock := self._take_lock():
+                log.warning("The other process has ended; this one runs the worker for %s now", self._lock_path.parent)
+                self._begin(lock)
+                return
+
+    def _begin(self, lock: IO[str]) -> None:
+        lock.seek(0)
+        token = lock.read().strip()
+        if not token:
+            token = new_token()
+            lock.write(token)
+            lock.flush()
+        found = os.fstat(lock.fileno())
+        place = f"{_boot_id()}:{found.st_dev}:{found.st_ino}"
+        self._lock, self._home = lock, f"{token}-{sha256(place.encode()).hexdigest()[:12]}"
+        signals.start()
+        self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
+        self._thread.start()
+        self._ready.result(timeout=30)
+
+    def stop(self, timeout: float = 10.0, *, drain: float = 0.0) -> None:
+        """Let go of every run, then return; waits at most ``timeout`` seconds. ``drain``: see ``Worker.stop``."""
+        self._stopped.set()
+        if self._waiting is not None:
+            self._waiting.join(timeout)
+        if self._thread is None:
+            return
+        loop, worker = self._ready.result(timeout=timeout)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(partial(worker.stop, drain=drain))
+        self._thread.join(timeout)
+        if self._lock is not None:
+            self._lock.close()
+
+    def cut(self) -> None:
+        """Let a worker that was asked to stop wait for nothing more. For signal handlers: returns at once."""
+        if self.running and self._ready.done():
+            loop, worker = self._ready.result()
+            loop.call_soon_threadsafe(worker.stop)
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            log.exception("The embedded worker stopped; restart the server to resume runs")
+            raise
+
+    async def _serve(self) -> None:
+        storage = DatabaseStorage()
+        name = f"{self._home}:{process_name()}{new_token()[-6:]}"
+        worker = Worker(storage, name=name, lease=self._lease, publishes=True)
+        # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
+        await storage.expire_claims(worker_prefix=f"{self._home}:")
+        await in_thread(stop_heartbeats_of, f"{self._home}:")
+        self._ready.set_result((asyncio.get_running_loop(), worker))
+        try:
+            await worker.serve()
+        finally:
+            await storage.aclose()
+
+
+def _boot_id() -> str:
+    """Return what tells this start of this machine from every other."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"{getnode():x}"
+
+
+# -- the one worker of a process that serves: started by its command, or by its ASGI application
+
+_lock = Lock()
+_worker: EmbeddedWorker | None = None
+
+
+def start_worker() -> None:
+    """Run workflows in this process from now on, unless it does, or ``WFDASH_EMBED`` or ``WFDASH_HOLD`` forbids it.
+
+    Another process on the same data directory that does keeps doing it alone. ``OSError``, ``ValueError`` if the
+    directory cannot be used; ``ImproperlyConfigured`` if the database was used with other keys.
+    """
+    global _worker
+    with _lock:
+        if _worker is None and settings.WFDASH_EMBED and not settings.WFDASH_HOLD:
+            check_keys()
+            make_private(settings.WFDASH_DATA_DIR)
+            worker = EmbeddedWorker(settings.WFDASH_DATA_DIR / "worker.lock")
+            worker.start()
+            _worker = worker
+
+
+def stop_worker() -> None:
+    """Let running steps end for a moment, then let go of every run."""
+    global _worker
+    with _lock:
+        worker, _worker = _worker, None
+    if worker is not None:
+        drain = drain_seconds(SERVER_DRAIN_SECONDS)
+        worker.stop(stop_seconds(drain), drain=drain)
+
+
+def try_start_worker() -> None:
+    """Run workflows in this process if that is possible; else the log says why it is not, and pages are served."""
+    try:
+        start_worker()
+    except Exception:
+        log.exception("This process serves pages and cannot run workflows: run them by manage.py wfdash_worker")
+
+
+def follow_daphne() -> None:
+    """Start and stop the worker with daphne, where that is what serves: it sends no lifespan."""
+    if "daphne.server" in sys.modules:
+        # Importing it installs a reactor, which is daphne's once that has been imported.
+        from twisted.internet import reactor
+
+        start: Callable[[], None] = Thread(target=try_start_worker, name="wfdash-start").start
+        server: Any = reactor
+        server.callWhenRunning(start)
+        server.addSystemEventTrigger("before", "shutdown", lambda: hold_shutdown(server, stop_worker))
+
+
+def hold_shutdown(reactor: Any, stop: Callable[[], None]) -> Any:
+    """Call ``stop`` off the reactor's thread; the returned ``Deferred`` holds its shutdown until that is done."""
+    from twisted.internet.defer import Deferred
+
+    done: Deferred[None] = Deferred()
+
+    def call() -> None:
+        try:
+            stop()
+        finally:
+            reactor.callFromThread(done.callback, None)
+
+    Thread(target=call, name="wfdash-drain").start()
+    return done

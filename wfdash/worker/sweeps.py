@@ -18,7 +18,7 @@ from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS, HighWaterMark
 from checkpoints.models import Event, TallyMark
 from wfdash.access.signin.links import forget_links
-from wfdash.access.signin.open_sessions import forget_sessions
+from wfdash.access.signin.sessions import forget_sessions
 from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import forget_deliveries
@@ -33,7 +33,7 @@ from wfdash.installation.stopping import waited
 from wfdash.pubsub.transport import Outage
 from wfdash.queries.statistics.gates import next_day_to_make
 from wfdash.queries.workers import forget_unread
-from wfdash.telemetry.outages import FailingLoop
+from wfdash.telemetry.logs import FailingLoop
 from wfdash.worker import outbox
 from wfdash.worker.db_thread import DbThread
 from wfdash.worker.outbox import Senders

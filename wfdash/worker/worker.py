@@ -38,9 +38,8 @@ from wfdash.worker.db_thread import DbThread, in_thread
 from wfdash.worker.drive import ClaimedRecorder, Lease, advance, fail
 from wfdash.worker.due_runs import LOOK_SECONDS, DueRuns, SuspectSlot, Takeovers, look_limit
 from wfdash.worker.election import Election
-from wfdash.worker.heartbeat import Heartbeat, end_dead_until
 from wfdash.worker.loop_watchdog import Watchdog
-from wfdash.worker.serving import Serving
+from wfdash.worker.serving import Heartbeat, Serving, end_dead_until
 from wfdash.worker.sweeps import sweep_until
 from wfdash.workflow.runtime import watching
 from wfdash.workflow.runtime.invoke import still_running

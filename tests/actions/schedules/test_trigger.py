@@ -22,7 +22,7 @@ from wfdash.actions.schedules import create_schedule, fire_schedules, next_firin
 from wfdash.domain.cron import ALL, parse
 from wfdash.engines import catalog
 from wfdash.engines.catalog import TimeLimit
-from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.serving import start_heartbeat, stop_heartbeat
 
 Person = Callable[..., Viewer]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -62,7 +62,7 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
     from wfdash.access.viewer import viewer_for
     from wfdash.actions.requests.answer import answer_request
     from wfdash.actions.runs.lifecycle import start_run
-    from wfdash.worker.embedded import EmbeddedWorker
+    from wfdash.worker.process import EmbeddedWorker
 
     admin = viewer_for(User.objects.create_superuser("admin"))
     log = folder / "in-process.log"

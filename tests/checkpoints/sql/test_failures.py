@@ -17,7 +17,7 @@ from checkpoints.ids import new_run_id
 from checkpoints.sql.postgres import executor
 from checkpoints.sql.statements import POSTGRES
 from wfdash.domain.errors import status_for
-from wfdash.telemetry.outages import is_outage
+from wfdash.telemetry.logs import is_outage
 from wfdash.workflow import Workflow
 
 wf = Workflow("plain")

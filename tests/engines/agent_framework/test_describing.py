@@ -29,7 +29,7 @@ from wfdash.contract import (
 from wfdash.engines import serve
 from wfdash.engines.agent_framework import AgentFrameworkEngine
 from wfdash.engines.catalog import definitions_in
-from wfdash.installation import frameworks
+from wfdash.installation import workflow_sources
 from wfdash.questions.policy import Policy
 
 engine: Engine = AgentFrameworkEngine()
@@ -139,9 +139,9 @@ def test_its_code_is_found():
 
 
 def test_an_unsupported_version_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(frameworks, "version", lambda name: "1.20.3")
+    monkeypatch.setattr(workflow_sources, "version", lambda name: "1.20.3")
     with pytest.raises(
-        frameworks.UnusableFramework, match=r"agent-framework-core 1\.20\.3 is installed, and 1\.23 or newer"
+        workflow_sources.UnusableFramework, match=r"agent-framework-core 1\.20\.3 is installed, and 1\.23 or newer"
     ):
         engine.describe(Desk(samples.review_workflow()).served)
 

@@ -40,7 +40,7 @@ from wfdash.contract import Carried, Description, InvalidInput
 from wfdash.engines import catalog, langgraph, serve
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.serving import Served
-from wfdash.installation import frameworks
+from wfdash.installation import workflow_sources
 
 
 class Old(typing.TypedDict, total=False):
@@ -304,7 +304,7 @@ def test_a_graph_that_is_not_valid_is_a_line_in_the_catalogue(tmp_path: Path):
 
 
 def test_another_version_of_langgraph_is_a_line_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(frameworks, "version", lambda package: "1.0.3")
+    monkeypatch.setattr(workflow_sources, "version", lambda package: "1.0.3")
     (failure, *_) = load(tmp_path, BOTH).failures
     assert 'langgraph 1.0.3 is installed, and 1.2.12 or newer, below 2, is needed: pip install "wfdash[langgraph]"' in (
         failure.error

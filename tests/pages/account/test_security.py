@@ -12,7 +12,7 @@ from django.test import Client
 from checkpoints.models import AuditEntry
 from tests.pages.account.test_second_factor import app_of, turn_on
 from wfdash.access.signin.links import create_link, find_link
-from wfdash.access.signin.open_sessions import browser_name
+from wfdash.access.signin.sessions import browser_name
 
 ADDRESS = "/settings/account/"
 NEW = "correct horse battery"

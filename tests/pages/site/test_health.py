@@ -12,7 +12,7 @@ from checkpoints.models import Schedule
 from tests.people import ask, make_people, make_run
 from wfdash.installation.stopping import Stopping
 from wfdash.web.pages.site import health
-from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.serving import start_heartbeat, stop_heartbeat
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from tests.people import make_people
-from wfdash.worker import embedded
+from wfdash.worker import process
 from wfdash.worker.process import serve_worker
 
 WORDS = b"This installation is on hold."
@@ -29,9 +29,9 @@ def test_every_page_says_that_nothing_continues_or_is_sent(settings: Any, addres
 
 def test_no_worker_starts(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.WFDASH_HOLD, settings.WFDASH_EMBED = True, True
-    monkeypatch.setattr(embedded, "_worker", None)
-    embedded.start_worker()
-    assert embedded._worker is None
+    monkeypatch.setattr(process, "_worker", None)
+    process.start_worker()
+    assert process._worker is None
     with pytest.raises(ImproperlyConfigured, match="Remove it to do so"):
         serve_worker(print)
     with pytest.raises(CommandError, match="runs no workflow and sends nothing"):

@@ -12,7 +12,7 @@ from tests.people import THEN, ask, count_all_events, happen, make_run, step
 from wfdash.queries.statistics.durations import ALL_TIME, Measure
 from wfdash.queries.statistics.gauges import Total, narrow
 from wfdash.web.pages.site import health
-from wfdash.worker.heartbeat import start_heartbeat
+from wfdash.worker.serving import start_heartbeat
 
 TOKEN = "a-long-token"
 LABELS = ("workflow", "step", "error", "state", "kind", "le")

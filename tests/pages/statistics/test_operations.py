@@ -17,7 +17,7 @@ from tests.people import ask, happen, make_run, step
 from wfdash.queries.statistics import figures, operations
 from wfdash.queries.statistics.durations import Measure, bucket_of
 from wfdash.queries.statistics.operations import Operations, count_problems, read_operations
-from wfdash.worker.heartbeat import start_heartbeat
+from wfdash.worker.serving import start_heartbeat
 
 NOW = timedelta()
 

@@ -19,7 +19,7 @@ from wfdash.domain.errors import Invalid
 from wfdash.queries.runs import finding as runs_search
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.listing import all_ids, count_found, count_runs_since, every_page, read_run, read_runs
-from wfdash.worker.heartbeat import start_heartbeat
+from wfdash.worker.serving import start_heartbeat
 
 PHASES = ("ready", "waiting", "failed", "completed", "paused", "cancelled")
 AMOUNTS = (5, 100, "100.00", 250, None)

@@ -21,7 +21,7 @@ from tests.pages.account.test_second_factor import app_of, signed_in, turn_on
 from tests.signin.authenticator import PASSKEY, SETTINGS, Authenticator, add_passkey, making, to_sign
 from wfdash.access.signin import attempt_limits, passkeys, second_factor
 from wfdash.access.signin.attempt_limits import CODE
-from wfdash.access.signin.open_sessions import MARK
+from wfdash.access.signin.sessions import MARK
 
 PASSWORD = {"username": "ana", "password": "ana-password"}
 OWN = {"current": "ana-password"}

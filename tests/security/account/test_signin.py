@@ -23,8 +23,8 @@ from django.test import Client
 from wfdash import settings as own
 from wfdash.access.signin import attempt_limits, backend
 from wfdash.access.signin.attempt_limits import NAME, PAIR
+from wfdash.access.signin.backend import CHECKING, WAITING, Slots
 from wfdash.access.signin.links import create_link
-from wfdash.access.signin.password_slots import CHECKING, WAITING, Slots
 from wfdash.domain.errors import Busy, TooManyTries
 from wfdash.web.http import PagesHandler
 

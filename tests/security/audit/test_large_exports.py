@@ -21,7 +21,7 @@ from checkpoints.models import AuditEntry, Shown
 from checkpoints.models.fields import current_keyring
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit as audit_actions
-from wfdash.domain import audit_packs
+from wfdash.domain import hash_chain
 from wfdash.queries import audit
 
 pytestmark = pytest.mark.django_db
@@ -76,7 +76,7 @@ def test_a_long_audit_is_exported_and_proven_in_little_memory(long: Viewer, tmp_
             file.write(piece)
     assert path.stat().st_size > ENTRIES * PAGE
     with little_memory():
-        proof = audit_packs.prove_pack(path.open, keys=current_keyring())
+        proof = hash_chain.prove_pack(path.open, keys=current_keyring())
     assert not proof.breaks
     assert len(proof.entries) == AuditEntry.objects.count() >= ENTRIES
     pack = json.loads(path.read_text())

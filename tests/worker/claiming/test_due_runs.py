@@ -15,7 +15,7 @@ from django.db import OperationalError
 from checkpoints.rules import Priority
 from checkpoints.sql.claims import DueLook
 from checkpoints.storage import Serves
-from wfdash.telemetry.outages import is_outage
+from wfdash.telemetry.logs import is_outage
 from wfdash.worker import due_runs
 from wfdash.worker.drive import Lease
 from wfdash.worker.due_runs import CLAIM_SECONDS, RUNS_PER_CLAIM, DueRuns, look_limit

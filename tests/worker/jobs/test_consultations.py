@@ -48,7 +48,7 @@ from wfdash.queries.runs.versions import migration_plan
 from wfdash.queries.workers import WorkerConsult, forget_unread, reply_next
 from wfdash.queries.workflows import PublishedReader, code_of
 from wfdash.worker import consultations
-from wfdash.worker.heartbeat import start_heartbeat, stop_heartbeat
+from wfdash.worker.serving import start_heartbeat, stop_heartbeat
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,9 +14,8 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.worker import heartbeat
-from wfdash.worker.heartbeat import start_heartbeat
-from wfdash.worker.serving import Serving
+from wfdash.worker import serving as heartbeat
+from wfdash.worker.serving import Serving, start_heartbeat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,7 +17,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import answer_request
 from wfdash.questions.policy import Policy
 from wfdash.worker import sweeps
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.process import EmbeddedWorker
 
 Start = Callable[..., EmbeddedWorker]
 SECOND = timedelta(seconds=1)

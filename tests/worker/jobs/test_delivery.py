@@ -13,7 +13,7 @@ from tests.notifications.test_signing import is_signed
 from tests.notifications.test_webhook import receiver  # noqa: F401 (a fixture)
 from tests.worker.conftest import until
 from wfdash.actions.hooks.webhooks import create_webhook, try_webhook
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.process import EmbeddedWorker
 
 
 @pytest.mark.alone

@@ -20,11 +20,11 @@ from wfdash.queries.statistics.durations import ALL_TIME, Measure
 from wfdash.queries.statistics.gauges import lateness
 from wfdash.queries.workers import unserved, workers
 from wfdash.web.pages.runs.header import plain, status_sentence
-from wfdash.worker import heartbeat, sweeps
+from wfdash.worker import serving as heartbeat
+from wfdash.worker import sweeps
 from wfdash.worker.db_thread import DbThread
-from wfdash.worker.embedded import EmbeddedWorker
-from wfdash.worker.heartbeat import FORGET, Heartbeat, record_heartbeat, start_heartbeat, stop_heartbeat
-from wfdash.worker.serving import Serving
+from wfdash.worker.process import EmbeddedWorker
+from wfdash.worker.serving import FORGET, Heartbeat, Serving, record_heartbeat, start_heartbeat, stop_heartbeat
 
 
 def test_a_worker_says_that_it_lives_and_when_it_ends(start_worker: Callable[..., EmbeddedWorker]) -> None:

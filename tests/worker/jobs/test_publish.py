@@ -28,8 +28,7 @@ from wfdash.queries.secrets import masked_for
 from wfdash.queries.workflows import PublishedReader
 from wfdash.worker import consultations as jobs_publish
 from wfdash.worker.consultations import publish
-from wfdash.worker.heartbeat import start_heartbeat
-from wfdash.worker.serving import Serving
+from wfdash.worker.serving import Serving, start_heartbeat
 from wfdash.workflow import Workflow
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from tests.worker.script import checkpoint_after, moved
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Finished, Outcome, RunInput
 from wfdash.worker import sweeps
-from wfdash.worker.embedded import EmbeddedWorker
+from wfdash.worker.process import EmbeddedWorker
 
 Start = Callable[..., EmbeddedWorker]
 SECOND = timedelta(seconds=1)

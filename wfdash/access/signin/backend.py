@@ -1,7 +1,13 @@
-"""The only authentication backend: everywhere, attempts are limited and few passwords are checked at a time."""
+"""The only authentication backend: everywhere, attempts are limited and few passwords are checked at a time.
+
+Checking a password is expensive on purpose and open to anyone.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -11,9 +17,48 @@ from django.http import HttpRequest
 
 from checkpoints.models.user_model import User
 from wfdash.access.signin import attempt_limits
-from wfdash.access.signin.client_address import address_of
-from wfdash.access.signin.password_slots import slots
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.signin.sessions import read_with_session
+from wfdash.domain.errors import Busy
+
+CHECKING = 2
+WAITING = 2
+"""Callers beyond so many waiting ones are refused at once. Together half of the threads that serve pages."""
+WAIT_SECONDS = 2.0
+"""Seconds a caller waits at most."""
+
+
+class Slots:
+    """A semaphore with a limited number of waiting callers."""
+
+    def __init__(self, *, working: int = CHECKING, waiting: int = WAITING, seconds: float = WAIT_SECONDS) -> None:
+        self._entered = threading.BoundedSemaphore(working + waiting)
+        self._working = threading.BoundedSemaphore(working)
+        self._seconds = seconds
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Hold one of the slots; ``Busy`` if none becomes free soon."""
+        if not self._entered.acquire(blocking=False):
+            raise _busy()
+        try:
+            if not self._working.acquire(timeout=self._seconds):
+                raise _busy()
+            try:
+                yield
+            finally:
+                self._working.release()
+        finally:
+            self._entered.release()
+
+
+def _busy() -> Busy:
+    return Busy("Too many sign-ins at the moment. Try again in a few seconds.", retry_after=3)
+
+
+slots = Slots()
+"""The slots of this process."""
+
 
 NAME, PASSWORD = 150, 1000
 """Maximum lengths in characters; longer ones match no user."""

@@ -29,8 +29,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from requests import RequestException
 
+from wfdash.access.signin.backend import Slots
 from wfdash.access.signin.identities import Arrival, identity_of
-from wfdash.access.signin.password_slots import Slots
 from wfdash.domain.errors import NotAllowed, ProviderUnavailable, SignInFailed
 from wfdash.installation.provider import Provider
 

@@ -25,7 +25,7 @@ from checkpoints.database.alias import atomic, connection
 from checkpoints.database.storage import write
 from checkpoints.models import IncomingDelivery, IncomingHook, Run, Webhook
 from checkpoints.records import Json
-from wfdash.access.administration import managed_by, refuse_narrow, service_account
+from wfdash.access.directory import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.hooks.webhooks import open_feed

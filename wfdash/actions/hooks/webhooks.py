@@ -22,7 +22,7 @@ from checkpoints.models import FOR_PEOPLE, OPEN, DeliveryAttempt, Event, HumanRe
 from checkpoints.models.fields import decrypted
 from checkpoints.models.removal import REMOVED
 from checkpoints.records import Json
-from wfdash.access.administration import managed_by, refuse_narrow, service_account
+from wfdash.access.directory import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.pacing import idempotent, is_outage

@@ -24,7 +24,7 @@ from checkpoints.models.user_model import EMAIL, USERNAME, User, email_of, new_u
 from wfdash.access.directory import find_group, is_service, problem_of_person
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.links import LIFETIME, create_link, revoke_links
-from wfdash.access.signin.open_sessions import end_sessions
+from wfdash.access.signin.sessions import end_sessions
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions import audit
 from wfdash.actions.account import absence_facts, end_tokens, insert_absence, remove_absence

@@ -13,11 +13,17 @@ from django.db import IntegrityError
 
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import EMAIL, User, email_of, fields_of, is_staff, new_user
-from wfdash.access.administration import refuse_token
-from wfdash.access.directory import find_group, is_service, people_who, problem_of_group, problem_of_person
+from wfdash.access.directory import (
+    find_group,
+    is_service,
+    people_who,
+    problem_of_group,
+    problem_of_person,
+    refuse_token,
+)
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.identities import ProviderIdentity, groups_here, identities, identity_row, is_same_address
-from wfdash.access.signin.open_sessions import end_sessions
+from wfdash.access.signin.sessions import end_sessions
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer, viewer_for
 from wfdash.actions import audit
 from wfdash.actions.account import check_identity

@@ -16,8 +16,7 @@ from checkpoints.database.storage import write, write_last
 from checkpoints.limits import NAME, findable, is_storable
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User, has_name, new_user
-from wfdash.access.administration import obstacle
-from wfdash.access.directory import find_group, find_person, people_who, problem_of_group
+from wfdash.access.directory import find_group, find_person, obstacle, people_who, problem_of_group
 from wfdash.access.viewer import EVERY, RIGHTS, AddressedQuestion, Viewer, named_in, naming
 from wfdash.actions import pacing
 from wfdash.actions.audit import COMMAND_LINE, acting, locked_end

@@ -13,7 +13,7 @@ from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Shown
 from wfdash.engines.langgraph.thread import in_flight, show
 from wfdash.engines.serving import Served
-from wfdash.installation.frameworks import check_framework
+from wfdash.installation.workflow_sources import check_framework
 
 if TYPE_CHECKING:
     from wfdash.engines.langgraph.graphs import Ready

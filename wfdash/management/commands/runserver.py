@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from wfdash.installation.environment import refusal_text, refusals
-from wfdash.worker.embedded import start_worker, stop_worker
+from wfdash.worker.process import start_worker, stop_worker
 
 
 class Command(DaphneRunserver):

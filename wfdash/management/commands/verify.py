@@ -10,8 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.models.fields import current_keyring
 from wfdash.actions.audit import check_chain, check_head
-from wfdash.domain.audit_packs import PACK, Proof, continuity_breaks, prove_pack
-from wfdash.domain.hash_chain import Break
+from wfdash.domain.hash_chain import PACK, Break, Proof, continuity_breaks, prove_pack
 
 UNCHECKED = 2
 UNSIGNED = (

@@ -1,14 +1,11 @@
-"""Hints: *a worker should look at run R*. What carries them is a port: signals, a queue in the database, or a broker.
-
-A hint carries no truth: it may be lost, doubled, late or of a run that is not due. The claim decides who executes a
-run, and workers look for due runs each second, those that may be seldom every three.
-"""
+"""The names of queues: one for each workflow."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from hashlib import md5
 from typing import Any, ParamSpec, Protocol
 
 from django.conf import settings
@@ -17,6 +14,16 @@ from checkpoints.database.alias import on_commit
 from wfdash import pubsub
 from wfdash.pubsub.process import signals
 from wfdash.pubsub.topics import Topic
+
+LONGEST_NAME = 36
+"""Bytes of a workflow's name in its queue's: Procrastinate notifies by a channel named after that, of 63 at most."""
+
+
+def queue_of(workflow: str) -> str:
+    """Return the name of the queue with a workflow's runs."""
+    name = workflow.encode()
+    return "run:" + (workflow if len(name) <= LONGEST_NAME else md5(name, usedforsecurity=False).hexdigest())
+
 
 P = ParamSpec("P")
 

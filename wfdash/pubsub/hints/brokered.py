@@ -24,8 +24,7 @@ from kombu import Connection, Exchange, Queue
 from checkpoints.database.alias import alias, on_commit
 from checkpoints.models import Run
 from wfdash import pubsub
-from wfdash.pubsub.hints import HintedWorker, signal, subscribe
-from wfdash.pubsub.hints.queues import queue_of
+from wfdash.pubsub.hints import HintedWorker, queue_of, signal, subscribe
 from wfdash.pubsub.transport import Outage
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from checkpoints.database.direct import direct_parameters
 from checkpoints.sql.postgres.conninfo import application_name
 from wfdash import pubsub
 from wfdash.installation.stopping import waited
-from wfdash.pubsub.hints import HintedWorker, signal, subscribe
-from wfdash.pubsub.hints.queues import LONGEST_NAME, queue_of
+from wfdash.pubsub.hints import LONGEST_NAME, HintedWorker, queue_of, signal, subscribe
 from wfdash.pubsub.transport import Outage
 
 log = logging.getLogger(__name__)

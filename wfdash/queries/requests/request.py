@@ -20,8 +20,7 @@ from checkpoints.models import Absence, Comment, Draft, HumanRequest, Presence, 
 from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
-from wfdash.access.administration import refuse_narrow
-from wfdash.access.directory import Decidability, colleagues, decidability_of, people_who, readers
+from wfdash.access.directory import Decidability, colleagues, decidability_of, people_who, readers, refuse_narrow
 from wfdash.access.viewer import REQUESTER, Marks, Origin, Viewer, origin_of
 from wfdash.domain.errors import NotFound
 from wfdash.domain.hash_chain import fingerprint

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpoints.events import EventKind
 from wfdash.domain.errors import KINDS, REFUSALS, ProblemKind
-from wfdash.records.problems import MEDIA_TYPE, Problem
+from wfdash.records.base import MEDIA_TYPE, Problem
 from wfdash.values.schemas.secrets import sample
 
 DESCRIPTION = (

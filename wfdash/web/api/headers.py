@@ -19,7 +19,7 @@ from checkpoints.database.storage import write
 from checkpoints.models import Token
 from checkpoints.records import Json
 from wfdash.access.signin import tokens
-from wfdash.access.signin.client_address import address_of
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer, evaluated
 from wfdash.actions.pacing import idempotent, previous_result
 from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated

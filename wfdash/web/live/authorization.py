@@ -23,7 +23,7 @@ from django.utils.http import is_same_domain
 from checkpoints.models import Run
 from wfdash import pubsub
 from wfdash.access.signin import second_factor, tokens
-from wfdash.access.signin.client_address import address_of
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.signin.sessions import SECOND_FACTOR, rights_read_with, user_of
 from wfdash.access.viewer import Viewer, watcher_for
 from wfdash.domain.errors import BadToken, TooManyTries

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from wfdash.access.administration import administered
+from wfdash.access.directory import administered
 from wfdash.access.viewer import EVERY, ORDER, Viewer
 from wfdash.actions.people import accounts, identities
 from wfdash.actions.people import roles as role_actions

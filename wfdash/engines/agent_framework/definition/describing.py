@@ -21,7 +21,7 @@ from wfdash.engines.agent_framework.definition.definitions import (
 from wfdash.engines.agent_framework.definition.inputs import follow_up_schema, options_for, schema_for, schema_of
 from wfdash.engines.agent_framework.library import is_function, is_kind, is_of
 from wfdash.engines.serving import Served
-from wfdash.installation.frameworks import check_framework
+from wfdash.installation.workflow_sources import check_framework
 
 ENGINE = "agent_framework"
 LOST = (

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from wfdash.access.signin import attempt_limits
-from wfdash.access.signin.client_address import address_of
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.people.identities import connect_identity, sign_in_at

@@ -19,8 +19,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.models.user_model import User
 from wfdash.access.signin import second_factor as signin_second_factor
 from wfdash.access.signin.attempt_limits import remember_browser
-from wfdash.access.signin.open_sessions import note_start, started
-from wfdash.access.signin.sessions import SECOND_FACTOR
+from wfdash.access.signin.sessions import SECOND_FACTOR, note_start, started
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.models.user_model import is_staff
 from wfdash.access.signin import attempt_limits, links, second_factor
-from wfdash.access.signin.client_address import address_of
+from wfdash.access.signin.attempt_limits import address_of
 from wfdash.actions.account import NO_PASSWORDS
 from wfdash.domain.errors import Busy, NotAllowed, NotFound, TooManyTries, status_for
 from wfdash.notifications.rendering import render
