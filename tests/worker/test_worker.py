@@ -574,6 +574,20 @@ def test_a_worker_that_starts_again_in_its_directory_goes_on_at_once(otto, defin
     assert "run.recovered" in kinds(run)
 
 
+def test_an_embedded_worker_begins_once_the_database_takes_writes(otto, define, start_worker, monkeypatch) -> None:
+    real, refusals = DatabaseStorage.expire_claims, [sqlite3.OperationalError("attempt to write a readonly database")]
+
+    async def expire(storage, **given):
+        if refusals:
+            raise refusals.pop()
+        return await real(storage, **given)
+
+    monkeypatch.setattr(DatabaseStorage, "expire_claims", expire)
+    define(finish)
+    start_worker()
+    until(reaches(start_run(otto, "script", 1), "completed"))
+
+
 def test_a_second_server_of_a_data_directory_takes_over_once_the_first_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,7 +105,9 @@ def _reading(options: argparse.Namespace) -> int:
         return int(options.run(options))
     except DatabaseError as error:
         where = location.data_dir(os.environ)
-        return print_error(f"The database of {where} cannot be used: {error}. 'wfdash up' brings it up to date")
+        return print_error(
+            f"The database of {where} cannot be used: {error}. Is it writable, and up to date ('wfdash up')?"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -135,12 +135,19 @@ def _announce(options: argparse.Namespace, settings: Any, name: str, address: st
 
 def sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, terminal: bool) -> str:
     """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
+    from django.db import DatabaseError
+
     from checkpoints.models.user_model import User, has_name
     from wfdash.access.signin.links import create_link
 
-    if terminal or not User.objects.filter(last_login__isnull=False).exists():
-        link = create_link(User.objects.get(has_name(name)), base=base)
-        return f"Sign in as {name} (works once): {link}\n  For others: {command}"
+    try:
+        if terminal or not User.objects.filter(last_login__isnull=False).exists():
+            link = create_link(User.objects.get(has_name(name)), base=base)
+            return f"Sign in as {name} (works once): {link}\n  For others: {command}"
+    except DatabaseError as error:
+        reason = str(error).strip().partition("\n")[0]
+        words = f"No sign-in link, because the database cannot be used: {reason}"
+        return f"{words}. Once it takes writes: {command.replace('NAME', name)}"
     return f"For a one-time sign-in link: {command.replace('NAME', name)}"
 
 

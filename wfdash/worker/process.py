@@ -158,6 +158,7 @@ def exit_process(status: int) -> None:
 
 log = logging.getLogger(__name__)
 
+RETRY_SECONDS = 1.0
 LOCK_SECONDS = 3.0
 """Between two looks whether the process that runs the worker of the same data directory has ended."""
 
@@ -261,14 +262,28 @@ class EmbeddedWorker:
         storage = DatabaseStorage()
         name = f"{self._home}:{process_name()}{new_token()[-6:]}"
         worker = Worker(storage, name=name, lease=self._lease, publishes=True)
-        # The process with claims under this name held the lock we now hold: it has ended, so the claims can expire now.
-        await storage.expire_claims(worker_prefix=f"{self._home}:")
-        await in_thread(stop_heartbeats_of, f"{self._home}:")
-        self._ready.set_result((asyncio.get_running_loop(), worker))
         try:
+            follows = await self._follow(storage)
+            self._ready.set_result((asyncio.get_running_loop(), worker))
+            while not (follows or self._stopped.is_set()):
+                await asyncio.sleep(RETRY_SECONDS)
+                follows = await self._follow(storage)
             await worker.serve()
         finally:
             await storage.aclose()
+
+    async def _follow(self, storage: DatabaseStorage) -> bool:
+        """End what the process left that held the lock before. Returns whether the database took that."""
+        try:
+            # It has ended, so the claims under this name can expire now.
+            await storage.expire_claims(worker_prefix=f"{self._home}:")
+            await in_thread(stop_heartbeats_of, f"{self._home}:")
+        except Exception as error:
+            if not storage.is_outage(error):
+                raise
+            log.exception("The embedded worker could not begin; retrying each second")
+            return False
+        return True
 
 
 def _boot_id() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.templatetags.static import static
 from django.test import Client
 from django.utils import timezone
@@ -139,6 +140,12 @@ def test_a_link_is_printed_to_a_terminal_or_before_anyone_has_signed_in(db: None
     User.objects.filter(pk=boss.pk).update(last_login=timezone.now())
     assert processes.sign_in_text("boss", "http://localhost:8000", terminal=False).endswith("wfdash signin boss")
     assert "/sign-in/" in processes.sign_in_text("boss", "http://localhost:8000", terminal=True)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA query_only=1")
+        text = processes.sign_in_text("boss", "http://localhost:8000", terminal=True)
+        cursor.execute("PRAGMA query_only=0")
+    assert text.startswith("No sign-in link, because the database cannot be used: attempt to write a readonly database")
+    assert text.endswith("wfdash signin boss")
 
 
 def test_the_backup_in_the_documentation_is_private() -> None:
