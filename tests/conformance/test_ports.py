@@ -7,49 +7,11 @@ import pytest
 from checkpoints.conformance import CHUNKS, CLAIMS, DAMAGE, FAILURES, JOURNAL, RUNS, STORAGE, WORKER
 from checkpoints.conformance.worlds import refused
 
-
-def name_of(check: Any) -> str:
-    """Return a check's name."""
-    return str(check.__name__)
+PROMISES = [*STORAGE, *DAMAGE, *FAILURES, *CHUNKS, *JOURNAL, *CLAIMS, *WORKER, *RUNS]
 
 
-@pytest.mark.parametrize("check", STORAGE, ids=name_of)
-async def test_storage(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", DAMAGE, ids=name_of)
-async def test_damage(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", FAILURES, ids=name_of)
-async def test_failures(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", CHUNKS, ids=name_of)
-async def test_chunks(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", JOURNAL, ids=name_of)
-async def test_journal(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", CLAIMS, ids=name_of)
-async def test_claims(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", WORKER, ids=name_of)
-async def test_driving(check: Any, world: Any) -> None:
-    await check(world)
-
-
-@pytest.mark.parametrize("check", RUNS, ids=name_of)
-async def test_holding(check: Any, world: Any) -> None:
+@pytest.mark.parametrize("check", PROMISES, ids=lambda check: check.__name__)
+async def test_a_storage_keeps_each_promise(check: Any, world: Any) -> None:
     await check(world)
 
 

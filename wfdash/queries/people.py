@@ -447,28 +447,25 @@ def rows_of(viewer: Viewer, users: Iterable[User]) -> tuple[PersonRow, ...]:
     absences = Absence.objects.filter(user__in=found, since__lte=now, until__gt=now).select_related("delegate")
     away = {absence.user_id: absence for absence in absences}
     rows = (
-        _row(one, roles[one.pk], tuple(groups.get(one.pk, ())), one.pk in factors, away.get(one.pk)) for one in found
+        PersonRow.trusted(
+            name=one.get_username(),
+            full_name=full_name_of(one),
+            email=email_of(one),
+            active=one.is_active,
+            roles=roles[one.pk],
+            groups=tuple(groups.get(one.pk, ())),
+            last_sign_in=one.last_login,
+            second_factor=one.pk in factors,
+            away=absence.until if (absence := away.get(one.pk)) else None,
+            delegate=absence.delegate.get_username() if absence else "",
+            superuser=one.is_superuser,
+            staff=is_staff(one),
+        )
+        for one in found
     )
     return tuple(
         row.model_copy(update={"service": one.pk in service_accounts, "about": service_accounts.get(one.pk, "")})
         for one, row in zip(found, rows, strict=True)
-    )
-
-
-def _row(user: User, roles: tuple[Role, ...], groups: tuple[str, ...], factor: bool, away: Absence | None) -> PersonRow:
-    return PersonRow.trusted(
-        name=user.get_username(),
-        full_name=full_name_of(user),
-        email=email_of(user),
-        active=user.is_active,
-        roles=roles,
-        groups=groups,
-        last_sign_in=user.last_login,
-        second_factor=factor,
-        away=away.until if away else None,
-        delegate=away.delegate.get_username() if away else "",
-        superuser=user.is_superuser,
-        staff=is_staff(user),
     )
 
 

@@ -272,22 +272,20 @@ def _letters(
     found = []
     for notice in notices:
         try:
-            found.append(_letter(notice, viewer, also))
+            found.append(
+                Letter(
+                    id=notice.pk,
+                    kind=notice.kind,
+                    at=notice.created,
+                    url=_url(notice, viewer),
+                    payload={**notice.payload, **also, **_reason(notice, viewer)},
+                )
+            )
         except Exception as error:
             if is_outage(error):
                 raise
             _give_up_unread(notice.pk, error)
     return found
-
-
-def _letter(notice: Notice, viewer: Viewer | None, also: Mapping[str, Any]) -> Letter:
-    return Letter(
-        id=notice.pk,
-        kind=notice.kind,
-        at=notice.created,
-        url=_url(notice, viewer),
-        payload={**notice.payload, **also, **_reason(notice, viewer)},
-    )
 
 
 def _reason(notice: Notice, viewer: Viewer | None) -> dict[str, str]:

@@ -325,7 +325,16 @@ def delete_run(viewer: Viewer, run_id: str, *, key: str | None = None) -> None:
             raise WrongState(f"A run that is {run.phase} cannot be deleted: cancel it first")
         if is_kept(run):
             raise WrongState(f"This run is kept by its tag {KEEP}. Remove the tag first")
-        audit.record_run(viewer, "delete", run, **_facts(run))
+        audit.record_run(
+            viewer,
+            "delete",
+            run,
+            title=run.title,
+            phase=run.phase,
+            checkpoints=Checkpoint.objects.filter(run=run).count(),
+            requests=HumanRequest.objects.filter(run=run).count(),
+            events=run.seq,
+        )
         removed = _remove(run.pk)
         notify_inbox(run.workflow)
         call.record(run=run_id)
@@ -352,16 +361,6 @@ def delete_checkpoint(viewer: Viewer, run_id: str, checkpoint_id: str, *, key: s
         Checkpoint.objects.filter(pk=chosen.pk).delete()
         call.record(checkpoint=checkpoint_id)
     drop_content([RunId(run_id)])
-
-
-def _facts(run: Run) -> dict[str, Any]:
-    return {
-        "title": run.title,
-        "phase": run.phase,
-        "checkpoints": Checkpoint.objects.filter(run=run).count(),
-        "requests": HumanRequest.objects.filter(run=run).count(),
-        "events": run.seq,
-    }
 
 
 def _remove(run: str) -> Removed:

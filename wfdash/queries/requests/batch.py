@@ -85,7 +85,19 @@ def read_similar_requests(viewer: Viewer, request_id: str, tab: str = "mine", te
     columns, same = compare(cards)
     return SimilarRequests(
         like=like,
-        rows=tuple(_similar(row, card, columns) for row, card in zip(rows, cards, strict=True)),
+        rows=tuple(
+            SimilarRequest(
+                id=row.id,
+                subject=visible(card_subject(row.card, row.step)),
+                values={path: card.get(path) for path in columns},
+                seen=fingerprint(row.card, row.answer_schema),
+                created=row.created,
+                due=row.due,
+                asked=row.asked,
+                refusal=alone_because(row.risk, row.policy, row.card),
+            )
+            for row, card in zip(rows, cards, strict=True)
+        ),
         columns=columns,
         same=same,
         left=max(0, ids.count() - len(rows)),
@@ -156,7 +168,14 @@ def paired(cards: list[dict[Path, Json]]) -> list[dict[Path, Json]]:
     for number, group in enumerate(zip_longest(*own)):
         name = _opening(group)
         shared.append(name if name and name not in shared and common[name] < 2 else f"evidence {number + 1}")
-    return [_renamed(card, dict(zip(mine, shared, strict=False))) for card, mine in zip(cards, own, strict=True)]
+    names = [dict(zip(mine, shared, strict=False)) for mine in own]
+    return [
+        {
+            ("evidence", new[path[1]], *path[2:]) if path[0] == "evidence" and path[1] in new else path: value
+            for path, value in card.items()
+        }
+        for card, new in zip(cards, names, strict=True)
+    ]
 
 
 def _opening(titles: Iterable[str | None]) -> str:
@@ -166,13 +185,6 @@ def _opening(titles: Iterable[str | None]) -> str:
     while same and len(words) > 1 and same[-1].lower() in LINKING:
         same.pop()
     return " ".join(same)
-
-
-def _renamed(card: dict[Path, Json], names: Mapping[str, str]) -> dict[Path, Json]:
-    return {
-        ("evidence", names[path[1]], *path[2:]) if path[0] == "evidence" and path[1] in names else path: value
-        for path, value in card.items()
-    }
 
 
 def compare(cards: list[dict[Path, Json]]) -> tuple[tuple[Path, ...], dict[Path, Json]]:
@@ -192,16 +204,3 @@ def _spread(found: dict[Path, Json], path: Path, value: Json, deepest: int) -> N
         if len(found) > MOST_COLUMNS:
             return
         _spread(found, (*path, str(name)), item, deepest)
-
-
-def _similar(row: HumanRequest, flat: Mapping[Path, Json], columns: tuple[Path, ...]) -> SimilarRequest:
-    return SimilarRequest(
-        id=row.id,
-        subject=visible(card_subject(row.card, row.step)),
-        values={path: flat.get(path) for path in columns},
-        seen=fingerprint(row.card, row.answer_schema),
-        created=row.created,
-        due=row.due,
-        asked=row.asked,
-        refusal=alone_because(row.risk, row.policy, row.card),
-    )

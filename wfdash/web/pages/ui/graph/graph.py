@@ -360,30 +360,24 @@ def _edges(block: _Block, taken: Container[tuple[str, str]]) -> tuple[DrawnArrow
         lines.append(LabelledLine(points=points, label=shown, spots=above))
     spots = place_labels(lines, block.boxes.values())
     return tuple(
-        _edge(info, path, head, spot, taken, labelled=bool(line.label))
+        DrawnArrow(
+            source=info.source,
+            target=info.target,
+            path=_shifted(path, MARGIN, MARGIN),
+            head=_shifted(head, MARGIN, MARGIN),
+            kind=info.kind,
+            label=_label(info),
+            label_x=spot[0] + MARGIN,
+            label_y=spot[1] + MARGIN,
+            labelled=bool(line.label),
+            travelled=(info.source, info.target) in taken,
+        )
         for (info, path, head, _), line, spot in zip(block.edges, lines, spots, strict=True)
     )
 
 
 def _label(info: EdgeInfo) -> str:
     return cut(info.label or EDGE_WORDS.get(info.kind, ""))
-
-
-def _edge(
-    info: EdgeInfo, path: str, head: str, spot: Point, taken: Container[tuple[str, str]], *, labelled: bool
-) -> DrawnArrow:
-    return DrawnArrow(
-        source=info.source,
-        target=info.target,
-        path=_shifted(path, MARGIN, MARGIN),
-        head=_shifted(head, MARGIN, MARGIN),
-        kind=info.kind,
-        label=_label(info),
-        label_x=spot[0] + MARGIN,
-        label_y=spot[1] + MARGIN,
-        labelled=labelled,
-        travelled=(info.source, info.target) in taken,
-    )
 
 
 # Folding of sub-workflows, and of similar steps, into one step each, until a person opens them. Pure.
