@@ -192,10 +192,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def sqlite_alias(
-    tmp_path_factory: pytest.TempPathFactory,
-    sqlite_template: Path,
-    pytestconfig: pytest.Config,
-    django_db_blocker: Any,
+    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path, pytestconfig: pytest.Config, django_db_blocker: Any
 ) -> Iterator[str]:
     """Give the name of a migrated SQLite database in a file of its own, which each file of tests finds empty."""
     path: Path = tmp_path_factory.mktemp("sqlite") / "runs.sqlite3"

@@ -36,11 +36,7 @@ def put(catalog: Catalog, workflow: Workflow) -> None:
     """Make the catalogue hold this workflow and nothing else."""
     catalog.entries.clear()
     catalog.entries[workflow.name] = Entry(
-        name=workflow.name,
-        definition=workflow,
-        engine=ENGINE,
-        description=ENGINE.describe(workflow),
-        source="test",
+        name=workflow.name, definition=workflow, engine=ENGINE, description=ENGINE.describe(workflow), source="test"
     )
 
 

@@ -254,7 +254,7 @@ class Encryptor:
         which = " ".join(row)
         if key == PLAIN:
             raise NotEncrypted(f"{which}: {NOT_ENCRYPTED}", row=which)
-        raise Locked(f"{which}: {OTHER_KEY.format(key=key)}", row=which)
+        raise Locked(f"{which}: {OTHER_KEY.format(key=key)}", row=which, key=key)
 
 
 def key_of(text: str) -> str:

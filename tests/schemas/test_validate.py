@@ -62,11 +62,7 @@ def test_a_value_nested_too_deep_is_refused_without_recursion() -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    [
-        {"$ref": "#/$defs/nowhere"},
-        {"$ref": "http://127.0.0.1:9/schema.json"},
-        {"type": "string", "pattern": "("},
-    ],
+    [{"$ref": "#/$defs/nowhere"}, {"$ref": "http://127.0.0.1:9/schema.json"}, {"type": "string", "pattern": "("}],
 )
 def test_a_broken_schema_is_said_and_fetches_nothing(schema) -> None:
     (problem,) = problems_of(schema, "text")

@@ -13,21 +13,21 @@ from typing import Any
 
 from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_in, user_logged_out
-from django.db import IntegrityError
 from django.db.models import Model, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.http import HttpRequest
 from django.utils import timezone
 
-from checkpoints.content.encryption import Locked
+from checkpoints.content.encryption import Locked, NotEncrypted
 from checkpoints.content.pickles import Keyring
-from checkpoints.database.alias import alias, atomic, connection
+from checkpoints.database.alias import alias, connection
 from checkpoints.database.compiled import Placeholder, Update, compiled_rows, compiled_update, insert
-from checkpoints.database.storage import update_last, write, write_last
+from checkpoints.database.storage import refuse_missing_keys, update_last, write, write_last
 from checkpoints.errors import Damaged
 from checkpoints.models import AuditEntry, AuditHead, Grant, HumanRequest, Run, SecondFactor, Shown, SignInLink
-from checkpoints.models.fields import current_keyring
+from checkpoints.models.fields import current_encryptor, current_keyring
+from checkpoints.models.operations import Installation
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.attempt_limits import address_of
@@ -78,22 +78,19 @@ def acting(viewer: Viewer, right: str) -> Iterator[None]:
 
 def connect() -> None:
     """Connect the signal handlers, once."""
-    for signal, handler, sender in _wiring():
-        signal.connect(handler, sender=sender, dispatch_uid=f"wfdash {handler.__name__} {sender and sender.__name__}")
-
-
-def _wiring() -> Iterator[tuple[Any, Callable[..., None], Any]]:
-    yield user_logged_in, _signed_in, None
-    yield user_logged_out, _signed_out, None
-    yield second_factor.changed, _factor_changed, None
-    yield pre_delete, _factor_removed, SecondFactor
+    wiring: list[tuple[Any, Callable[..., None], Any]] = [
+        (user_logged_in, _signed_in, None),
+        (user_logged_out, _signed_out, None),
+        (second_factor.changed, _factor_changed, None),
+        (pre_delete, _factor_removed, SecondFactor),
+        (post_save, _link_made, SignInLink),
+    ]
     for model, saved in ((User, _user_saved), (Group, _group_saved), (Grant, _grant_saved)):
-        yield pre_save, _before_save, model
-        yield post_save, saved, model
-        yield pre_delete, _deleted, model
-    yield post_save, _link_made, SignInLink
+        wiring += [(pre_save, _before_save, model), (post_save, saved, model), (pre_delete, _deleted, model)]
     for relation in (User.groups, User.user_permissions, Group.permissions):
-        yield m2m_changed, _relation_changed, relation.through
+        wiring.append((m2m_changed, _relation_changed, relation.through))
+    for signal, handler, sender in wiring:
+        signal.connect(handler, sender=sender, dispatch_uid=f"wfdash {handler.__name__} {sender and sender.__name__}")
 
 
 def _actor() -> str:
@@ -113,21 +110,21 @@ def _record(verb: str, facts: dict[str, Any], *, actor: str = "", workflow: str 
         record(None, verb, actor=actor or _actor(), facts=facts, workflow=workflow, right=right)
 
 
-def _signed_in(sender: Any, request: HttpRequest | None, user: User, **_: Any) -> None:
+def _signed_in(request: HttpRequest | None, user: User, **_: Any) -> None:
     how = getattr(request, "signed_in_by", "password")
     _record("sign in", {"how": how, "address": address_of(getattr(request, "META", {}))}, actor=user.get_username())
 
 
-def _signed_out(sender: Any, request: HttpRequest | None, user: User | None, **_: Any) -> None:
+def _signed_out(request: HttpRequest | None, user: User | None, **_: Any) -> None:
     if user is not None:
         _record("sign out", {"address": address_of(getattr(request, "META", {}))}, actor=user.get_username())
 
 
-def _factor_changed(sender: Any, user: User, act: str, passkey: str = "", **_: Any) -> None:
+def _factor_changed(user: User, act: str, passkey: str = "", **_: Any) -> None:
     _record(f"second factor: {act}", {"user": user.get_username()} | ({"passkey": passkey} if passkey else {}))
 
 
-def _factor_removed(sender: Any, instance: SecondFactor, using: str, **_: Any) -> None:
+def _factor_removed(instance: SecondFactor, using: str, **_: Any) -> None:
     if instance.confirmed is not None and using == alias():
         _record("second factor: remove", {"user": instance.user.get_username()})
 
@@ -140,16 +137,17 @@ def _ignored(raw: bool, using: str) -> bool:
 def _before_save(
     sender: type[Model], instance: Any, raw: bool, using: str, update_fields: Iterable[str] | None, **_: Any
 ) -> None:
-    """Remember the stored values, to find out later what changed."""
+    """Remember the stored values, to find out later what changed. ``InvalidConfig`` as ``_append_all``: a save outside
+    of transactions would stay, although it could not be recorded.
+    """
+    refuse_missing_keys(connection(), current_encryptor())
     setattr(instance, BEFORE, None)
     unimportant = update_fields is not None and set(update_fields) <= {"last_login"}
     if not _ignored(raw, using) and instance.pk is not None and not unimportant:
         setattr(instance, BEFORE, sender._default_manager.filter(pk=instance.pk).first())
 
 
-def _user_saved(
-    sender: Any, instance: User, created: bool, raw: bool, using: str, update_fields: Any, **_: Any
-) -> None:
+def _user_saved(instance: User, created: bool, raw: bool, using: str, update_fields: Any, **_: Any) -> None:
     before: User | None = getattr(instance, BEFORE, None)
     if _ignored(raw, using) or (before is None and not created):
         return
@@ -171,7 +169,7 @@ def _user_saved(
         _record("renew password hash" if renewed else "change password", {"user": instance.get_username()})
 
 
-def _group_saved(sender: Any, instance: Group, created: bool, raw: bool, using: str, **_: Any) -> None:
+def _group_saved(instance: Group, created: bool, raw: bool, using: str, **_: Any) -> None:
     before: Group | None = getattr(instance, BEFORE, None)
     if _ignored(raw, using):
         return
@@ -181,7 +179,7 @@ def _group_saved(sender: Any, instance: Group, created: bool, raw: bool, using: 
         _record("rename group", {"group": before.name, "to": instance.name})
 
 
-def _grant_saved(sender: Any, instance: Grant, created: bool, raw: bool, using: str, **_: Any) -> None:
+def _grant_saved(instance: Grant, created: bool, raw: bool, using: str, **_: Any) -> None:
     before: Grant | None = getattr(instance, BEFORE, None)
     if _ignored(raw, using):
         return
@@ -202,7 +200,7 @@ def _deleted(sender: type[Model], instance: Any, using: str, **_: Any) -> None:
         _record(f"delete {kind}", {kind: str(instance)})
 
 
-def _link_made(sender: Any, instance: SignInLink, created: bool, raw: bool, using: str, **_: Any) -> None:
+def _link_made(instance: SignInLink, created: bool, raw: bool, using: str, **_: Any) -> None:
     if created and not _ignored(raw, using):
         _record("make sign-in link", {"user": instance.user.get_username(), "expires": instance.expires.isoformat()})
 
@@ -217,7 +215,8 @@ def _relation_changed(
     if action not in VERBS or using != alias():
         return
     field = next(f for owner in (User, Group) for f in owner._meta.many_to_many if f.remote_field.through is sender)
-    found = _related(field, instance, reverse) if pk_set is None else model._default_manager.filter(pk__in=pk_set)
+    name: Any = field.remote_field.get_accessor_name() if reverse else field.name
+    found = getattr(instance, name).all() if pk_set is None else model._default_manager.filter(pk__in=pk_set)
     others = sorted(_display_name(one) for one in found)
     if not others:
         return
@@ -227,11 +226,6 @@ def _relation_changed(
         _record(verb, {field.model._meta.model_name or "": taker, "permissions": given})
     else:
         _record(f"{VERBS[action]} group", {"users": taker, "groups": given})
-
-
-def _related(field: Any, instance: Any, reverse: bool) -> Any:
-    name = field.remote_field.get_accessor_name() if reverse else field.name
-    return getattr(instance, name).all()
 
 
 def _display_name(thing: Any) -> str:
@@ -284,7 +278,10 @@ def with_token(token: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _append_all(wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Append the entries of one transaction."""
+    """Append the entries of one transaction. ``InvalidConfig`` if this process lacks a key of the content: nothing that
+    is recorded may be written by a process whose content the others cannot read.
+    """
+    refuse_missing_keys(connection(), current_encryptor())
     keys = current_keyring()
     known = known_end(keys)
     if known is not None and _append(wanted, known, known.n, known.hash, keys):
@@ -386,25 +383,21 @@ def log_head(limit: int = 1) -> int:
 def check_chain() -> tuple[int, list[Break]]:
     """Verify the chain in the database and the stored content. Returns how many entries there are, and all breaks."""
     count, found = 0, list[Break]()
+    needed = Installation.objects.filter(pk=1).values_list("content_keys", flat=True).first()
 
     def exported() -> Iterator[dict[str, Any]]:
         nonlocal count
         for entry in AuditEntry.objects.order_by("n").iterator(500):
             count += 1
-            fields: dict[str, Any] = {"n": entry.n, "verb": entry.verb, "prev": entry.prev}
-            try:
-                fields = as_json(entry)
-            except Locked as error:
-                found.append(Break(entry.n, str(error), locked=True))
-            except Damaged as error:
-                found.append(Break(entry.n, str(error)))
+            entry.facts = _opened(entry, "facts", entry.n, needed, found)
+            fields = {"n": entry.n, "verb": entry.verb, "prev": entry.prev} if entry.facts is None else as_json(entry)
             yield {**fields, "hash": entry.hash, "signature": entry.signature}
 
     def looked_at(entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while some := list(islice(entries, 500)):
             yield from some
             readable = [entry for entry in some if "facts" in entry]
-            found.extend(shown_breaks(readable, _kept(readable, found)))
+            found.extend(shown_breaks(readable, _kept(readable, needed, found)))
 
     found += breaks(looked_at(exported()), keys=current_keyring())
     return count, sorted([*found, *_head_breaks()], key=lambda broken: broken.n)
@@ -412,8 +405,8 @@ def check_chain() -> tuple[int, list[Break]]:
 
 def check_head(n: int, digest: str) -> list[Break]:
     """Return the breaks found at one entry: whether the chain still has it as a log or an evidence pack recorded it."""
-    found = AuditEntry.objects.filter(pk=n, hash=digest).exists() if n else True
-    return [] if found else [Break(n, "missing, or not the entry recorded elsewhere")]
+    lost = n and not AuditEntry.objects.filter(pk=n, hash=digest).exists()
+    return [Break(n, "missing, or not the entry recorded elsewhere")] if lost else []
 
 
 def _head_breaks() -> Iterator[Break]:
@@ -433,21 +426,31 @@ def _head_breaks() -> Iterator[Break]:
         yield Break(head.n, f"the end of the chain {flaw}", locked=current_keyring().lacks(head.signature))
 
 
-def _kept(entries: list[dict[str, Any]], found: list[Break]) -> dict[str, str]:
-    """Return, by hash, what is wrong with the stored content these entries refer to. What only a missing key keeps from
-    being read is added to ``found``; what is damaged is missing.
-    """
+def _kept(entries: list[dict[str, Any]], needed: list[str] | None, found: list[Break]) -> dict[str, str]:
+    """Return, by hash, what is wrong with the stored content these entries refer to."""
     of = {name: entry["n"] for entry in entries for name in shown_keys(entry)}
     kept = {}
     for row in Shown.objects.filter(pk__in=of).iterator(10):
-        try:
-            kept[row.pk] = shown_flaw(row.pk, row.body)
-        except Locked as error:
-            kept[row.pk] = ""
-            found.append(Break(of[row.pk], str(error), locked=True))
-        except Damaged:
-            continue
+        body = _opened(row, "body", of[row.pk], needed, found)
+        kept[row.pk] = "" if body is None else shown_flaw(row.pk, body)
     return kept
+
+
+def _opened(row: Model, column: str, n: int, needed: list[str] | None, found: list[Break]) -> Any:
+    """Return content of that entry, also if it should be encrypted and is not; None where it does not open.
+
+    The flaw is added to ``found``. A key is missing only if it is among those that the installation has ``needed``
+    (None: they were not noted): with any other name content was put there by someone else.
+    """
+    try:
+        return getattr(row, column)
+    except Locked as error:
+        plain = isinstance(error, NotEncrypted)
+        found.append(Break(n, str(error), locked=plain or needed is None or error.facts["key"] in needed))
+        return vars(row)[column].document if plain else None
+    except Damaged as error:
+        found.append(Break(n, str(error)))
+        return None
 
 
 # The end of the audit's chain: one row, which everyone who appends moves on.
@@ -490,7 +493,7 @@ def known_end(keys: Keyring) -> ChainEnd | None:
 
 def locked_end() -> ChainEnd:
     """Return the end as stored now, its row locked until the transaction ends."""
-    head = _head().first() or _first_head()
+    head = _head().first() or AuditHead.objects.select_for_update().get_or_create(pk=1)[0]
     end = ChainEnd(n=head.n, hash=head.hash, signature=head.signature)
     known = _known.get(alias())
     if known is not None:
@@ -524,11 +527,3 @@ def _moved() -> Update:
     columns = ("n", "hash", "signature")
     before = {name: Placeholder(f"last_{name}") for name in columns}
     return AuditHead.objects.filter(pk=1, **before), {name: Placeholder(name) for name in columns}
-
-
-def _first_head() -> AuditHead:
-    try:
-        with atomic():
-            return AuditHead.objects.create(pk=1)
-    except IntegrityError:
-        return AuditHead.objects.select_for_update().get(pk=1)

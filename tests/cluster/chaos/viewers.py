@@ -22,12 +22,7 @@ class Viewer(threading.Thread):
     """Follows one run after the other to its end, as ``choose`` names them."""
 
     def __init__(
-        self,
-        name: str,
-        token: str,
-        servers: Sequence[str],
-        choose: Callable[[random.Random], str],
-        dice: random.Random,
+        self, name: str, token: str, servers: Sequence[str], choose: Callable[[random.Random], str], dice: random.Random
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.seen: dict[str, list[tuple[int, str]]] = {}

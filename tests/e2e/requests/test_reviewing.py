@@ -9,13 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.desk import START, add_people, look, start
-from tests.e2e.looks import (
-    COLOURS,
-    check_accessibility,
-    check_no_sideways_scrolling,
-    check_nothing_moved,
-    watch_shifts,
-)
+from tests.e2e.looks import COLOURS, check_accessibility, check_no_sideways_scrolling, check_nothing_moved, watch_shifts
 from tests.e2e.moves import card, expect_live, read
 from tests.e2e.server import Server, serving, shell, wait_until
 

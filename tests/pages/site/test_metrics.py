@@ -86,9 +86,9 @@ def test_counters_survive_that_hours_are_forgotten(scrape, run):
 
 
 def test_sockets_are_counted_where_there_are_any(scrape, monkeypatch):
-    monkeypatch.setattr(health._process_lines, "sockets", None)
+    monkeypatch.setattr(health._process, "sockets", None)
     assert ("wfdash_sockets",) not in scrape()
-    monkeypatch.setattr(health._process_lines, "sockets", lambda: 3)
+    monkeypatch.setattr(health._process, "sockets", lambda: 3)
     assert scrape()["wfdash_sockets",] == 3
 
 

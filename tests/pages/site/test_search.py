@@ -192,8 +192,13 @@ def test_an_invalid_part_is_named_and_the_rest_is_searched(text, listed, find, a
     assert f"/requests/{listed.pk}/" in find("ben", text)["requests"]
 
 
-def test_where_content_is_encrypted_the_search_says_what_cannot_be_searched(listed, as_, settings):
+@pytest.mark.parametrize(
+    "address",
+    ["/search/?q=word", "/search/?q=word&fragment=options", "/decisions/?q=word", "/?q=word", "/runs/?q=word"],
+)
+def test_where_content_is_encrypted_the_search_says_what_cannot_be_searched(address, listed, as_, settings):
     settings.WFDASH_ENCRYPTION_KEYS = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    assert "the words of values and cards cannot" in as_("otto").get(address).content.decode()
     page = as_("otto").get("/search/", {"q": "input.claims:x", "fragment": "options"}).content.decode()
     assert "encrypted and cannot be searched" in page
 

@@ -97,19 +97,17 @@ HISTOGRAMS = (
 )
 
 
-@dataclass
-class _SocketCounter:
-    """How to count this process's sockets."""
-
+class _Process:
     sockets: Callable[[], int] | None = None
+    threads: PageThreads | None = None
 
 
-_process_lines = _SocketCounter()
+_process = _Process()
 
 
 def use_sockets(count: Callable[[], int]) -> None:
     """Set how to count open sockets. Called where the application is put together."""
-    _process_lines.sockets = count
+    _process.sockets = count
 
 
 class DatabaseCollector(Collector):
@@ -198,8 +196,8 @@ def _here() -> Iterator[Metric]:
     )
     yield histogram
     yield CounterMetricFamily("wfdash_commit_scripts", "Writes that shared those transactions", value=read.scripts)
-    if _process_lines.sockets is not None:
-        yield _gauge("wfdash_sockets", "Sockets open at this process", (), {(): _process_lines.sockets()})
+    if _process.sockets is not None:
+        yield _gauge("wfdash_sockets", "Sockets open at this process", (), {(): _process.sockets()})
 
 
 PROBE_SECONDS = {"/readyz": 3.0, "/health": 10.0}
@@ -214,7 +212,7 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check:
     """A readiness check and its result as text."""
 
@@ -237,21 +235,14 @@ def livez(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 if this process can serve, else 503; the body names each check, one per line (six small queries)."""
-    return _answer(("ready", "not ready"), check_process())
+    return _answer("ready", check_process())
 
 
 @never_cache
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
     """Return 200 if the whole installation works, else 503; a line for each check (about thirteen small queries)."""
-    return _answer(("healthy", "not healthy"), check_installation())
-
-
-class _Process:
-    threads: PageThreads | None = None
-
-
-_process = _Process()
+    return _answer("healthy", check_installation())
 
 
 def use_threads(threads: PageThreads) -> None:
@@ -261,15 +252,15 @@ def use_threads(threads: PageThreads) -> None:
 
 def no_answer(path: str, seconds: float) -> HttpResponse:
     """Return the response to a probe whose checks are not done after so many seconds. Makes no query."""
-    database = Check(name="database", good=False, words=f"no response within {seconds:g} s")
+    database = Check("database", good=False, words=f"no response within {seconds:g} s")
     if path == "/health":
-        return _answer(("healthy", "not healthy"), [database])
-    return _answer(("ready", "not ready"), [*_check_itself(), database])
+        return _answer("healthy", [database])
+    return _answer("ready", [*_check_itself(), database])
 
 
-def _answer(words: tuple[str, str], checks: list[Check]) -> HttpResponse:
+def _answer(word: str, checks: list[Check]) -> HttpResponse:
     good = all(check.good for check in checks)
-    body = "\n".join([words[not good], *map(str, checks)])
+    body = "\n".join([f"{'' if good else 'not '}{word}", *map(str, checks)])
     return with_retry(HttpResponse(f"{body}\n", status=200 if good else 503, content_type="text/plain"))
 
 
@@ -280,11 +271,11 @@ def check_process() -> list[Check]:
 
 def _check_itself() -> list[Check]:
     """Return whether this process stays, and whether threads of pages hang, if some do."""
-    checks = [Check(name="process", good=not stopping.begun, words="stopping" if stopping.begun else "running")]
+    checks = [Check("process", good=not stopping.begun, words="stopping" if stopping.begun else "running")]
     threads = _process.threads
     if threads is not None and threads.hanging:
         words = f"{threads.hanging} of {threads.many} hang"
-        checks.append(Check(name="threads", good=threads.hanging * 2 < threads.many, words=words))
+        checks.append(Check("threads", good=threads.hanging * 2 < threads.many, words=words))
     return checks
 
 
@@ -297,8 +288,8 @@ def _check_database(further: tuple[Callable[[datetime], Check], ...]) -> list[Ch
     try:
         now = database_now()
     except DatabaseError:
-        return [Check(name="database", good=False, words="no response")]
-    checks = [Check(name="database", good=True, words="responding"), _safely(_check_migrations, now)]
+        return [Check("database", good=False, words="no response")]
+    checks = [Check("database", good=True, words="responding"), _safely(_check_migrations, now)]
     return [*checks, *(_safely(check, now) for check in (_check_keys, *further) if checks[-1].good)]
 
 
@@ -306,8 +297,8 @@ def _check_workflows() -> Check:
     try:
         catalog.load()
     except Exception as error:
-        return Check(name="workflows", good=False, words=f"cannot be loaded: {type(error).__name__}")
-    return Check(name="workflows", good=True, words="loaded")
+        return Check("workflows", good=False, words=f"cannot be loaded: {type(error).__name__}")
+    return Check("workflows", good=True, words="loaded")
 
 
 def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:
@@ -315,31 +306,31 @@ def _safely(check: Callable[[datetime], Check], now: datetime) -> Check:
         return check(now)
     except DatabaseError:
         name = check.__name__.removeprefix("_check_")
-        return Check(name=name, good=False, words="the database did not respond")
+        return Check(name, good=False, words="the database did not respond")
 
 
 def _check_migrations(now: datetime) -> Check:
     missing = missing_migrations()
     words = f"not applied: {', '.join(missing)}" if missing else "all applied"
-    return Check(name="migrations", good=not missing, words=words)
+    return Check("migrations", good=not missing, words=words)
 
 
 def _check_keys(now: datetime) -> Check:
     """Read the newest content. What is wrong with it is for operators: ``wfdash doctor`` says it."""
     good = not content_flaws(1, oldest=False)
-    return Check(name="keys", good=good, words="content can be read" if good else "content cannot be read")
+    return Check("keys", good=good, words="content can be read" if good else "content cannot be read")
 
 
 def _check_workers(now: datetime) -> Check:
     found = workers(now)
     if not found:
         words = f"no heartbeat for {HEARTBEAT_TIMEOUT.seconds} s: start one (wfdash worker, or manage.py wfdash_worker)"
-        return Check(name="worker", good=False, words=words)
+        return Check("worker", good=False, words=words)
     many = "1 running" if len(found) == 1 else f"{len(found)} running"
-    return Check(name="worker", good=True, words=f"{many}, last heartbeat {duration(now - found[0].seen)} ago")
+    return Check("worker", good=True, words=f"{many}, last heartbeat {duration(now - found[0].seen)} ago")
 
 
 def _check_timers(now: datetime) -> Check:
     late = {name: seconds for name, seconds in lateness(now).items() if seconds > LATE_SECONDS}
     words = "; ".join(f"{CAUSES[name]} is {duration(seconds)} late" for name, seconds in late.items())
-    return Check(name="timers", good=not late, words=words or "nothing is overdue")
+    return Check("timers", good=not late, words=words or "nothing is overdue")
