@@ -1,14 +1,17 @@
-"""JSON Patch (RFC 6902): make, apply and copy the difference of two JSON values. Pure.
+"""JSON Patch (RFC 6902): the difference of two JSON values. Pure.
 
-``apply(make(before, after), before) == after`` for any two JSON values; a value that hardly changes has a short patch.
+The patch of any two values leads from one to the other; of a value that hardly changes it is short.
 Pointers are those of RFC 6901: ``~`` is written ``~0`` and ``/`` is written ``~1``.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
+from itertools import islice
 from typing import Any, TypeAlias
 
 from checkpoints.records import Json
@@ -105,35 +108,29 @@ def _is_text_diff(piece: Any) -> bool:
 Operation: TypeAlias = dict[str, Any]
 """``op``, ``path`` and, by the kind, ``value`` or ``from``."""
 
-MAX_ALIGNED_ITEMS = 300
-"""Lists whose differing stretch is longer are compared index by index."""
+OPERATION_CHARACTERS = 40
+"""About how many an operation has besides path and value."""
 MAX_PATCH_DEPTH = 100
 """Anything nested deeper is replaced as a whole."""
+MAX_STEPS = 1_000_000
+"""Steps that a ``Differ`` takes to align lists; also the most that the lengths of two lists multiply to."""
+UNLIKE = frozenset({str, int, type(None)})
+"""Types of values that equal no value of another type."""
+
+Step: TypeAlias = tuple[str, int, int, int, int]
+"""One of difflib's opcodes."""
 
 
-class PatchFailed(ValueError):
-    """The patch does not apply to the value: a path is missing, or a ``test`` failed. The value is unchanged."""
+def make(before: Json, after: Json, path: str = "", differ: Differ | None = None) -> list[Operation]:
+    """Return the operations that turn ``before``, at ``path``, into ``after``; none if they are equal.
 
-
-def make(before: Json, after: Json) -> list[Operation]:
-    """Return the operations that turn ``before`` into ``after``: empty if they are equal; true is not 1."""
-    return _compare(before, after, "", 0)
-
-
-def apply(patch: Sequence[Operation], value: Json) -> Json:
-    """Return the value after all operations; ``PatchFailed`` if one does not apply. ``value`` is not changed."""
-    result = json.loads(json.dumps(value))
-    for operation in patch:
-        try:
-            result = APPLY[operation["op"]](result, operation)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise PatchFailed(f"{operation.get('op')} {operation.get('path')!r}: {error}") from error
-    return result
-
-
-def pointer(path: Sequence[str | int]) -> str:
-    """Return a path as an RFC 6901 pointer."""
-    return "".join(f"/{escape(str(part))}" for part in path)
+    ``differ``: what compares other values, or these, as well.
+    """
+    found, _ = _compare(differ or Differ(), before, after, path, 0)
+    if not found or found[0]["path"] == path:
+        return found
+    whole: list[Operation] = [{"op": "replace", "path": path, "value": after}]
+    return found if len(json.dumps(found)) <= len(json.dumps(whole)) else whole
 
 
 def escape(part: str) -> str:
@@ -148,150 +145,152 @@ def parts_of(text: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
-def _compare(before: Json, after: Json, path: str, depth: int) -> list[Operation]:
-    if same(before, after):
-        return []
-    whole: Operation = {"op": "replace", "path": path, "value": after}
-    if depth >= MAX_PATCH_DEPTH or type(before) is not type(after) or not isinstance(before, (dict, list)):
-        return [whole]
-    parts: Callable[[Any, Any, str, int], Iterator[Operation]] = _objects if isinstance(before, dict) else _lists
-    found = list(parts(before, after, path, depth))
-    return found if _size(found) <= _size([whole]) else [whole]
+class BoundedMatcher(SequenceMatcher[Any]):
+    """Compares two lists in at most about ``most`` steps: what is not looked at then counts as changed.
+
+    Equal items make difflib's time grow with the third power of their number.
+    """
+
+    def __init__(self, old: Sequence[Any], new: Sequence[Any], most: int) -> None:
+        self.left, self.old, self.counts = most, old, Counter(new)
+        super().__init__(None, old, new, autojunk=False)
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """Return the longest match, an empty one where too many steps were taken."""
+        self.left -= sum(self.counts[one] for one in self.old[alo:ahi])
+        return super().find_longest_match(alo, ahi, blo, bhi) if self.left >= 0 else Match(alo, blo, 0)
 
 
-def _objects(before: dict[str, Json], after: dict[str, Json], path: str, depth: int) -> Iterator[Operation]:
-    for key in before:
-        here = f"{path}/{escape(key)}"
-        if key in after:
-            yield from _compare(before[key], after[key], here, depth + 1)
+@dataclass(eq=False, slots=True)
+class Compound:
+    """What equal values with parts share: the keys of the parts, and about how many characters it has as JSON."""
+
+    parts: Any
+    size: int
+
+
+class Differ:
+    """Compares values, each of which it looks at once. ``left``: steps that it may still take to align lists."""
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+        self._known: dict[Any, Compound] = {}
+        self._seen: dict[int, Compound] = {}
+        self._kept: list[Any] = []
+
+    def key(self, value: Any, depth: int = 0) -> Any:
+        """Return what equal values alone share; true is not 1, and 1 is not 1.0."""
+        kind = type(value)
+        if kind in UNLIKE:
+            return value
+        if kind in (bool, float):
+            return kind, value
+        if id(value) in self._seen:
+            return self._seen[id(value)]
+        size = 2
+        if kind in (dict, list) and depth <= MAX_PATCH_DEPTH:
+            keys = []
+            for part in value.values() if kind is dict else value:
+                key = part if type(part) in UNLIKE else self.key(part, depth + 1)
+                keys.append(key)
+                size += len(key) + 4 if type(key) is str else key.size if type(key) is Compound else 8
+            parts: Any = frozenset(zip(value, keys, strict=True)) if kind is dict else tuple(keys)
+            size += 10 * len(keys) if kind is dict else 0
         else:
-            yield {"op": "remove", "path": here}
-    for key in after:
-        if key not in before:
-            yield {"op": "add", "path": f"{path}/{escape(key)}", "value": after[key]}
+            parts = kind, canonical(value)
+            size = len(parts[1])
+        self._kept.append(value)  # No other value gets its id.
+        found = self._seen[id(value)] = self._known.setdefault(parts, Compound(parts, size))
+        return found
 
+    def size(self, value: Any) -> int:
+        """Return about how many characters a value has as JSON."""
+        key = self.key(value)
+        return key.size if isinstance(key, Compound) else len(key) + 4 if isinstance(key, str) else 8
 
-def _lists(before: list[Json], after: list[Json], path: str, depth: int) -> Iterator[Operation]:
-    """Yield the operations of a list from left to right: all items before a position are final."""
-    for left, right, start in _stretches(before, after):
-        both = min(len(left), len(right))
-        for index in range(both):
-            yield from _compare(left[index], right[index], f"{path}/{start + index}", depth + 1)
-        for _ in left[both:]:
-            yield {"op": "remove", "path": f"{path}/{start + both}"}
-        for index in range(both, len(right)):
-            yield {"op": "add", "path": f"{path}/{start + index}", "value": right[index]}
+    def align(self, old: Sequence[Any], new: Sequence[Any]) -> tuple[list[Step], bool]:
+        """Return difflib's opcodes, and False where only equal items at both ends were recognised."""
+        pairs = zip(old, new, strict=False)
+        start = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+        most = min(len(old), len(new)) - start
+        ends = zip(reversed(old), reversed(new), strict=False)
+        end = next((i for i, (a, b) in enumerate(islice(ends, most)) if a != b), most)
+        i2, j2 = len(old) - end, len(new) - end
+        steps: list[Step] = [("equal", 0, start, 0, start)] if start else []
+        cells = (i2 - start) * (j2 - start)
+        if 1 < cells <= MAX_STEPS:
+            matcher = BoundedMatcher(old[start:i2], new[start:j2], self.left)
+            steps += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in matcher.get_opcodes()]
+            self.left = matcher.left
+        elif max(i2, j2) > start:
+            steps.append(("replace", start, i2, start, j2))
+        steps += [("equal", i2, len(old), j2, len(new))] if end else []
+        return steps, cells <= 1 or (cells <= MAX_STEPS and self.left >= 0)
 
-
-def _stretches(before: list[Json], after: list[Json]) -> Iterator[tuple[list[Json], list[Json], int]]:
-    """Yield the stretches that differ, and where each starts in ``after``."""
-    head = next((i for i, pair in enumerate(zip(before, after, strict=False)) if not same(*pair)), None)
-    head = min(len(before), len(after)) if head is None else head
-    most = min(len(before), len(after)) - head
-    tail = next((i for i in range(most) if not same(before[-1 - i], after[-1 - i])), most)
-    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-    if max(len(left), len(right)) > MAX_ALIGNED_ITEMS:
-        yield left, right, head
-        return
-    old, new = [_sorted_json(item) for item in left], [_sorted_json(item) for item in right]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield left[i1:i2], right[j1:j2], head + j1
+    def changed(self, before: list[Any], after: list[Any]) -> list[Step]:
+        """Return the stretches of two lists that differ."""
+        steps, _ = self.align(*(self.key(one).parts for one in (before, after)))
+        return [step for step in steps if step[0] != "equal"]
 
 
 def same(before: Json, after: Json) -> bool:
     """Say whether two JSON values are equal; true is not 1, and 1 is not 1.0."""
-    if before is after:
-        return True
-    if type(before) is not type(after):
-        return False
-    return _sorted_json(before) == _sorted_json(after) if isinstance(before, (dict, list)) else bool(before == after)
+    differ = Differ()
+    return bool(differ.key(before) == differ.key(after))
 
 
-def _sorted_json(value: Json) -> str:
-    return json.dumps(value, sort_keys=True)
+def canonical(value: Any) -> str:
+    """Return a text that equal values share; what cannot be compared is only equal to itself."""
+    try:
+        return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
+    except Exception:
+        return f"{type(value).__name__} {id(value)}"
 
 
-def _size(operations: list[Operation]) -> int:
-    return len(json.dumps(operations))
+Found: TypeAlias = tuple[list[Operation], int]
+"""Operations, and about how many characters they have."""
 
 
-def _apply_add(value: Json, operation: Operation) -> Json:
-    return _set_at(value, parts_of(operation["path"]), operation["value"])
+def _compare(differ: Differ, before: Json, after: Json, path: str, depth: int) -> Found:
+    if differ.key(before) == differ.key(after):
+        return [], 0
+    whole = _change(differ, "replace", path, after)
+    if depth >= MAX_PATCH_DEPTH or type(before) is not type(after) or not isinstance(before, (dict, list)):
+        return whole
+    parts: Callable[[Differ, Any, Any, str, int], Iterator[Found]] = _objects if isinstance(before, dict) else _lists
+    found, size = list[Operation](), 0
+    for operations, characters in parts(differ, before, after, path, depth + 1):
+        found += operations
+        size += characters
+        if size > whole[1]:
+            return whole
+    return found, size
 
 
-def _set_at(value: Json, path: list[str], new: Json) -> Json:
-    if not path:
-        return new
-    place, key = _reach(value, path[:-1]), path[-1]
-    if isinstance(place, list):
-        place.insert(len(place) if key == "-" else _index(key, len(place)), new)
-    else:
-        place[key] = new
-    return value
+def _change(differ: Differ, name: str, path: str, value: Json) -> Found:
+    return [{"op": name, "path": path, "value": value}], OPERATION_CHARACTERS + len(path) + differ.size(value)
 
 
-def _remove(value: Json, operation: Operation) -> Json:
-    return _remove_at(value, parts_of(operation["path"]))
+def _removal(path: str) -> Found:
+    return [{"op": "remove", "path": path}], OPERATION_CHARACTERS + len(path)
 
 
-def _remove_at(value: Json, path: list[str]) -> Json:
-    if not path:
-        return None
-    place, key = _reach(value, path[:-1]), path[-1]
-    del place[_index(key, len(place) - 1) if isinstance(place, list) else key]
-    return value
+def _objects(differ: Differ, before: dict[str, Json], after: dict[str, Json], path: str, depth: int) -> Iterator[Found]:
+    for key in before:
+        here = f"{path}/{escape(key)}"
+        yield _compare(differ, before[key], after[key], here, depth) if key in after else _removal(here)
+    for key in after:
+        if key not in before:
+            yield _change(differ, "add", f"{path}/{escape(key)}", after[key])
 
 
-def _replace(value: Json, operation: Operation) -> Json:
-    path = parts_of(operation["path"])
-    if not path:
-        return operation["value"]
-    place, key = _reach(value, path[:-1]), path[-1]
-    if isinstance(place, list):
-        place[_index(key, len(place) - 1)] = operation["value"]
-    else:
-        place[key], _ = operation["value"], place[key]
-    return value
-
-
-def _move(value: Json, operation: Operation) -> Json:
-    moved, source = _reach(value, parts_of(operation["from"])), operation["from"]
-    if operation["path"].startswith(f"{source}/"):
-        raise ValueError("cannot move a value into itself")
-    return _set_at(_remove_at(value, parts_of(source)), parts_of(operation["path"]), moved)
-
-
-def _copy(value: Json, operation: Operation) -> Json:
-    copied = json.loads(json.dumps(_reach(value, parts_of(operation["from"]))))
-    return _set_at(value, parts_of(operation["path"]), copied)
-
-
-def _test(value: Json, operation: Operation) -> Json:
-    if not same(_reach(value, parts_of(operation["path"])), operation["value"]):
-        raise ValueError("the value there is different")
-    return value
-
-
-def _reach(value: Json, path: list[str]) -> Json:
-    for part in path:
-        value = value[_index(part, len(value) - 1)] if isinstance(value, list) else value[part]
-    return value
-
-
-def _index(part: str, last: int) -> int:
-    if not (part.isascii() and part.isdigit()) or (part != "0" and part.startswith("0")):
-        raise ValueError(f"{part!r} is not a list index")
-    if int(part) > last:
-        raise IndexError(f"there is no {part}")
-    return int(part)
-
-
-APPLY: dict[str, Callable[[Json, Operation], Json]] = {
-    "add": _apply_add,
-    "remove": _remove,
-    "replace": _replace,
-    "move": _move,
-    "copy": _copy,
-    "test": _test,
-}
+def _lists(differ: Differ, before: list[Json], after: list[Json], path: str, depth: int) -> Iterator[Found]:
+    """Yield the operations of a list from left to right: all items before a position are final."""
+    for _, i1, i2, j1, j2 in differ.changed(before, after):
+        both = min(i2 - i1, j2 - j1)
+        for place in range(both):
+            yield _compare(differ, before[i1 + place], after[j1 + place], f"{path}/{j1 + place}", depth)
+        for _ in range(i1 + both, i2):
+            yield _removal(f"{path}/{j1 + both}")
+        for index in range(j1 + both, j2):
+            yield _change(differ, "add", f"{path}/{index}", after[index])

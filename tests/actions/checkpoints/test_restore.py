@@ -15,12 +15,12 @@ from checkpoints.models import Answer, AuditEntry, Checkpoint, Claim, Event, Hum
 from checkpoints.records import Checkpoint as Record
 from checkpoints.records import Commit, Phase, Request, Standing
 from tests.actions.conftest import NOW
+from tests.domain.test_json_patch import patched
 from tests.driving import drive, pending, put
 from wfdash.actions.checkpoints import answer_again, fork_run, label_checkpoint, restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Edits
-from wfdash.domain import json_patch
 from wfdash.domain.errors import (
     AlreadyAnswered,
     Changed,
@@ -307,7 +307,7 @@ def test_what_was_changed_is_on_record_as_a_patch_that_fits(otto):
         "counted wrong",
     )
     assert {"op": "replace", "path": "/state/seen", "value": 99} in entry.facts["patch"]
-    assert json_patch.apply(entry.facts["patch"], read_row(old).body) == read_row(new).body
+    assert patched(read_row(old).body, entry.facts["patch"]) == read_row(new).body
     assert (event.data["n"], event.data["checkpoint"], event.data["by"]) == (new.n, old.pk, "otto")
 
 

@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field
 
 from checkpoints.database.runs import read_row
 from checkpoints.models import AuditEntry, Checkpoint, Event, Run
+from tests.domain.test_json_patch import patched
 from tests.driving import drive, pending, put
-from tests.people import make_people, viewer
+from tests.people import make_people, save, viewer
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
-from wfdash.domain import json_patch
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
 from wfdash.queries.timemachine import shown_json, shown_of
@@ -252,10 +252,10 @@ def test_two_checkpoints_are_compared_in_words_and_as_a_patch(otto):
     assert f"run {other.pk[-8:]}" in page
     assert "Run input" in page
     shown = json.loads(re.search(r"data-patch><code>([^<]*)", answer.content.decode()).group(1).replace("&quot;", '"'))
-    assert json_patch.apply(shown, {"seen": 0, "words": []}) == {"seen": 9, "words": []}
+    assert patched({"seen": 0, "words": []}, shown) == {"seen": 9, "words": []}
     raw = otto.get(at("compare", run), {"a": "1", "b": last, "raw": "shown"}).json()
     views = [shown_json(shown_of(read_row(one))) for one in (first, head(other))]
-    assert json_patch.apply(raw, views[0]) == views[1]
+    assert patched(views[0], raw) == views[1]
     same = text_of(otto.get(at("compare", run), {"a": first.pk, "b": first.pk}))
     assert "The state is the same in both" in same
     missing = otto.get(at("compare", run), {"a": "1", "b": "999"})
@@ -267,18 +267,7 @@ def test_two_checkpoints_are_compared_in_words_and_as_a_patch(otto):
 def test_a_checkpoint_of_another_workflow_is_not_compared(otto):
     run = started()
     other = Run.objects.create(id="o" * 8, family="o", workflow="other", created=run.created, updated=run.created)
-    Checkpoint.objects.create(
-        id="c" * 8,
-        run=other,
-        n=1,
-        workflow="other",
-        version="v",
-        engine="native",
-        created=run.created,
-        format=1,
-        body="",
-    )
-    answer = otto.get(at("compare", run), {"a": "1", "b": "c" * 8})
+    answer = otto.get(at("compare", run), {"a": "1", "b": save(other).pk})
     assert answer.status_code == 422
     assert "belongs to workflow other" in text_of(answer)
 

@@ -71,7 +71,14 @@ HUNDRED: dict[str, Callable[[int], dict[str, Any]]] = {
     "texts": lambda n: {"kind": "text", "value": f"{n} x y\n" * 5_000},
     "images": lambda n: {"kind": "image", "data": DOT, "alt": f"{n}"},
 }
-SHORT = {"tables in Markdown", "patches"}
+SHORT = {
+    "tables in Markdown",
+    "patches",
+    "a text of equal lines",
+    "many texts",
+    "shifted rows",
+    "values of other kinds",
+}
 
 
 def cost_of(call: Callable[[], Any]) -> float:
@@ -171,6 +178,35 @@ def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as
     for path in ("/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/similar/", "/api/v1/requests"):
         assert ana.get(path).status_code == 200
         assert cost_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
+
+
+STATES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "a text of equal lines": lambda n: {"t": "xyz ab\n" * 1_000_000 + str(n)},
+    "a text of other lines": lambda n: {"t": f"xyz a{n}\n" * 1_000_000},
+    "many texts": lambda n: {f"k{k}": f"{k}{n}" + "word one\n" * 550 for k in range(300)},
+    "texts of equal words": lambda n: {f"k{k}": ("a b " * 99 + "cd"[n] + "\n") * 60 for k in range(150)},
+    "lists of equal items": lambda n: {f"k{k}": ["a", "bc"[n]] * 150 for k in range(150)},
+    "values of other kinds": lambda n: {f"k{k}": ROWS[:250] if n else dict.fromkeys([*WIDE][:900]) for k in range(20)},
+    "patches": lambda n: {f"k{k}": f"{PATCH}+{k}" if n else "" for k in range(150)},
+    "shifted rows": lambda n: {"r": [[k] for k in range(n, n + 25_000)]},
+    "a deep number": lambda n: {"r": nested(50), "s": [*range(100_000), n]},
+    "changed keys": lambda n: dict.fromkeys(WIDE, n),
+}
+
+
+@pytest.mark.parametrize("name", long_where(STATES, lambda name: name not in SHORT))
+def test_a_checkpoint_and_what_differs_from_its_parent_cost_little(run: Run, as_: Any, name: str) -> None:
+    otto: Client = as_("otto")
+    first, then = people.save(run, body={"state": STATES[name](0)}), people.save(run, body={"state": STATES[name](1)})
+    page, raw = f"/runs/{run.pk}/compare/?a=1&b=2", f"/runs/{run.pk}/compare/?a=1&b=2&raw=shown"
+    for path in (
+        f"/runs/{run.pk}/checkpoints/{then.pk}/?against={first.pk}",
+        page,
+        raw,
+        f"/api/v1{page}".replace("/?", "?"),
+    ):
+        assert otto.get(path).status_code == 200
+        assert cost_of(lambda path=path: otto.get(path)) < MOST_SECONDS, path
 
 
 def late(value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from checkpoints.database.runs import info_of
 from checkpoints.records import CheckpointInfo, Json, Request
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid, NotFound
-from wfdash.domain.json_patch import make, same
+from wfdash.domain.json_patch import Differ, make, same
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint
 from wfdash.queries.history.events import workflow_of
 from wfdash.queries.history.lineage import ranges_to
@@ -52,9 +52,12 @@ class Comparison(CheckpointComparison):
         return (("From", self.old), ("To", self.new))
 
 
-def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) -> Comparison:
+def compare_checkpoints(
+    viewer: Viewer, run_id: str, before: str, after: str, differ: Differ | None = None
+) -> Comparison:
     """Return the comparison of two checkpoints, each given as an id, a number in this run, or an address.
 
+    ``differ``: what compares the values for a page, too.
     ``NotFound``, ``NotAllowed`` for those who may not inspect, ``Invalid`` for one of another workflow.
     """
     workflow = workflow_of(viewer, run_id)
@@ -65,14 +68,17 @@ def compare_checkpoints(viewer: Viewer, run_id: str, before: str, after: str) ->
     old, new = read_checkpoint(viewer, one.run, one.id), read_checkpoint(viewer, other.run, other.id)
     if problem := old.problem or new.problem:
         return _comparison(old, new, problem=problem)
-    note = old.note or new.note
+    differ = differ or Differ()
+    note, patch = old.note or new.note, make(old.state, new.state, differ=differ)
+    shown, then = shown_json(old.shown), shown_json(new.shown)
+    rest = [step for name in ("transcript", "inputs") for step in make(shown[name], then[name], f"/{name}", differ)]
     return _comparison(
         old,
         new,
         moved=_step_changes(one, other),
         asked=_request_changes(old, new),
-        patch=tuple(make(old.state, new.state)),
-        shown_patch=() if note else tuple(make(shown_json(old.shown), shown_json(new.shown))),
+        patch=tuple(patch),
+        shown_patch=() if note else (*({**step, "path": f"/state{step['path']}"} for step in patch), *rest),
         note=note,
         inputs=_inputs(one.run, other.run),
     )

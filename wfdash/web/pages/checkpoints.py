@@ -36,7 +36,7 @@ from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCou
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.ui.card import EDITED, unedited
-from wfdash.web.pages.ui.diff import diff_values
+from wfdash.web.pages.ui.diff import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.forms import BoundForm, FormView
 from wfdash.web.pages.ui.forms.read import write
@@ -256,11 +256,11 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     status = 200
     if first and second:
         try:
-            found = compare_checkpoints(viewer, run_id, first, second)
+            found = compare_checkpoints(viewer, run_id, first, second, sheet := Sheet())
             if request.GET.get("raw"):
                 patch = found.shown_patch if request.GET["raw"] == "shown" else found.patch
-                return HttpResponse(json.dumps(patch, indent=2, ensure_ascii=False), content_type="application/json")
-            context |= _compared(found)
+                return HttpResponse(_patch_text(patch), content_type="application/json")
+            context |= _compared(found, sheet)
         except (NotFound, Invalid) as error:
             message = error.errors[0]["msg"] if isinstance(error, Invalid) else str(error)
             context |= {"problem": message}
@@ -268,26 +268,29 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "checkpoints/compare.html", context, status=status)
 
 
-def _compared(found: Comparison) -> dict[str, Any]:
-    changes = [] if found.problem else diff_values({"state": found.old.state}, {"state": found.new.state})
-    patch = json.dumps(found.patch, indent=2, ensure_ascii=False)
-    shown = json.dumps(found.shown_patch, indent=2, ensure_ascii=False)
+def _compared(found: Comparison, sheet: Sheet) -> dict[str, Any]:
+    patches = (
+        ("state", "State", _patch_text(found.patch)),
+        ("shown", "State, step inputs and conversation", _patch_text(found.shown_patch)),
+    )
     return {
         "found": found,
-        "changes": changes,
-        "inputs": diff_values(*found.inputs) if found.inputs else (),
-        "step_inputs": diff_values(dict(found.old.inputs), dict(found.new.inputs)),
+        "inputs": diff_values(*found.inputs, sheet) if found.inputs else (),
+        "changes": [] if found.problem else diff_values({"state": found.old.state}, {"state": found.new.state}, sheet),
+        "step_inputs": diff_values(dict(found.old.inputs), dict(found.new.inputs), sheet),
         "talk_changes": diff_transcripts(found.old.transcript, found.new.transcript),
         "moved": [(one.step, describe_counts(one.before), describe_counts(one.after)) for one in found.moved],
         "asked": [
-            (one, diff_values(one.before.card, one.after.card) if one.before and one.after else ())
+            (one, diff_values(one.before.card, one.after.card, sheet) if one.before and one.after else ())
             for one in found.asked
         ],
-        "patches": [
-            ("state", "State", patch if len(patch) <= MOST_PATCH else ""),
-            ("shown", "State, step inputs and conversation", shown if len(shown) <= MOST_PATCH else ""),
-        ],
+        "patches": [(name, title, text if len(text) <= MOST_PATCH else "") for name, title, text in patches],
     }
+
+
+def _patch_text(patch: Any) -> str:
+    text = json.dumps(patch, ensure_ascii=False)
+    return text if len(text) > MOST_PATCH else json.dumps(patch, indent=2, ensure_ascii=False)
 
 
 def describe_counts(counts: StateCounts) -> str:
@@ -389,12 +392,13 @@ def show_preview(
     """Render the preview of an action with its button; 409 with the ``problem`` of the last attempt."""
     viewer = viewer_of(request)
     found = read_preview(viewer, run_id, checkpoint_id, verb=verb, edits=edits)
+    sheet = Sheet()
     context: dict[str, Any] = {
         "run": read_run(viewer, run_id),
         "preview": found,
         "again": [(one, DOES[one.does]) for one in found.again],
         "may_ask": _may_ask(found),
-        "changes": [(one, diff_values(one.before, one.after)) for one in found.changes],
+        "changes": [(one, diff_values(one.before, one.after, sheet)) for one in found.changes],
         "verb": verb,
         "edits": edits,
         "edits_text": edits.model_dump_json() if edits else "",
@@ -436,8 +440,9 @@ def _changes(other: CheckpointView | None, chosen: CheckpointView) -> dict[str, 
     """Return what differs: in the state, in the inputs of steps in progress, in the conversation."""
     if other is None:
         return {}
+    sheet = Sheet()
     return {
-        "changes": diff_values({"state": other.state}, {"state": chosen.state}),
-        "input_changes": diff_values(dict(other.inputs), dict(chosen.inputs)),
+        "changes": diff_values({"state": other.state}, {"state": chosen.state}, sheet),
+        "input_changes": diff_values(dict(other.inputs), dict(chosen.inputs), sheet),
         "talk_changes": diff_transcripts(other.transcript, chosen.transcript),
     }

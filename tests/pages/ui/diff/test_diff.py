@@ -44,8 +44,8 @@ rename to b.txt
 """.replace("{blank}", " ")
 
 
-def texts(diff: Any, kinds: set[str]) -> list[str]:
-    return ["".join(piece.text for piece in line.pieces) for line in diff.lines if line.kind in kinds]
+def texts(lines: Any, kinds: set[str]) -> list[str]:
+    return ["".join(piece.text for piece in line.pieces) for line in lines if line.kind in kinds]
 
 
 @given(LINES, LINES)
@@ -54,8 +54,8 @@ def test_both_texts_can_be_read_off_the_difference(before: str, after: str) -> N
     if diff.same:
         assert split_lines(before) == split_lines(after)
         return
-    assert texts(diff, {"same", "removed"}) == split_lines(before)
-    assert texts(diff, {"same", "added"}) == split_lines(after)
+    assert texts(diff.lines, {"same", "removed"}) == split_lines(before)
+    assert texts(diff.lines, {"same", "added"}) == split_lines(after)
     assert [line.old for line in diff.lines if line.old] == list(range(1, len(split_lines(before)) + 1))
     assert [line.new for line in diff.lines if line.new] == list(range(1, len(split_lines(after)) + 1))
 
@@ -83,7 +83,7 @@ def test_huge_texts_are_bounded() -> None:
     diff = diff_text(before, before.replace("a", "b"))
     assert not diff.exact
     assert len(diff.lines) == MAX_LINES + 1
-    assert diff.added == 20_000
+    assert (diff.added, diff.lines[-1].pieces[0].text) == (20_000, "38,000 more lines are not shown")
 
 
 def test_a_difference_in_line_ends_alone_is_told() -> None:
@@ -121,7 +121,7 @@ def test_a_plain_patch_without_git_headers_is_read() -> None:
 def test_any_text_is_survived(text: str) -> None:
     parse_unified(text)
     diff_text(text, text[::-1])
-    page = engine().from_string("{% load differences %}{% unified_diff t %}{% text_diff t u %}{% value_diff t u %}")
+    page = engine().from_string("{% load differences %}{% unified_diff t %}{% value_diff t u %}")
     assert page.render({"t": text, "u": text[::-1]})
 
 
@@ -161,25 +161,29 @@ def test_values_differ_exactly_when_there_are_changes(before: Any, after: Any) -
 
 
 def test_many_changes_are_bounded() -> None:
-    assert len(diff_values(list(range(2000)), list(range(1, 2001)))) == 500
+    changes = diff_values(list(range(2000)), list(range(1, 2001)))
+    assert (len(changes), sum(change.drawn for change in changes)) == (500, 150)
+
+
+def test_the_changes_of_one_page_share_what_it_may_draw() -> None:
+    page = page_of(*({str(n): "a\n" * 500 + f"{text}\n" * n for n in range(1, 100)} for text in "xy"))
+    assert page.count("497 unchanged lines</span>") == 2
+    assert page.count("497 unchanged lines<") > 20
+    assert f"{99 - page.count('<section')} more changes are not shown" in page
 
 
 def test_equal_lines_unfold_without_a_script() -> None:
     before = "\n".join(map(str, range(100)))
     diff = diff_text(before, before.replace("50", "fifty"))
     first = next(line for line in diff.lines if line.kind == "fold")
-    assert texts(first_only(first), {"same"}) == [str(n) for n in range(47)]
-    html = (
-        engine()
-        .from_string("{% load differences %}{% text_diff a b %}")
-        .render({"a": before, "b": before.replace("50", "fifty")})
-    )
+    assert texts(first.hidden, {"same"}) == [str(n) for n in range(47)]
+    html = page_of(before, before.replace("50", "fifty"))
     assert '<input type="checkbox"><span>47 unchanged lines</span>' in html
     assert html.count('<tbody class="folded">') == 4
 
 
-def first_only(fold: Any) -> Any:
-    return type("Lines", (), {"lines": fold.hidden})
+def page_of(before: Any, after: Any) -> str:
+    return engine().from_string("{% load differences %}{% value_diff a b %}").render({"a": before, "b": after})
 
 
 def test_two_equal_lines_are_not_worth_a_fold() -> None:
@@ -215,11 +219,7 @@ def test_short_changes_are_rows_with_the_words_marked() -> None:
 
 
 def test_names_and_values_of_changes_hide_nothing() -> None:
-    page = (
-        engine()
-        .from_string("{% load differences %}{% value_diff a b %}")
-        .render({"a": {"x\u202e<b>": "\u200b<i>"}, "b": {"x\u202e<b>": "<script>"}})
-    )
+    page = page_of({"x\u202e<b>": "\u200b<i>"}, {"x\u202e<b>": "<script>"})
     assert "\u202e" not in page
     assert "\u200b" not in page
     assert not {"<b>", "<i>", "<script>"} & set(page.split())
@@ -233,12 +233,7 @@ class Odd:
 
 def test_values_that_are_no_json_are_compared_too() -> None:
     odd = {1: Odd(), "a": {1, 2}, "b": b"x"}
-    page = (
-        engine()
-        .from_string("{% load differences %}{% value_diff a b %}")
-        .render({"a": odd, "b": {"a": {2}, "c": Odd()}})
-    )
-    assert "cannot be shown" in page
+    assert "cannot be shown" in page_of(odd, {"a": {2}, "c": Odd()})
 
 
 def drawn(text: str, anchor: str = "proposal") -> str:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 from django import template
 from django.utils.safestring import SafeString
 
 from wfdash.web.pages.ui.diff import (
-    MAX_DRAWN,
     MAX_FILES,
     DiffLine,
     FileDiff,
     TextRun,
     ValueChange,
-    diff_text,
     diff_values,
     grouped,
     parse_unified,
 )
 
 register = template.Library()
-
-
-@register.inclusion_tag("components/diff/text.html")
-def text_diff(before: Any, after: Any, label: str = "") -> dict[str, Any]:
-    """Return the coloured difference of two texts."""
-    return {"diff": diff_text(str(before or ""), str(after or "")), "label": label}
 
 
 @register.inclusion_tag("components/diff/unified.html")
@@ -71,13 +63,13 @@ def value_diff(before: Any, after: Any) -> dict[str, Any]:
 @register.filter(name="grouped")
 def in_groups(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
     """Return the first changes, with neighbouring short ones grouped into rows."""
-    return grouped(islice(changes, MAX_DRAWN))
+    return grouped(change for change in changes if change.drawn)
 
 
 @register.filter
-def undrawn(changes: Collection[ValueChange]) -> int:
+def undrawn(changes: Iterable[ValueChange]) -> int:
     """Return how many changes are left out."""
-    return max(len(changes) - MAX_DRAWN, 0)
+    return sum(not change.drawn for change in changes)
 
 
 @register.filter

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wfdash.web.pages.ui.diff.lines import (
-    MAX_DRAWN,
     DiffLine,
     LinePair,
+    Sheet,
     TextDiff,
     TextRun,
     ValueChange,
@@ -16,12 +16,12 @@ from wfdash.web.pages.ui.diff.lines import (
 from wfdash.web.pages.ui.diff.unified import MAX_FILES, FileDiff, Hunk, parse_unified
 
 __all__ = [
-    "MAX_DRAWN",
     "MAX_FILES",
     "DiffLine",
     "FileDiff",
     "Hunk",
     "LinePair",
+    "Sheet",
     "TextDiff",
     "TextRun",
     "ValueChange",

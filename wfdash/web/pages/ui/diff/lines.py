@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from difflib import Match, SequenceMatcher
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import groupby, islice
-from typing import Any, TypeAlias
+from itertools import groupby, islice, zip_longest
+from typing import Any
 
+from wfdash.domain.json_patch import BoundedMatcher, Differ, Step, canonical
 from wfdash.domain.labels import visible
 
 MAX_CHANGES = 500
 MAX_DRAWN = 150
-"""Changes that a page shows."""
-MAX_ALIGNED = 300
+"""Changes of two values that a page shows."""
 MAX_DEPTH = 60
+MOST_EFFORT = 120_000
+"""Microseconds that the changes on a page may take to be drawn."""
+MAX_SIZE = 60_000
+"""Characters of two values beyond which drawing them takes no longer."""
 SHORT_VALUE_CHARACTERS = 160
 """Characters of a value that fits into a row."""
 NOTHING = object()
@@ -32,6 +33,10 @@ class ValueChange:
     path: tuple[str | int, ...]
     before: Any = None
     after: Any = None
+    drawn: bool = False
+    """Whether the page has room for it."""
+    diff: TextDiff | None = None
+    """Of two texts of several lines."""
 
     @property
     def where(self) -> str:
@@ -50,12 +55,6 @@ class ValueChange:
         return not self.before and isinstance(self.after, str) and "\n@@ -" in self.after
 
     @property
-    def is_text(self) -> bool:
-        """Return whether both sides are texts of several lines, better shown as a text difference."""
-        texts = isinstance(self.before, str) and isinstance(self.after, str)
-        return texts and not self.is_short
-
-    @property
     def is_short(self) -> bool:
         """Return whether both sides fit into a row: no texts of several lines, nothing that has parts."""
         return _is_short(self.before) and _is_short(self.after)
@@ -65,7 +64,7 @@ class ValueChange:
         """Return both sides of a short change as text, with the words that differ marked; empty where there is none."""
         before, after = _word(self.before), _word(self.after)
         if before == after and self.kind == "changed":
-            before, after = _canonical(self.before), _canonical(self.after)
+            before, after = canonical(self.before), canonical(self.after)
         if self.kind != "changed":
             return ((), whole(after)) if self.kind == "added" else (whole(before), ())
         both = isinstance(self.before, str) and isinstance(self.after, str)
@@ -77,71 +76,66 @@ def grouped(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChan
     return tuple((short, tuple(group)) for short, group in groupby(changes, key=lambda change: change.is_short))
 
 
-def diff_values(before: Any, after: Any) -> tuple[ValueChange, ...]:
-    """Return what changed, at most five hundred changes, in the order of the keys of ``before``."""
-    return tuple(islice(_compare(before, after, (), 0), MAX_CHANGES))
+class Sheet(Differ):
+    """What the differences of one page may take: ``effort`` to draw changes, ``hidden`` lines in folds, ``marked``
+    characters of lines whose words are compared.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.effort = MOST_EFFORT
+        self.hidden = MAX_HIDDEN
+        self.marked = MAX_MARKED_IN_ALL
+
+    def draw(self, change: ValueChange) -> ValueChange:
+        """Return a change that is drawn if enough effort is left."""
+        if self.effort < 0:
+            return change
+        size, diff = self.size(change.before) + self.size(change.after), None
+        if change.is_patch:
+            self.effort -= 200 * min(change.after.count("\n"), MAX_LINES)
+        elif isinstance(change.before, str) and isinstance(change.after, str) and not change.is_short:
+            diff = diff_text(change.before, change.after, sheet=self)
+            self.effort -= 500 + 40 * len(diff.lines) + size // 40
+        else:
+            self.effort -= 100 + 3 * min(size, MAX_SIZE) // 2
+        return replace(change, drawn=True, diff=diff)
+
+    def marks(self, left: str, right: str) -> bool:
+        """Return whether the words of two lines are to be compared."""
+        if max(len(left), len(right)) > MAX_MARKED:
+            return False
+        self.marked -= 200 + len(left) + len(right)
+        return self.marked >= 0
 
 
-def _compare(before: Any, after: Any, path: tuple[str | int, ...], depth: int) -> Iterator[ValueChange]:
-    if _same(before, after):
-        return
-    if isinstance(before, dict) and isinstance(after, dict) and depth < MAX_DEPTH:
-        yield from _objects(before, after, path, depth)
-    elif isinstance(before, list) and isinstance(after, list) and depth < MAX_DEPTH:
-        yield from _lists(before, after, path, depth)
-    else:
-        yield ValueChange(kind="changed", path=path, before=before, after=after)
+def diff_values(before: Any, after: Any, sheet: Sheet | None = None) -> tuple[ValueChange, ...]:
+    """Return what changed, at most five hundred changes, in the order of the keys of ``before``.
+
+    ``sheet``: of the page, if it shows other changes, too.
+    """
+    sheet = sheet or Sheet()
+    found = enumerate(islice(_compare(sheet, before, after, ()), MAX_CHANGES))
+    return tuple(sheet.draw(change) if place < MAX_DRAWN else change for place, change in found)
 
 
-def _objects(
-    before: dict[str, Any], after: dict[str, Any], path: tuple[str | int, ...], depth: int
-) -> Iterator[ValueChange]:
-    for key in [*before, *(key for key in after if key not in before)]:
-        yield from _entry(before.get(key, NOTHING), after.get(key, NOTHING), (*path, key), depth)
-
-
-def _entry(before: Any, after: Any, path: tuple[str | int, ...], depth: int) -> Iterator[ValueChange]:
+def _compare(sheet: Sheet, before: Any, after: Any, path: tuple[str | int, ...]) -> Iterator[ValueChange]:
     if before is NOTHING:
         yield ValueChange(kind="added", path=path, after=after)
     elif after is NOTHING:
         yield ValueChange(kind="removed", path=path, before=before)
+    elif sheet.key(before) == sheet.key(after):
+        return
+    elif type(before) is not type(after) or type(before) not in (dict, list) or len(path) >= MAX_DEPTH:
+        yield ValueChange(kind="changed", path=path, before=before, after=after)
+    elif isinstance(before, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            yield from _compare(sheet, before.get(key, NOTHING), after.get(key, NOTHING), (*path, key))
     else:
-        yield from _compare(before, after, path, depth + 1)
-
-
-def _lists(before: list[Any], after: list[Any], path: tuple[str | int, ...], depth: int) -> Iterator[ValueChange]:
-    """Compare lists: aligned by their equal items when they are short, else by position."""
-    if max(len(before), len(after)) > MAX_ALIGNED:
-        blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(before), 0, len(after))]
-    else:
-        old, new = [_canonical(item) for item in before], [_canonical(item) for item in after]
-        blocks = BoundedMatcher(old, new, MAX_CELLS).get_opcodes()
-    for tag, i1, i2, j1, j2 in blocks:
-        if tag != "equal":
-            yield from _stretch(before[i1:i2], after[j1:j2], (i1, j1), path, depth)
-
-
-def _stretch(
-    before: list[Any], after: list[Any], starts: tuple[int, int], path: tuple[str | int, ...], depth: int
-) -> Iterator[ValueChange]:
-    for index in range(max(len(before), len(after))):
-        left = before[index] if index < len(before) else NOTHING
-        right = after[index] if index < len(after) else NOTHING
-        place = starts[0] + index if right is NOTHING else starts[1] + index
-        yield from _entry(left, right, (*path, place), depth)
-
-
-def _same(before: Any, after: Any) -> bool:
-    """Say whether two JSON values are equal; true is not 1."""
-    return type(before) is type(after) and (before is after or _canonical(before) == _canonical(after))
-
-
-def _canonical(value: Any) -> str:
-    """Return a text that equal values share; what cannot be compared is only equal to itself."""
-    try:
-        return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
-    except Exception:
-        return f"{_word(value)} {id(value)}"
+        for _, i1, i2, j1, j2 in sheet.changed(before, after):
+            for old, new in zip_longest(range(i1, i2), range(j1, j2)):
+                left, right = (NOTHING if old is None else before[old]), (NOTHING if new is None else after[new])
+                yield from _compare(sheet, left, right, (*path, old if new is None else new))
 
 
 def _is_short(value: Any) -> bool:
@@ -163,11 +157,10 @@ def _word(value: Any) -> str:
 
 
 MAX_LINES = 2000
-MAX_CELLS = 1_000_000
 MAX_WIDTH = 2000
 MAX_MARKED = 400
-MAX_PAIRS = 500
-"""Lines of one change whose words are compared."""
+MAX_MARKED_IN_ALL = 160_000
+"""Characters of lines whose words are compared on one page; a pair of lines counts for 200 more."""
 MAX_HIDDEN = 600
 MAX_BESIDE = 400
 LEAST_FOLD = 3
@@ -176,25 +169,7 @@ MIN_LIKENESS = 0.45
 MAX_WORD_STEPS = 1_500
 """Steps that the comparison of two lines by their words may take."""
 
-Step: TypeAlias = tuple[str, int, int, int, int]
-"""One of difflib's opcodes."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-
-
-class BoundedMatcher(SequenceMatcher[str]):
-    """Compares two lists in at most about ``most`` steps: what is not looked at then counts as changed.
-
-    Equal words make difflib's time grow with the third power of their number.
-    """
-
-    def __init__(self, old: Sequence[str], new: Sequence[str], most: int) -> None:
-        self.left, self.old, self.counts = most, old, Counter(new)
-        super().__init__(None, old, new, autojunk=False)
-
-    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """Return the longest match, an empty one where too many steps were taken."""
-        self.left -= sum(self.counts[one] for one in self.old[alo:ahi])
-        return super().find_longest_match(alo, ahi, blo, bhi) if self.left >= 0 else Match(alo, blo, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,23 +247,36 @@ class TextDiff:
         return tuple(pair_up(self.lines))
 
 
-def diff_text(before: str, after: str, context: int = 3) -> TextDiff:
-    """Return the difference of two texts, with ``context`` equal lines around each change."""
+def diff_text(before: str, after: str, context: int = 3, sheet: Sheet | None = None) -> TextDiff:
+    """Return the difference of two texts, with ``context`` equal lines around each change.
+
+    ``sheet``: of the page, if it shows other differences, too.
+    """
+    sheet = sheet or Sheet()
     old, new = split_lines(before), split_lines(after)
-    blocks, exact = _blocks(old, new)
-    lines: list[DiffLine] = []
-    for tag, i1, i2, j1, j2 in blocks:
-        if tag == "equal":
-            lines += [
-                DiffLine(kind="same", old=i + 1, new=i - i1 + j1 + 1, pieces=whole(old[i])) for i in range(i1, i2)
-            ]
-        else:
-            lines += changed_lines(old[i1:i2], new[j1:j2], i1 + 1, j1 + 1)
-    added, removed = (sum(line.kind == kind for line in lines) for kind in ("added", "removed"))
+    steps, exact = sheet.align(old, new)
+    same = sum(i2 - i1 for tag, i1, i2, _, _ in steps if tag == "equal")
+    added, removed = len(new) - same, len(old) - same
+    lines = list(bounded(fold([*_lines(old, new, steps, context, sheet)], context, sheet), len(old) + added))
     if not added and not removed and before != after:
         lines.append(DiffLine(kind="note", pieces=whole("Only line endings differ")))
     mark = blake2b(f"{before}\0{after}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
-    return TextDiff(lines=tuple(bounded(fold(lines, context))), added=added, removed=removed, exact=exact, mark=mark)
+    return TextDiff(lines=tuple(lines), added=added, removed=removed, exact=exact, mark=mark)
+
+
+def _lines(old: list[str], new: list[str], steps: list[Step], context: int, sheet: Sheet) -> Iterator[DiffLine]:
+    """Yield the lines; of equal ones that no page holds only those near a change, and how many are left out."""
+    for tag, i1, i2, j1, j2 in steps:
+        if tag != "equal":
+            gone, come = old[i1 : min(i2, i1 + MAX_LINES)], new[j1 : min(j2, j1 + MAX_LINES)]
+            yield from changed_lines(gone, come, i1 + 1, j1 + 1, sheet)
+            continue
+        first, last = i1 + context * bool(i1 or j1), i2 - context * (i2 < len(old) or j2 < len(new))
+        while i1 < i2:
+            skipped = last - first if i1 == first and last - first > max(sheet.hidden, LEAST_FOLD) else 0
+            line = DiffLine(kind="same", old=i1 + 1, new=j1 + 1, pieces=whole(old[i1]))
+            yield DiffLine(kind="fold", count=skipped) if skipped else line
+            i1, j1 = i1 + (skipped or 1), j1 + (skipped or 1)
 
 
 def split_lines(text: str) -> list[str]:
@@ -302,9 +290,14 @@ def whole(text: str) -> tuple[TextRun, ...]:
     return (TextRun(text=visible(text[:MAX_WIDTH]) + ("…" if len(text) > MAX_WIDTH else "")),)
 
 
-def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[DiffLine]:
+def changed_lines(
+    old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, sheet: Sheet
+) -> list[DiffLine]:
     """Return removed lines, then added ones; opposite lines have their differences marked."""
-    marks = [mark_words(left, right) for left, right in islice(zip(old, new, strict=False), MAX_PAIRS)]
+    marks = [
+        mark_words(*pair) if sheet.marks(*pair) else (whole(pair[0]), whole(pair[1]))
+        for pair in zip(old, new, strict=False)
+    ]
     gone, come = (
         [one[side] for one in marks] + list(map(whole, now[len(marks) :])) for side, now in enumerate((old, new))
     )
@@ -314,8 +307,6 @@ def changed_lines(old: Sequence[str], new: Sequence[str], old_start: int, new_st
 
 def mark_words(left: str, right: str) -> tuple[tuple[TextRun, ...], tuple[TextRun, ...]]:
     """Return both lines with the words that differ marked; unmarked when they have little in common."""
-    if max(len(left), len(right)) > MAX_MARKED:
-        return whole(left), whole(right)
     old, new = _WORDS.findall(left), _WORDS.findall(right)
     matcher = BoundedMatcher(old, new, MAX_WORD_STEPS)
     # Blanks do not count; between two changes they are changed, too, so that a phrase is one mark.
@@ -340,11 +331,10 @@ def _pieces(parts: Iterable[tuple[str, str]]) -> tuple[TextRun, ...]:
     return tuple(TextRun(text=visible("".join(text for _, text in group)), marked=marked) for marked, group in groups)
 
 
-def fold(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
+def fold(lines: Sequence[DiffLine], context: int, sheet: Sheet) -> Iterator[DiffLine]:
     """Yield the lines, with long runs of equal ones replaced by a fold that holds them."""
     near = {n for i, line in enumerate(lines) if line.kind != "same" for n in range(i - context, i + context + 1)}
     hidden: list[DiffLine] = []
-    left = MAX_HIDDEN
     for index, line in enumerate([*lines, None]):
         if line is not None and line.kind == "same" and index not in near:
             hidden.append(line)
@@ -352,24 +342,21 @@ def fold(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
         if len(hidden) < LEAST_FOLD:
             yield from hidden
         else:
-            kept = tuple(hidden) if len(hidden) <= left else ()
-            left -= len(kept)
+            kept = tuple(hidden) if len(hidden) <= sheet.hidden else ()
+            sheet.hidden -= len(kept)
             yield DiffLine(kind="fold", count=len(hidden), hidden=kept)
         hidden = []
         if line is not None:
             yield line
 
 
-def bounded(lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
-    """Yield at most ``MAX_LINES`` lines and then a fold for the rest."""
-    rest = 0
-    for index, line in enumerate(lines):
-        if index < MAX_LINES:
-            yield line
-        else:
-            rest += line.count or 1
-    if rest:
-        yield DiffLine(kind="fold", count=rest)
+def bounded(lines: Iterable[DiffLine], total: int) -> Iterator[DiffLine]:
+    """Yield at most ``MAX_LINES`` lines and then a note about the rest, of ``total`` in all."""
+    for line in islice(lines, MAX_LINES):
+        total -= line.count or 1
+        yield line
+    if total:
+        yield DiffLine(kind="note", pieces=whole(f"{total:,} more lines are not shown"))
 
 
 def pair_up(lines: Sequence[DiffLine]) -> Iterator[LinePair]:
@@ -393,21 +380,3 @@ def _columns(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator
     for index in range(max(len(removed), len(added))):
         left = removed[index] if index < len(removed) else None
         yield LinePair(left=left, right=added[index] if index < len(added) else None)
-
-
-def _blocks(old: list[str], new: list[str]) -> tuple[list[Step], bool]:
-    """Return difflib's opcodes; for huge texts, only equal lines at both ends are recognised."""
-    start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    most = min(len(old), len(new)) - start
-    tail = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
-    end = next((i for i, (a, b) in enumerate(tail) if a != b), most)
-    i2, j2 = len(old) - end, len(new) - end
-    blocks = [("equal", 0, start, 0, start)] if start else []
-    exact = (i2 - start) * (j2 - start) <= MAX_CELLS
-    if exact:
-        matcher = BoundedMatcher(old[start:i2], new[start:j2], MAX_CELLS)
-        blocks += [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in matcher.get_opcodes()]
-        exact = matcher.left >= 0
-    else:
-        blocks.append(("replace", start, i2, start, j2))
-    return blocks + ([("equal", i2, len(old), j2, len(new))] if end else []), exact

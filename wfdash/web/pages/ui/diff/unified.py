@@ -9,7 +9,17 @@ from hashlib import blake2b
 from typing import Any
 
 from wfdash.domain.labels import visible
-from wfdash.web.pages.ui.diff.lines import MAX_LINES, DiffLine, LinePair, TextRun, changed_lines, fold, pair_up, whole
+from wfdash.web.pages.ui.diff.lines import (
+    MAX_LINES,
+    DiffLine,
+    LinePair,
+    Sheet,
+    TextRun,
+    changed_lines,
+    fold,
+    pair_up,
+    whole,
+)
 from wfdash.web.pages.ui.markup import MAX_COLOURED, tokens_of
 
 _HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)$")
@@ -162,6 +172,7 @@ class _DiffParser:
         self.at = 0
         self.budget = MAX_LINES
         self.colours = Colours()
+        self.sheet = Sheet()
 
     def files(self) -> Iterator[FileDiff]:
         draft: _FileBuilder | None = None
@@ -217,10 +228,10 @@ class _DiffParser:
         draft.left_out += len(body) - len(kept)
         header = f"@@ -{match[1]},{old_left} +{match[3]},{new_left} @@"
         path = draft.old if draft.new == "/dev/null" else draft.new
-        lines = self.colours.of(tuple(_number(kept, old_at, new_at)), path)
+        lines = self.colours.of(tuple(_number(kept, old_at, new_at, self.sheet)), path)
         title = visible(match[5].strip()[:MAX_TITLE])
         if lines:
-            draft.hunks.append(Hunk(header=header, title=title, lines=tuple(fold(lines, CONTEXT_LINES))))
+            draft.hunks.append(Hunk(header=header, title=title, lines=tuple(fold(lines, CONTEXT_LINES, Sheet()))))
 
     def _body(self, old_left: int, new_left: int) -> Iterator[str]:
         """Yield the lines that belong to a hunk, by its own counts."""
@@ -240,7 +251,7 @@ class _DiffParser:
             yield line
 
 
-def _number(body: list[str], old: int, new: int) -> Iterator[DiffLine]:
+def _number(body: list[str], old: int, new: int, sheet: Sheet) -> Iterator[DiffLine]:
     """Yield numbered lines; a run of removals and the additions after it are compared word by word."""
     removed: list[str] = []
     added: list[str] = []
@@ -252,7 +263,7 @@ def _number(body: list[str], old: int, new: int) -> Iterator[DiffLine]:
         if line is not None and sign == "+":
             added.append(line[1:])
             continue
-        yield from changed_lines(removed, added, old, new)
+        yield from changed_lines(removed, added, old, new, sheet)
         old, new = old + len(removed), new + len(added)
         removed, added = ([line[1:]], []) if line is not None and sign == "-" else ([], [])
         if line is None or sign == "-":
