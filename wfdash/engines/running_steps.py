@@ -13,7 +13,7 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 from checkpoints.events import EventKind
@@ -134,9 +134,7 @@ class RunningSteps:
         attribute_steps_to(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, _: object) -> None:
         """Stop committing. Events that were noted after the last commit are dropped: the drive has ended without."""
         self._end()
         if self._flushing is not None:

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 from unittest import mock
 
@@ -176,9 +175,7 @@ class Bench:
     async def __aenter__(self) -> Self:
         return self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, _: object) -> None:
         unused = [crash.call for crash in self._driver.crashes] if error is None else []
         self.close()
         if unused:
