@@ -20,7 +20,7 @@ NOUN_NAMES = "account audit checkpoints hooks people requests runs schedules sta
 NOUNS = {*NOUN_NAMES.split()}
 SHARED = {
     "wfdash/actions": "common pacing retention",
-    "wfdash/web/api": "document headers long_poll messages params problems router",
+    "wfdash/web/api": "document long_poll params router",
     "wfdash/web/pages": "site tags ui",
     "wfdash/queries": "history palette run_names search secrets timemachine unreadable workers",
     "templates": "api bare base components errors mail",

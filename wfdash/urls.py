@@ -7,24 +7,12 @@ from django.views.generic import RedirectView
 
 from wfdash.web.api.document import all_kinds
 from wfdash.web.api.router import api, api_document
-from wfdash.web.pages import audit, checkpoints, hooks, people, schedules, workflows
-from wfdash.web.pages.account import (
-    api_reference,
-    notifications,
-    out_of_office,
-    provider,
-    push,
-    second_factor,
-    security,
-    settings,
-    signin,
-    tokens,
-)
-from wfdash.web.pages.requests import batch, collaboration, inbox, request
+from wfdash.web.pages import audit, checkpoints, hooks, people, schedules, statistics, workflows
+from wfdash.web.pages.account import api_reference, second_factor, security, settings, signin
+from wfdash.web.pages.requests import batch, inbox, request
 from wfdash.web.pages.runs import actions, events, listing, run, state
 from wfdash.web.pages.site import context_processors, decorators, files, health, list_page, search
 from wfdash.web.pages.site.embedding import independent
-from wfdash.web.pages.statistics import operations, statistics
 
 register_converter(decorators.IdConverter, "wfdash_id")
 register_converter(decorators.NameConverter, "wfdash_name")
@@ -45,22 +33,22 @@ _patterns: list[URLPattern | URLResolver] = [
     path("batch/undo/", batch.undo, name="batch-undo"),
     path("selected/", inbox.selected, name="selected"),
     path("requests/<wfdash_id:request_id>/similar/", batch.similar, name="similar"),
-    path("requests/undo/", collaboration.undo_all, name="undo-all"),
+    path("requests/undo/", request.undo_all, name="undo-all"),
     path("requests/<wfdash_id:request_id>/", request.request, name="request"),
     path("requests/<wfdash_id:request_id>/evidence/<int:number>/", request.evidence, name="evidence"),
-    path("requests/<wfdash_id:request_id>/undo/", collaboration.undo, name="undo"),
-    path("requests/<wfdash_id:request_id>/draft/", collaboration.draft, name="draft"),
-    path("requests/<wfdash_id:request_id>/presence/", collaboration.presence, name="presence"),
-    path("requests/<wfdash_id:request_id>/take/", collaboration.take, name="take"),
-    path("requests/<wfdash_id:request_id>/assign/", collaboration.assign, name="assign"),
+    path("requests/<wfdash_id:request_id>/undo/", request.undo, name="undo"),
+    path("requests/<wfdash_id:request_id>/draft/", request.draft, name="draft"),
+    path("requests/<wfdash_id:request_id>/presence/", request.presence, name="presence"),
+    path("requests/<wfdash_id:request_id>/take/", request.take, name="take"),
+    path("requests/<wfdash_id:request_id>/assign/", request.assign, name="assign"),
     path("requests/<wfdash_id:request_id>/deadline/", request.deadline, name="deadline"),
-    path("requests/<wfdash_id:request_id>/people/", collaboration.people, name="request-people"),
-    path("requests/<wfdash_id:request_id>/talk/", collaboration.talk, name="talk"),
-    path("requests/<wfdash_id:request_id>/amend/", collaboration.amend, name="amend"),
+    path("requests/<wfdash_id:request_id>/people/", request.people, name="request-people"),
+    path("requests/<wfdash_id:request_id>/talk/", request.talk, name="talk"),
+    path("requests/<wfdash_id:request_id>/amend/", request.amend, name="amend"),
     path("decisions/", batch.decisions, name="decisions"),
     path("decisions/suggestions/", list_page.suggestions, {"name": "decisions"}, name="decisions-suggestions"),
-    path("out-of-office/", out_of_office.out_of_office, name="out-of-office"),
-    path("out-of-office/<int:absence_id>/end/", out_of_office.end_absence, name="out-of-office-end"),
+    path("out-of-office/", settings.out_of_office, name="out-of-office"),
+    path("out-of-office/<int:absence_id>/end/", settings.end_absence, name="out-of-office-end"),
     path("runs/", listing.runs, name="runs"),
     path("runs/suggestions/", list_page.suggestions, {"name": "runs"}, name="runs-suggestions"),
     path("runs/columns/", listing.columns, name="runs-columns"),
@@ -96,24 +84,24 @@ _patterns: list[URLPattern | URLResolver] = [
     path("people/groups/", people.groups, name="groups"),
     path("people/groups/<wfdash_id:name>/", people.group, name="group"),
     path("people/<wfdash_name:name>/", people.person, name="person"),
-    path("operations/", operations.operations, name="operations"),
-    path("operations/retention/", operations.retention, name="retention"),
+    path("operations/", statistics.operations, name="operations"),
+    path("operations/retention/", statistics.retention, name="retention"),
     path("statistics/", statistics.statistics, name="statistics"),
     path("audit/", audit.acts, name="audit"),
     path("audit/suggestions/", list_page.suggestions, {"name": "audit"}, name="audit-suggestions"),
     path("audit/<int:n>/", audit.act, name="audit-entry"),
     path("audit/<int:n>/shown/", audit.shown, name="audit-shown"),
     path("audit/export.<wfdash_kind:kind>", audit.export, name="audit-export"),
-    path("notifications/", notifications.notifications, name="notifications"),
-    path("notifications/<wfdash_id:notice_id>/", notifications.notification, name="notification"),
+    path("notifications/", settings.notifications, name="notifications"),
+    path("notifications/<wfdash_id:notice_id>/", settings.notification, name="notification"),
     path("search/", search.search, name="search"),
     path("getting-started/", settings.getting_started, name="getting-started"),
     path("settings/", settings.settings, name="settings"),
     path("settings/account/", security.account, name="account"),
-    path("settings/tokens/", tokens.tokens, name="tokens"),
+    path("settings/tokens/", security.tokens, name="tokens"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
-    path("settings/push/", push.push, name="push"),
-    path("settings/push/<wfdash_id:browser_id>/", push.push_browser, name="push-browser"),
+    path("settings/push/", settings.push, name="push"),
+    path("settings/push/<wfdash_id:browser_id>/", settings.push_browser, name="push-browser"),
     path("settings/webhooks/", hooks.webhook_list, name="webhooks"),
     path("settings/webhooks/<wfdash_id:webhook_id>/", hooks.webhook, name="webhook"),
     path("settings/incoming-webhooks/", hooks.incoming_webhooks, name="incoming-webhooks"),
@@ -136,8 +124,8 @@ _patterns: list[URLPattern | URLResolver] = [
     path("sign-in/", signin.sign_in, name="sign-in"),
     path("sign-in/code/", second_factor.sign_in_code, name="sign-in-code"),
     path("sign-in/passkey/", signin.sign_in_passkey, name="sign-in-passkey"),
-    path("sign-in/provider/", provider.begin_at_provider, name="sign-in-provider"),
-    path("sign-in/provider/callback/", provider.back_from_provider, name="sign-in-callback"),
+    path("sign-in/provider/", signin.begin_at_provider, name="sign-in-provider"),
+    path("sign-in/provider/callback/", signin.back_from_provider, name="sign-in-callback"),
     path("sign-in/<str:secret>/", signin.sign_in_link, name="sign-in-link"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("api/", RedirectView.as_view(pattern_name="wfdash:api-docs"), name="api"),

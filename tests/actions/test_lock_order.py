@@ -27,7 +27,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.requests.collaboration import assign_request, comment_on
 from wfdash.actions.runs.bulk import delete_run
 from wfdash.domain.errors import NoLongerOpen, NotFound, Outdated, WrongState
-from wfdash.web.api.headers import if_match
+from wfdash.web.api.params import if_match
 
 PAUSE = 0.3
 """Seconds for which the first of two actions waits for the second to write what it should not have locked yet."""

@@ -8,9 +8,8 @@ import pytest_asyncio
 
 from tests.live.serving import Served
 from tests.live.world import make_person, make_run, sign_in
-from wfdash.web.live.database import DatabaseThreads
+from wfdash.web.live.database import DatabaseThreads, Limits
 from wfdash.web.live.hub import Hub
-from wfdash.web.live.limits import Limits
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfdash.web.live.limits import Limits
+from wfdash.web.live.database import Limits
 from wfdash.web.live.sockets import Credit
 
 LIMITS = Limits(

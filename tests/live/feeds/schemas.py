@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from wfdash.web.api.messages import EVENT, messages_document
+from wfdash.web.api.document import EVENT, messages_document
 
 
 def check_stream(path: str, message: Mapping[str, Any]) -> None:

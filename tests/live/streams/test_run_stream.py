@@ -18,8 +18,8 @@ from wfdash.web import http
 from wfdash.web.http import PagesHandler
 from wfdash.web.live import hub as hub_module
 from wfdash.web.live import streams as stream_module
+from wfdash.web.live.database import Limits
 from wfdash.web.live.hub import Hub, process_admissions
-from wfdash.web.live.limits import Limits
 
 NEVER = 1000.0
 

@@ -11,7 +11,7 @@ from django.test import Client
 from checkpoints.models import Notice, PushSubscription
 from tests.notifications.push_service import FakeBrowser, PushService
 from wfdash.notifications import push
-from wfdash.web.pages.account.push import browser_name
+from wfdash.web.pages.account.settings import browser_name
 
 PHONE = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 Chrome/131.0.0.0 Mobile Safari/537.36"
 SignIn = Callable[[str], Client]
@@ -72,7 +72,7 @@ def test_no_one_sees_or_removes_the_browsers_of_another_person(sign_in: SignIn, 
 
 
 def test_where_it_is_not_installed_the_page_says_what_to_do(sign_in: SignIn, monkeypatch) -> None:
-    for module in ("wfdash.web.pages.account.push", "wfdash.notifications.write"):
+    for module in ("wfdash.web.pages.account.settings", "wfdash.notifications.write"):
         monkeypatch.setattr(f"{module}.is_installed", lambda: False)
     page = sign_in("ana").get("/settings/").content.decode()
     assert "pip install wfdash[push]" in page

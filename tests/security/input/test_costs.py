@@ -23,7 +23,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.questions.cards import prepare
-from wfdash.web.pages.ui.text_cache import TextCache
+from wfdash.web.pages.ui.markup import TextCache
 from wfdash.workflow import Approval
 from wfdash.workflow.asking.workflows import ask_people
 

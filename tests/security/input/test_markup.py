@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from wfdash.web.pages.ui.markup import LEXERS, MAX_COLOURED, MAX_COLOURED_IN_ALL, highlight, render_markdown
-from wfdash.web.pages.ui.text_cache import TextCache
+from wfdash.web.pages.ui.markup import LEXERS, MAX_COLOURED, MAX_COLOURED_IN_ALL, TextCache, highlight, render_markdown
 
 HOSTILE = ("\n", '\\"', "_", "&", " \n", "a.", "{", "@", "(", "<a ", "\r", "x=", "'''", "\u2028")
 

@@ -27,8 +27,7 @@ from wfdash.records.account import (
 )
 from wfdash.records.base import Created
 from wfdash.records.search import FoundEverything
-from wfdash.web.api.headers import if_match, once, viewer_of, with_etag
-from wfdash.web.api.params import Limit, Number
+from wfdash.web.api.params import Limit, Number, if_match, once, viewer_of, with_etag
 
 router = Router()
 

@@ -11,8 +11,7 @@ from ninja import Router
 from wfdash.actions.runs.bulk import record_export
 from wfdash.queries.audit import audit_head, check_export, entries_of_run, pack, read_entries, read_entry, read_evidence
 from wfdash.records.audit import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
-from wfdash.web.api.headers import viewer_of
-from wfdash.web.api.params import Limit
+from wfdash.web.api.params import Limit, viewer_of
 
 router = Router()
 

@@ -27,8 +27,7 @@ from wfdash.records.checkpoints import (
     ReplayRecord,
     SetLabel,
 )
-from wfdash.web.api.headers import key_of, viewer_of
-from wfdash.web.api.params import Cursor, Limit, Seq
+from wfdash.web.api.params import Cursor, Limit, Seq, key_of, viewer_of
 
 router = Router()
 

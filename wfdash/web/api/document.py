@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the framework derives from the code, completed. Pure.
+"""The OpenAPI document: what the framework derives from the code, completed; and the messages that it has no place for.
 
 Added are what holds for whole kinds of operations: the problems that each may answer with, the header against doing a
 command twice, how programs sign in, and an example of each body and answer.
@@ -7,12 +7,21 @@ command twice, how programs sign in, and an example of each body and answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from checkpoints.events import EventKind
+from django.http import HttpRequest, JsonResponse
+from ninja import Router
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from checkpoints.events import STORED, EventKind
 from wfdash.domain.errors import KINDS, REFUSALS, ProblemKind
+from wfdash.records import messages as sent
 from wfdash.records.base import MEDIA_TYPE, Problem
+from wfdash.records.runs import EventRecord, WorkflowEvent
 from wfdash.values.schemas.secrets import sample
+from wfdash.web.live import sockets
 
 DESCRIPTION = (
     "Everything that the dashboard shows or does, for programs. Send `Authorization: Bearer TOKEN`; a signed-in "
@@ -387,3 +396,79 @@ def _scalar(node: Schema, field: str, record: str) -> Any:
     if kind in {"integer", "number"}:
         return 1
     return bool(OBJECTS.get(field)) if kind == "boolean" else OBJECTS.get(field, {} if kind == "object" else None)
+
+
+router = Router()
+
+EVENT = "*"
+"""Every message whose name is an event's kind."""
+STREAMS: dict[str, dict[str, type[BaseModel]]] = {
+    "/api/v1/runs/{run_id}/events": {
+        EVENT: EventRecord,
+        "stream": sent.StreamText,
+        "snapshot": sent.Snapshot,
+        "end": sent.StreamEnd,
+        "problem": sent.StreamProblem,
+    },
+    "/api/v1/workflows/{name}/events": {EVENT: WorkflowEvent, "problem": sent.StreamProblem},
+}
+"""Address -> name of a message -> its data."""
+SOCKETS: dict[str, dict[str, type[BaseModel]]] = {
+    "/live/runs/{run_id}/?format=json": {
+        "events": sent.SocketEvents,
+        "caught_up": sent.SocketCaughtUp,
+        "stream": sent.SocketText,
+        "snapshot": sent.SocketSnapshot,
+        "end": sent.SocketEnd,
+    },
+    "/live/lists/?format=json": {"changed": sent.SocketChanged},
+}
+"""Address -> type of a message -> the message."""
+CLOSES = {
+    sockets.DONE: "The run has ended",
+    sockets.BAD_FRAME: "An invalid message or parameter",
+    sockets.SIGNED_OUT: "No credentials, or bad, expired or revoked ones",
+    sockets.RIGHT_LOST: "No longer allowed",
+    sockets.NO_SUCH_RUN: "No such run, or no access",
+    sockets.NO_ACK: "Nothing acknowledged for too long",
+    sockets.FRAME_TOO_LARGE: "A message that is too large",
+    sockets.TOO_MANY: "Too many connections, or messages in a second",
+    sockets.BROKEN: "The server failed: connect again",
+}
+"""Why a socket closes, by its code."""
+
+
+@router.get("/messages.json", auth=None, include_in_schema=False)
+def get_messages(request: HttpRequest) -> JsonResponse:
+    """Return the schemas."""
+    return JsonResponse(messages_document())
+
+
+@lru_cache(maxsize=1)
+def messages_document() -> dict[str, Any]:
+    """Return JSON Schemas of all messages (``$defs``), and which of them an address sends."""
+    models = [one for messages in (*STREAMS.values(), *SOCKETS.values()) for one in messages.values()]
+    models.append(sent.Acknowledgement)
+    _, found = models_json_schema(
+        [(one, "validation") for one in dict.fromkeys(models)], ref_template="#/$defs/{model}", title="Messages"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:wfdash:messages:{sent.VERSION}",
+        **found,
+        "description": "What event streams and sockets send. Later versions may add messages and fields.",
+        "version": sent.VERSION,
+        "streams": {address: _references(messages) for address, messages in STREAMS.items()},
+        "sockets": {address: _references(messages) for address, messages in SOCKETS.items()},
+        "takes": _reference(sent.Acknowledgement),
+        "closes": {str(code): words for code, words in CLOSES.items()},
+        "kinds": {name: sorted(kind.fields) for name, kind in STORED.items()},
+    }
+
+
+def _references(messages: dict[str, type[BaseModel]]) -> dict[str, Any]:
+    return {name: _reference(one) for name, one in messages.items()}
+
+
+def _reference(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{model.__name__}"}

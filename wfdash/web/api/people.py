@@ -23,8 +23,7 @@ from wfdash.records.people import (
     PersonSummary,
     RenameGroup,
 )
-from wfdash.web.api.headers import if_match, once, viewer_of, with_etag
-from wfdash.web.api.params import Limit, Number
+from wfdash.web.api.params import Limit, Number, if_match, once, viewer_of, with_etag
 
 # The API of accounts. Invitations and sign-in links are credentials of a person, and made on pages only.
 

@@ -46,9 +46,8 @@ from wfdash.records.requests import (
     WriteComment,
 )
 from wfdash.values.schemas.secrets import masked
-from wfdash.web.api.headers import bound_key, if_match, key_of, once, viewer_of, with_etag
 from wfdash.web.api.long_poll import say_later
-from wfdash.web.api.params import Limit, Wait
+from wfdash.web.api.params import Limit, Wait, bound_key, if_match, key_of, once, viewer_of, with_etag
 
 # The API of the inbox as a whole: counts, decisions made, many requests at once.
 

@@ -18,7 +18,7 @@ from wfdash.web.api import (
     account,
     audit,
     checkpoints,
-    messages,
+    document,
     people,
     requests,
     runs,
@@ -27,8 +27,14 @@ from wfdash.web.api import (
     workflows,
 )
 from wfdash.web.api.document import completed
-from wfdash.web.api.headers import AUTH, sent_once
-from wfdash.web.api.params import BadBody, StrictParser, refuse_unknown_parameters, without_fields_of_pages
+from wfdash.web.api.params import (
+    AUTH,
+    BadBody,
+    StrictParser,
+    refuse_unknown_parameters,
+    sent_once,
+    without_fields_of_pages,
+)
 from wfdash.web.problems import problem_response
 
 INVALID = "Invalid request. See the errors of each field. Nothing was changed."
@@ -106,7 +112,7 @@ api.add_decorator(without_fields_of_pages)
 api.add_decorator(sent_once, mode="view")
 for tag, router in ROUTERS.items():
     api.add_router("", router, tags=[tag])
-api.add_router("", messages.router)
+api.add_router("", document.router)
 
 
 @lru_cache(maxsize=1)

@@ -46,9 +46,8 @@ from wfdash.records.runs import (
 )
 from wfdash.records.workflows import CheckedMessage
 from wfdash.telemetry import tracing
-from wfdash.web.api.headers import key_of, viewer_of
 from wfdash.web.api.long_poll import say_later
-from wfdash.web.api.params import STREAM, Cursor, Limit, Seq, Wait
+from wfdash.web.api.params import STREAM, Cursor, Limit, Seq, Wait, key_of, viewer_of
 from wfdash.web.live.streams import follow_run, wants_stream
 
 # Bulk operations on runs: previewed with ``dry_run``, started without, polled by id.

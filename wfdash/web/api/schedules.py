@@ -16,8 +16,7 @@ from wfdash.domain.errors import Invalid
 from wfdash.queries.schedules import ScheduleRow, read_schedule, read_schedules
 from wfdash.records.base import Created
 from wfdash.records.schedules import ChangeSchedule, CreateSchedule, ScheduleDetail, SchedulePage, UpcomingTimes
-from wfdash.web.api.headers import if_match, key_of, viewer_of, with_etag
-from wfdash.web.api.params import Limit
+from wfdash.web.api.params import Limit, if_match, key_of, viewer_of, with_etag
 
 router = Router()
 

@@ -13,7 +13,7 @@ from wfdash.domain.errors import NotAllowed
 from wfdash.queries.statistics.figures import read_statistics
 from wfdash.queries.statistics.operations import read_operations
 from wfdash.records.statistics import OperationsRecord, StatisticsRecord
-from wfdash.web.api.headers import viewer_of
+from wfdash.web.api.params import viewer_of
 
 router = Router()
 Days = Annotated[int, Field(ge=1, le=30)]

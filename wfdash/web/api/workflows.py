@@ -12,8 +12,7 @@ from wfdash.queries.history.events import read_workflow_events, workflow_place
 from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents
 from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
-from wfdash.web.api.headers import viewer_of
-from wfdash.web.api.params import STREAM, Limit
+from wfdash.web.api.params import STREAM, Limit, viewer_of
 from wfdash.web.live.streams import follow_workflow, wants_stream
 
 router = Router()

@@ -22,8 +22,7 @@ from checkpoints.models import Event
 from wfdash import pubsub
 from wfdash.queries.history.events import cursor_at, event_of, read_span
 from wfdash.records.messages import VERSION
-from wfdash.web.live.database import DatabaseThreads, Head, read_events, read_heads
-from wfdash.web.live.limits import Limits
+from wfdash.web.live.database import DatabaseThreads, Head, Limits, read_events, read_heads
 
 # The events of workflows for their streams: one high-water mark for all, and each part read and written once.
 

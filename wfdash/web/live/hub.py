@@ -22,7 +22,15 @@ from checkpoints.events import topics_of
 from checkpoints.models import Grant
 from checkpoints.models.user_model import User
 from wfdash import pubsub
-from wfdash.web.live.database import DatabaseThreads, Head, read_heads, read_newest, read_notified, read_workflows
+from wfdash.web.live.database import (
+    DatabaseThreads,
+    Head,
+    Limits,
+    read_heads,
+    read_newest,
+    read_notified,
+    read_workflows,
+)
 from wfdash.web.live.feeds import (
     EventWriter,
     Feed,
@@ -34,7 +42,6 @@ from wfdash.web.live.feeds import (
     joined,
     render_nothing,
 )
-from wfdash.web.live.limits import Limits
 
 # Publishes changes of accounts and rights, so that open sockets check theirs at once and not only every minute.
 

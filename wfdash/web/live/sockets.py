@@ -19,9 +19,9 @@ from django.urls import URLPattern, path, re_path
 
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.web.live.authorization import Guard, bearer_of, origin_allowed, read_inspect, read_viewer
+from wfdash.web.live.database import Limits
 from wfdash.web.live.feeds import EventBatch, EventForm, Feed, Style, TextPiece, TextQueue, message_of, text_message
 from wfdash.web.live.hub import NOTICES, Change, Hub, get_hub
-from wfdash.web.live.limits import Limits
 
 log = logging.getLogger(__name__)
 

@@ -35,8 +35,8 @@ from wfdash.queries.people import group as group_of
 from wfdash.queries.people import groups as groups_of
 from wfdash.queries.people import people as read_people
 from wfdash.queries.people import person as read_person
-from wfdash.web.pages.account.out_of_office import read_days
-from wfdash.web.pages.account.tokens import made_by, new_token, revoke_posted, show_new, token_form
+from wfdash.web.pages.account.security import made_by, new_token, revoke_posted, show_new, token_form
+from wfdash.web.pages.account.settings import read_days
 from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
 
 # One person: their roles and what these allow, their absences, and what an admin may do to the account.

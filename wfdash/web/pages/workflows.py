@@ -37,7 +37,7 @@ from wfdash.queries.workflows import (
 from wfdash.web.pages.runs.actions import new_key, start_commands
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, read_address, search_context
-from wfdash.web.pages.statistics.statistics import gate_summary
+from wfdash.web.pages.statistics import gate_summary
 from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.forms import FormView
 from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in

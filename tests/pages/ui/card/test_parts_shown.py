@@ -18,7 +18,7 @@ from wfdash.notifications.rendering import engine
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Image, JsonValue, Link, Table, Text
 from wfdash.web.pages.ui import card as cards
-from wfdash.web.pages.ui.text_blocks import FIRST_LINES, block
+from wfdash.web.pages.ui.markup import FIRST_LINES, block
 from wfdash.workflow import Approval, Choice, Option, ToolCall
 
 FOREIGN = {"b", "i", "script", "iframe", "style", "base", "meta", "math", "object"}

@@ -1,21 +1,35 @@
-"""Settings of one person: notifications, time zone, the first steps that they close, the views that they saved."""
+"""Settings of one person, the notifications they get, when they are away, and the browsers they get push in."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from django.conf import settings as conf
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.dateparse import parse_date
 
+from checkpoints.models import PushSubscription
 from wfdash.access.viewer import Viewer
 from wfdash.actions import account
-from wfdash.actions.account import change_view, delete_view, dismiss_getting_started, set_preferences
+from wfdash.actions import account as absences
+from wfdash.actions import account as actions
+from wfdash.actions.account import (
+    change_view,
+    delete_view,
+    dismiss_getting_started,
+    read_notices,
+    set_absence,
+    set_preferences,
+)
 from wfdash.domain.cron import zones
-from wfdash.domain.errors import Invalid, NotAllowed
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.preferences import (
     APPRISE,
     BROWSER,
@@ -27,12 +41,15 @@ from wfdash.notifications.preferences import (
     Preferences,
     text_of,
 )
+from wfdash.notifications.push import REMEDY, is_installed, public_key
 from wfdash.notifications.rendering import render
 from wfdash.notifications.write import preferences_of, reachable
+from wfdash.queries import account as queries
 from wfdash.queries.account import push_browsers, read_getting_started, read_view, read_views
-from wfdash.web.pages.account.push import push_settings
+from wfdash.queries.requests.request import possible_delegates, read_absences
 from wfdash.web.pages.site.decorators import browser_zone, keep_zone, page, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import address_in, counted_views, open_view
+from wfdash.web.pages.ui.fragments import respond
 
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
 
@@ -189,3 +206,167 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
         messages.error(request, error.summary)
         return redirect(place.at(view=view_id).url())
     return redirect("wfdash:view", view_id)
+
+
+MENU_NOTIFICATIONS = 8
+FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
+
+
+@page("GET", "POST")
+def notifications(request: HttpRequest) -> HttpResponse:
+    """List notifications, newest first; a POST marks all as read. ``?fragment=menu``: the newest few, for the bar."""
+    viewer = viewer_of(request)
+    if request.method == "POST":
+        read_notices(viewer)
+        return redirect("wfdash:notifications")
+    menu = request.GET.get("fragment") == "menu"
+    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU_NOTIFICATIONS if menu else 30)
+    context = {
+        "page": shown,
+        "unread": queries.count_unread(viewer),
+        "quiet": preferences_of([viewer.user.pk]).get(viewer.user.pk, Preferences()).is_quiet(timezone.now()),
+    }
+    return respond(request, "account/notifications/page.html", context, FRAGMENTS)
+
+
+@page("GET")
+def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
+    """Mark a notification as read and redirect to its subject."""
+    viewer = viewer_of(request)
+    found = queries.notice(viewer, notice_id)
+    if found is None:
+        raise NotFound("Notification not found")
+    read_notices(viewer, [found.id])
+    return redirect("wfdash:request", found.request) if found.request else redirect(found.page)
+
+
+@page("GET", "POST")
+def out_of_office(request: HttpRequest) -> HttpResponse:
+    """Show this person's absences and those they are a delegate in; a POST creates one."""
+    viewer = viewer_of(request)
+    problems: dict[str, str] = {}
+    if request.method == "POST":
+        since, until, problems = read_days(request)
+        if since and until:
+            try:
+                absence = set_absence(viewer, request.POST.get("delegate", "").strip(), since, until)
+                messages.success(request, f"Out of office set. {absence.delegate.get_username()} can decide for you.")
+                return redirect("wfdash:out-of-office")
+            except Invalid as error:
+                problems = error.by_field
+    mine, others = read_absences(viewer)
+    context = {
+        "mine": mine,
+        "others": others,
+        "names": possible_delegates(viewer),
+        "typed": request.POST,
+        "problems": problems,
+        "today": timezone.localdate().isoformat(),
+    }
+    return render(request, "account/settings/out_of_office.html", context, status=422 if problems else 200)
+
+
+@page("POST")
+def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
+    """End an absence."""
+    absences.end_absence(viewer_of(request), absence_id)
+    messages.success(request, "Out of office ended.")
+    return redirect("wfdash:out-of-office")
+
+
+def read_days(request: HttpRequest) -> tuple[datetime | None, datetime | None, dict[str, str]]:
+    """Return the first and the last day, and errors by field; the last one counts whole. Today starts now."""
+    first, problem = _read_day(request, "since")
+    last, second = _read_day(request, "until")
+    problems = {name: words for name, words in (("since", problem), ("until", second)) if words}
+    now = timezone.now()
+    since = first and (now if first.date() == timezone.localdate() else first)
+    return since, last and last + timedelta(days=1), problems
+
+
+def _read_day(request: HttpRequest, name: str) -> tuple[datetime | None, str]:
+    try:
+        day = parse_date(request.POST.get(name, ""))
+    except ValueError:
+        day = None
+    if day is None:
+        return None, "Enter a date, such as 2026-12-24"
+    return datetime.combine(day, time(), tzinfo=timezone.get_current_timezone()), ""
+
+
+log = logging.getLogger(__name__)
+NAMES = {
+    "Edg": "Edge",
+    "OPR": "Opera",
+    "SamsungBrowser": "Samsung Internet",
+    "Firefox": "Firefox",
+    "FxiOS": "Firefox",
+    "CriOS": "Chrome",
+    "Chrome": "Chrome",
+    "Safari": "Safari",
+}
+SYSTEMS = {
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Windows": "Windows",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushSettings:
+    """What the settings page shows of push notifications. ``key``: what a browser subscribes with."""
+
+    installed: bool
+    key: str
+    """Empty where there is none, or none that can be used: the log says why."""
+    browsers: list[PushSubscription]
+    remedy: str = REMEDY
+
+
+def push_settings(viewer: Viewer) -> PushSettings:
+    """Return a person's browsers, and whether there can be more."""
+    installed = is_installed()
+    return PushSettings(installed=installed, key=_key() if installed else "", browsers=push_browsers(viewer))
+
+
+def _key() -> str:
+    try:
+        return public_key()
+    except (OSError, ValueError) as error:
+        log.warning("There are no push notifications: %s", error)
+        return ""
+
+
+@page("POST")
+def push(request: HttpRequest) -> HttpResponse:
+    """Subscribe the browser that asks."""
+    given = {name: request.POST.get(name, "") for name in ("endpoint", "p256dh", "auth")}
+    try:
+        actions.subscribe(viewer_of(request), **given, name=browser_name(request.headers.get("user-agent", "")))
+    except Invalid as error:
+        return JsonResponse({"error": ". ".join(str(problem["msg"]) for problem in error.errors)}, status=422)
+    messages.success(request, "Push notifications are on in this browser.")
+    return JsonResponse({}, status=201)
+
+
+@page("POST")
+def push_browser(request: HttpRequest, browser_id: str) -> HttpResponse:
+    """Remove one of the person's browsers, or send it a test."""
+    if request.POST.get("act") == "test":
+        actions.try_push(viewer_of(request), browser_id)
+        messages.info(request, "Test sent. It arrives within a few seconds.")
+    else:
+        actions.unsubscribe(viewer_of(request), browser_id)
+        messages.success(request, "Push notifications are off in that browser.")
+    return redirect("wfdash:settings")
+
+
+def browser_name(agent: str) -> str:
+    """Return what a person calls a browser, ``Chrome on Android``, from what it says of itself."""
+    name = next((name for part, name in NAMES.items() if f"{part}/" in agent), "Browser")
+    system = next((system for part, system in SYSTEMS.items() if part in agent), "")
+    return f"{name} on {system}" if system else name

@@ -28,9 +28,9 @@ from wfdash.queries.runs.versions import graph_difference
 from wfdash.queries.schedules import schedule_of
 from wfdash.records.runs import RemovalRecord, RunError
 from wfdash.web.pages.runs import actions
-from wfdash.web.pages.ui.code_links import linked_trace
 from wfdash.web.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.web.pages.ui.fragments import guide
+from wfdash.web.pages.ui.source_lines import linked_trace
 from wfdash.web.pages.ui.times import duration, relative, since
 
 # A run's status at the top of its page: sentences with times that the browser keeps current. Pure.

@@ -13,9 +13,9 @@ from wfdash.queries.runs.listing import RunView
 from wfdash.queries.runs.steps import ActivationDetail, ActivationPage, read_activation, read_activations
 from wfdash.records.checkpoints import StateCounts
 from wfdash.web.pages.runs.header import address
-from wfdash.web.pages.ui.code_links import step_link
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.fragments import EventItem, event_row_of
+from wfdash.web.pages.ui.source_lines import step_link
 
 STATES = ("running", "waiting", "retrying", "sleeping", "stopped", "failed", "done")
 MANY_ITEMS = 8

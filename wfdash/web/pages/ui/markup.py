@@ -1,16 +1,21 @@
-"""Markdown and code from workflows (models write it: untrusted) to safe HTML. Pure but for ``SafeString``.
+"""Texts from workflows (models write them: untrusted) as safe HTML: Markdown, code, and plain text of any length.
 
 No HTML passes, no image is loaded, links go to http, https or mailto only and show their host, and colour comes from
 classes, never from inline styles. The work of rendering is bounded: it is estimated before, and a text that would take
-too much stays without formatting; code is coloured in known languages up to a size. Results are cached.
+too much stays without formatting; code is coloured in known languages up to a size. Results are cached, bounded by
+characters, not by entries. Of a plain text the rest is behind a fold, and no character is invisible.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
+from threading import Lock
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -28,7 +33,35 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from wfdash.domain.labels import is_deceiving, visible
-from wfdash.web.pages.ui.text_cache import TextCache
+
+
+class TextCache:
+    """Rendered texts by their source and the way they are rendered; the least recently used ones are dropped."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.max_chars = max_chars
+        self._chars = 0
+        self._texts: OrderedDict[bytes, str] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, way: str, source: str, render: Callable[[], str]) -> str:
+        """Return ``render()`` of this source, cached by the way it is rendered."""
+        key = blake2b(f"{way}\0{source}".encode(errors="surrogatepass"), digest_size=16).digest()
+        with self._lock:
+            if key in self._texts:
+                self._texts.move_to_end(key)
+                return self._texts[key]
+        text = render()
+        self._store(key, text)
+        return text
+
+    def _store(self, key: bytes, text: str) -> None:
+        with self._lock:
+            self._chars += len(text) - len(self._texts.pop(key, ""))
+            self._texts[key] = text
+            while self._chars > self.max_chars:
+                self._chars -= len(self._texts.popitem(last=False)[1])
+
 
 SCHEMES = {"http", "https", "mailto"}
 TAGS = {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span"}
@@ -252,3 +285,38 @@ def _look(kind: Any) -> str:
 def _diff_line(line: str) -> str:
     kind = next((kind for start, kind in _DIFF_LINES if line.startswith(start)), "")
     return f'<span class="line-{kind}">{escape(line)}</span>' if kind else str(escape(line))
+
+
+FIRST_LINES = 24
+FIRST_CHARACTERS = 2000
+FIRST_WORD = 160
+MOST_SHOWN = 100_000
+_ENDLESS = re.compile(r"\S{400,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextBlock:
+    """``first`` is shown at once, ``rest`` behind a fold; ``left_out`` characters are not shown at all."""
+
+    first: str
+    rest: str = ""
+    rest_says: str = ""
+    left_out: int = 0
+
+
+def block(text: str, most: int = MOST_SHOWN) -> TextBlock:
+    """Return a text as a block: long ones are folded after some lines, or within a very long word.
+
+    ``most``: characters that are kept.
+    """
+    kept = visible(text[:most])
+    first = "\n".join(kept.split("\n")[:FIRST_LINES])[:FIRST_CHARACTERS]
+    endless = _ENDLESS.search(first)
+    if endless is not None:
+        first = first[: endless.start() + FIRST_WORD]
+    rest = kept[len(first) :]
+    if endless is None and len(rest) < FIRST_CHARACTERS // 8 and rest.count("\n") < 4:
+        first, rest = kept, ""
+    more = rest.count("\n")
+    says = f"{more:,} more lines" if more > 1 else f"{len(rest):,} more characters"
+    return TextBlock(first=first, rest=rest, rest_says=says, left_out=max(len(text) - most, 0))

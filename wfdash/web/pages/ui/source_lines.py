@@ -1,4 +1,7 @@
-"""The code of a workflow as numbered, coloured lines, with anchors of its steps; long files are shown in excerpts."""
+"""The code of a workflow as numbered, coloured lines, and links to it from a step and from the lines of a traceback.
+
+Lines have anchors of the workflow's steps; long files are shown in excerpts.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from wfdash.access.viewer import Viewer
 from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.web.pages.ui.text_cache import TextCache
+from wfdash.queries.workflows import code_of, frames_in
+from wfdash.web.pages.ui.markup import TextCache
 
 MAX_WHOLE_LINES = 500
 """Lines of a file that is shown whole; of a longer one only its steps are."""
@@ -92,3 +98,24 @@ def _colour(text: str) -> str:
     lexer = get_lexer_by_name("python", stripnl=False, ensurenl=False)
     html: str = highlight(text, lexer, HtmlFormatter(nowrap=True, classprefix="hl-"))
     return html.removesuffix("\n")
+
+
+def step_link(viewer: Viewer, workflow: str, step: str) -> str:
+    """Return the address of a step's code, empty where it is not shown."""
+    known = any(step in file.steps for file in code_of(viewer, workflow))
+    return f"{reverse('wfdash:workflow', args=[workflow])}#step-{step}" if known else ""
+
+
+def linked_trace(viewer: Viewer, workflow: str, trace: str) -> list[tuple[str, str]]:
+    """Return a traceback in pieces, each with the address of the line of code it names, empty for none.
+
+    A line that reads otherwise now is no link: the code has changed since.
+    """
+    address, parts, at = reverse("wfdash:workflow", args=[workflow]), [], 0
+    for place in frames_in(trace, code_of(viewer, workflow)):
+        parts += [
+            (trace[at : place.start], ""),
+            (trace[place.start : place.end], f"{address}#{anchor_of(place.file, place.line)}"),
+        ]
+        at = place.end
+    return [*parts, (trace[at:], "")]

@@ -16,9 +16,8 @@ from wfdash.contract import Message, ToolUse
 from wfdash.domain.labels import visible
 from wfdash.questions.tools import distinguishing, parsed
 from wfdash.web.pages.ui.json_value import pretty
-from wfdash.web.pages.ui.markup import markdown_effort
-from wfdash.web.pages.ui.text_blocks import TextBlock
-from wfdash.web.pages.ui.text_blocks import block as as_block
+from wfdash.web.pages.ui.markup import TextBlock, markdown_effort
+from wfdash.web.pages.ui.markup import block as as_block
 
 SHOWN_MESSAGES = 20
 """Messages that are shown at first, from the end."""

@@ -21,8 +21,7 @@ from wfdash.domain.votes import EDITED
 from wfdash.web.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping
 from wfdash.web.pages.ui.json_value import at, describe, heavy, is_cut, is_opaque, pretty
-from wfdash.web.pages.ui.markup import MAX_COLOURED, host_of, is_safe_link, markdown_effort
-from wfdash.web.pages.ui.text_blocks import TextBlock, block
+from wfdash.web.pages.ui.markup import MAX_COLOURED, TextBlock, block, host_of, is_safe_link, markdown_effort
 from wfdash.web.pages.ui.transcript import Talk, draw_talk
 
 MAX_FIELDS = 40
