@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from checkpoints.models import Grant, Run, Schedule
+from tests.examples.conftest import _allow_repositories as _allow_repositories
 from wfdash.access.viewer import viewer_for
 from wfdash.examples import repository
 from wfdash.management.commands import demo
@@ -18,11 +19,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.frameworks]
 WORKFLOWS = ["expense_batch", "patch_review", "patch_review", "publish_article"]
 if find_spec("pydantic_ai"):
     WORKFLOWS.append("support_agent")
-
-
-@pytest.fixture(autouse=True)
-def _allow_repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WFDASH_REPOSITORIES", str(tmp_path))
 
 
 def test_people_runs_and_a_repository_are_added(tmp_path: Path):

@@ -9,8 +9,8 @@ from django.db import connection
 
 from checkpoints import ids
 from checkpoints.models import Grant, HumanRequest, Run
-from tests import people
 from tests.actions.lock_order import LockOrder, watched_locks
+from tests.queries.conftest import everybody as everybody
 from wfdash.access.viewer import Viewer, viewer_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,11 +36,6 @@ def person(db) -> Callable[..., Viewer]:
         return viewer_for(user)
 
     return make
-
-
-@pytest.fixture
-def everybody(db: None) -> dict[str, User]:
-    return people.make_people()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from django.test import Client
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from tests import people
 from tests.pages.shown import make_drawn_run, make_history
+from tests.queries.conftest import everybody as everybody
 from wfdash.engines import catalog
 
 
@@ -22,11 +23,6 @@ def _paper_catalog(settings) -> Iterator[None]:
     cache.clear()
     yield
     catalog.load.cache_clear()
-
-
-@pytest.fixture
-def everybody(db) -> dict[str, User]:
-    return people.make_people()
 
 
 @pytest.fixture

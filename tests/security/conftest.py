@@ -9,14 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from checkpoints.models import Grant
-from tests import people
+from tests.queries.conftest import everybody as everybody
 from wfdash.access.viewer import Viewer, viewer_for
-
-
-@pytest.fixture
-def everybody(db: None) -> dict[str, User]:
-    """Give all people by name."""
-    return people.make_people()
 
 
 @pytest.fixture

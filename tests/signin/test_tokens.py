@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, SecondFactor, ServiceAccount, SignInTries, Token
 from tests import people
+from tests.access.test_directory import _everybody as _everybody
 from wfdash.access.signin import tokens
 from wfdash.access.signin.tokens import use_token, viewer_of
 from wfdash.access.viewer import EVERY, TokenScope
@@ -17,11 +18,6 @@ from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import BadToken, Invalid, NotAllowed, NotFound, TooManyTries
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _people() -> None:
-    people.make_people()
 
 
 def made(by: str = "otto", name: str = "ci", rights=("see", "start"), **more):

@@ -23,6 +23,7 @@ from checkpoints.models import (
     TallyMark,
 )
 from tests import people
+from tests.actions.hooks.test_webhooks import adam as adam
 from tests.people import make_run
 from wfdash.access.viewer import TokenScope, Viewer
 from wfdash.actions.common import append_event
@@ -38,11 +39,6 @@ from wfdash.worker.outbox import deliver, due_bundles
 
 Person = Callable[..., Viewer]
 URL = "https://hooks.example.org/in"
-
-
-@pytest.fixture
-def adam(person: Person) -> Viewer:
-    return person("adam", "admin")
 
 
 def feed() -> int:

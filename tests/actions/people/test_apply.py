@@ -5,6 +5,7 @@ import pytest
 from checkpoints.models import AuditEntry, Grant, ServiceAccount
 from checkpoints.models.user_model import User
 from tests import people
+from tests.access.test_directory import _everybody as _everybody
 from wfdash.actions.people.accounts import apply_people
 from wfdash.actions.people.roles import command_line
 from wfdash.domain.errors import Invalid, WrongState
@@ -24,11 +25,6 @@ about = "Import"
 members = ["nora", "robot"]
 roles = ["reviewer"]
 """
-
-
-@pytest.fixture(autouse=True)
-def _people() -> None:
-    people.make_people()
 
 
 def apply(text: str = FILE, **how: bool) -> list[str]:

@@ -6,16 +6,12 @@ import pytest
 
 from checkpoints.models import AuditEntry, HumanRequest, Reply
 from tests import people
+from tests.queries.test_queries import run as run
 from wfdash.actions.requests.answer import answer_batch, answer_request, undo_batch
 from wfdash.domain.errors import Invalid
 from wfdash.queries.requests.batch import MOST_VALUES, compare, flatten, flattened, paired, read_similar_requests
 
 APPROVE = {"action": "approve"}
-
-
-@pytest.fixture
-def run(everybody):
-    return people.make_run(created_by=everybody["otto"])
 
 
 def refund(run, number: int, **facts) -> HumanRequest:

@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.test_encryption import rotated as rotated
+
 pytest.importorskip("langgraph")
 
-from django.db import connections
 
 from checkpoints.content.encryption import Locked
-from checkpoints.database.installation_key import rotate
 from checkpoints.errors import Damaged
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.langgraph.models import ThreadCheckpoint, ThreadWrite
 from checkpoints.models import Chunk
-from checkpoints.models.operations import Installation
 from tests.checkpoints.langgraph.samples import BIG, checkpoint, in_orm, put, thread
 from tests.conformance.worlds import empty
 
@@ -83,16 +82,6 @@ async def test_a_thread_is_encrypted_and_its_keys_are_rotated(alias: str, settin
         for one in (config, copy):
             await saver.adelete_thread(one["configurable"]["thread_id"])
     assert await in_orm(alias, Chunk.objects.using(alias).count) == 0
-
-
-def rotated(alias: str) -> dict[str, int]:
-    """Rotate the keys as the command does."""
-    try:
-        return rotate(alias).counts
-    finally:
-        # Other tests of this database have other keys.
-        Installation.objects.using(alias).all().delete()
-        connections[alias].close()
 
 
 async def test_content_without_its_key_or_in_another_row_is_refused(alias: str, settings: Any) -> None:

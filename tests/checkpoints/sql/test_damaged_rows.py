@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from django.db import connections
 
 from checkpoints.conformance.worlds import asking, checkpoint, question
@@ -18,7 +16,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointManager
 from checkpoints.records import Commit, Phase
-from tests.conformance.conftest import DATABASES, make_world
+from tests.conformance.conftest import world as world
 from tests.conformance.worlds import AnyWorld, DatabaseWorld
 
 
@@ -104,13 +102,6 @@ async def test_a_counter_that_is_behind_its_events_is_damage_that_names_the_way_
             await storage.commit(Commit(run=run, events=(event,)))
         await storage.fork(run, saved.id, fork)
         assert await storage.commit(Commit(run=fork, events=(event,))) == 1
-
-
-@pytest_asyncio.fixture(params=["memory", "file", *DATABASES])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyWorld]:
-    world = make_world(request.param, request, tmp_path)
-    yield world
-    await world.storage.aclose()
 
 
 async def altered(world: AnyWorld, run: RunId, sql: str) -> None:

@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import OpenContext, Troubles
 from tests.e2e.looks import check_page
 from tests.e2e.server import Server, serving
-from tests.signin.provider import enrol, running_provider
+from tests.pages.account.test_provider import issuer as issuer
+from tests.signin.provider import enrol
 
 OF_THE_PROVIDER = ("ERR_NAME_NOT_RESOLVED", "favicon.ico")
 """What its own page complains of: a style sheet from elsewhere, which it has no network for."""
@@ -28,12 +29,6 @@ class ServerWithProvider(Server):
         names = {"ISSUER": self.issuer, "CLIENT_ID": "wfdash", "CLIENT_SECRET": "hush", "NAME": "Keycloak"}
         given = names | {"PEOPLE": "create", "GROUPS": '{"money": "finance"}'}
         return super().env | {f"WFDASH_OIDC_{name}": value for name, value in given.items()}
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[str]:
-    with running_provider() as issuer:
-        yield issuer
 
 
 @pytest.fixture(scope="module")

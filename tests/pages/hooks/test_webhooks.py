@@ -7,17 +7,12 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import DeliveryAttempt, Notice, Webhook
+from tests.pages.account.test_getting_started import adam as adam
 from tests.people import viewer
 from wfdash.actions.people.accounts import create_service_account
 
 KEY = re.compile(r'name="_key" value="([^"]+)"')
 HOOK = {"name": "Chat", "url": "https://hooks.example.org/in", "workflow": "*"}
-
-
-@pytest.fixture
-def adam(people, client: Client) -> Client:
-    client.force_login(people["adam"])
-    return client
 
 
 @pytest.fixture

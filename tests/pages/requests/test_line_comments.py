@@ -10,6 +10,7 @@ import pytest
 
 from checkpoints.models import Answer, Draft, Event, HumanRequest
 from tests import people
+from tests.pages.requests.test_request import _at_once as _at_once
 from wfdash.actions.requests.answer import answer_batch, answer_request
 from wfdash.domain.errors import Invalid
 from wfdash.domain.json_patch import schema
@@ -31,12 +32,6 @@ diff --git a/b.txt b/b.txt
 +y
 """
 COMMENTED = {**people.DECISION, "properties": {**people.DECISION["properties"], "line_comments": schema()}}
-
-
-@pytest.fixture(autouse=True)
-def _at_once(settings):
-    """Answers take effect at once."""
-    settings.WFDASH_UNDO = 0
 
 
 def patch_of(run, **facts: Any) -> HumanRequest:

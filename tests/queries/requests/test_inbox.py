@@ -9,8 +9,9 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Absence, Presence, Reply, Run
+from checkpoints.models import Absence, Presence, Reply
 from tests import people
+from tests.queries.test_queries import run as run
 from wfdash.domain.errors import Invalid
 from wfdash.queries.requests.inbox import (
     SORTS,
@@ -29,11 +30,6 @@ from wfdash.queries.runs.listing import open_requests_of
 from wfdash.queries.unreadable import LARGEST_LISTED
 
 NOW = timezone.now()
-
-
-@pytest.fixture
-def run(everybody) -> Run:
-    return people.make_run(created_by=everybody["otto"])
 
 
 def shown(name: str, tab: str = "mine", text: str = "", sort: str = "age") -> list[str]:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from checkpoints.models import Run
 from tests import people
+from tests.queries.test_queries import run as run
 from wfdash.queries.requests.inbox import count_in_views, read_inbox
-
-
-@pytest.fixture
-def run(everybody) -> Run:
-    return people.make_run(created_by=everybody["otto"])
 
 
 def test_a_view_counts_what_its_list_shows(run, everybody, django_assert_num_queries):

@@ -7,14 +7,10 @@ from django.db import OperationalError
 
 from checkpoints.models import AuditEntry, Bulk, Event, Grant, Run
 from tests import people
+from tests.actions.runs.test_bulk import otto as otto
 from wfdash.actions.runs import bulk as bulks
 from wfdash.actions.runs.bulk import continue_bulk, start_bulk
 from wfdash.domain.errors import Busy, Invalid, NotAllowed
-
-
-@pytest.fixture
-def otto(everybody):
-    return people.viewer("otto")
 
 
 def failed(number: int, **facts: object) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from tests.telemetry.test_outages import out as out
 from wfdash.telemetry import logs
 from wfdash.telemetry.logs import LimitRepeats, LineFormatter, MaskLinks
 
@@ -18,11 +19,6 @@ from wfdash.telemetry.logs import LimitRepeats, LineFormatter, MaskLinks
 @pytest.fixture
 def now() -> list[float]:
     return [0.0]
-
-
-@pytest.fixture
-def out() -> io.StringIO:
-    return io.StringIO()
 
 
 @pytest.fixture

@@ -10,15 +10,11 @@ import psycopg
 import pytest
 
 from tests.checkpoints.sql.postgres.test_conninfo import sides
+from tests.pubsub.test_tls import authority as authority
 from tests.pubsub.tls import Authority, door
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 pytestmark = pytest.mark.postgres
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path, "ours")
 
 
 @pytest.fixture
