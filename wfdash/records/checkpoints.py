@@ -254,7 +254,7 @@ class ReplayRecord(ReplayFacts):
     events: tuple[EventRecord, ...]
     """The last ones up to then, oldest first."""
     moves: tuple[StepMove, ...]
-    """How its steps came to be where they were, oldest first."""
+    """How its steps came to be where they were, oldest first; of more than 10,000 the last ones."""
 
 
 class CallInProgress(ApiRecord):

@@ -271,6 +271,8 @@ def _extended(
 
 def _follows(last: StepTransition, run: str, seq: int, ranges: list[EventRange]) -> bool:
     """Return whether an event lies in the same range as the one before, with none left out between them."""
+    if (last.run, last.seq) == (run, seq - 1):
+        return True
     part = next(
         part for part in ranges if part.run == run and part.low < seq and (part.high is None or seq <= part.high)
     )

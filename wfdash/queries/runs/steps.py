@@ -143,18 +143,20 @@ def read_activations(
     ``state`` narrows them, and so does ``find``: the index of an item, or a part of its label.
     """
     inspect = viewer.may("inspect", workflow_of(viewer, run_id))
-    lives = transitions_by_activation(step_transitions(run_id, driven=driven), set(steps))
-    found = [_activation(life, number) for life, number in zip(lives.values(), numbers(lives.values()), strict=True)]
-    fit = [one for one in found if not state or one.state == state]
+    lives, names = dict[str, list[StepTransition]](), set(steps)
+    for move in step_transitions(run_id, driven=driven):
+        if move.step in names:
+            lives.setdefault(move.activation, []).append(move)
+    fit = [one for one in zip(lives.values(), numbers(lives.values()), strict=True) if state in ("", one[0][-1].state)]
     if find:
-        items = _items([lives[one.id][0] for one in fit[:MOST_SEARCHED]], inspect)
-        fit = [one for one in fit if one.id in items and items[one.id].matches(find)]
-    begin = next((place + 1 for place, one in enumerate(fit) if one.id == after), 0)
+        items = _items([life[0] for life, _ in fit[:MOST_SEARCHED]], inspect)
+        fit = [one for one in fit if (item := items.get(one[0][0].activation)) and item.matches(find)]
+    begin = next((place for place, (life, _) in enumerate(fit, 1) if life[0].activation == after), 0)
     shown = fit[begin : begin + limit]
-    items = _items([lives[one.id][0] for one in shown], inspect)
-    rows = tuple(_with_item(one, items.get(one.id)) for one in shown)
-    more = shown[-1].id if len(fit) > begin + limit else ""
-    return ActivationPage(rows=rows, total=len(found), matching=len(fit), after=more)
+    items = _items([life[0] for life, _ in shown], inspect)
+    rows = tuple(_with_item(_activation(*one), items.get(one[0][0].activation)) for one in shown)
+    more = rows[-1].id if len(fit) > begin + limit else ""
+    return ActivationPage(rows=rows, total=len(lives), matching=len(fit), after=more)
 
 
 def read_activation(viewer: Viewer, run_id: str, activation: str, *, driven: bool = True) -> ActivationDetail | None:
@@ -193,15 +195,6 @@ def read_activation(viewer: Viewer, run_id: str, activation: str, *, driven: boo
         more=more,
         inspect=inspect,
     )
-
-
-def transitions_by_activation(moved: Iterable[StepTransition], steps: set[str]) -> dict[str, list[StepTransition]]:
-    """Return activation -> its transitions, of these steps. Pure."""
-    lives: dict[str, list[StepTransition]] = {}
-    for move in moved:
-        if move.step in steps:
-            lives.setdefault(move.activation, []).append(move)
-    return lives
 
 
 def numbers(lives: Iterable[list[StepTransition]]) -> Iterator[int]:

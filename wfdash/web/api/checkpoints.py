@@ -75,12 +75,16 @@ def compare(request: HttpRequest, run_id: str, a: str, b: str) -> Any:
     return compare_checkpoints(viewer_of(request), run_id, a, b)
 
 
+MAX_MOVES = 10_000
+
+
 @router.get("/runs/{run_id}/at/{seq}", response=ReplayRecord)
 def replay(request: HttpRequest, run_id: str, seq: Seq) -> Any:
     """Return the run as it was after event ``seq``: steps, open requests, last events, nearest checkpoint. Nothing
     runs.
     """
-    return read_replay(viewer_of(request), run_id, seq)
+    found = read_replay(viewer_of(request), run_id, seq)
+    return found.model_copy(update={"moves": found.moves[-MAX_MOVES:]})
 
 
 @router.get("/runs/{run_id}/checkpoints/{checkpoint_id}/edits", response=EditableParts)

@@ -60,10 +60,7 @@ def value_diff(before: Any, after: Any) -> dict[str, Any]:
     return {"changes": diff_values(before, after)}
 
 
-@register.filter(name="grouped")
-def in_groups(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
-    """Return the first changes, with neighbouring short ones grouped into rows."""
-    return grouped(change for change in changes if change.drawn)
+register.filter(grouped)
 
 
 @register.filter

@@ -72,8 +72,9 @@ class ValueChange:
 
 
 def grouped(changes: Iterable[ValueChange]) -> tuple[tuple[bool, tuple[ValueChange, ...]], ...]:
-    """Return the changes in order, adjacent short ones grouped into one table."""
-    return tuple((short, tuple(group)) for short, group in groupby(changes, key=lambda change: change.is_short))
+    """Return the changes that are drawn in order, adjacent short ones grouped into one table."""
+    drawn = (change for change in changes if change.drawn)
+    return tuple((short, tuple(group)) for short, group in groupby(drawn, key=lambda change: change.is_short))
 
 
 class Sheet(Differ):
