@@ -94,8 +94,7 @@ def test_who_only_watches_has_the_same_rights_for_one_query(
 )
 def test_a_group_is_excluded_and_so_is_who_counts_as_requester(ana: User, by, not_by, starter, others, may) -> None:
     ana.groups.add(Group.objects.create(name="finance"))
-    origin = Origin(starter=starter, others=frozenset(others))
-    assert viewer_for(ana).addressed(by, not_by, origin) is may
+    assert viewer_for(ana).addressed(by, not_by, Origin(starter=starter, others=frozenset(others))) is may
 
 
 def test_the_word_requester_never_names_a_user_or_a_group(ana: User) -> None:

@@ -241,8 +241,7 @@ def test_a_claim_of_a_worker_that_died_comes_up_again(ask: Ask, hook: Webhook) -
     with pytest.raises(KeyboardInterrupt):
         send_all(webhook=Spy(KeyboardInterrupt()))  # type: ignore[arg-type]
     assert due_bundles() == []
-    notice = Notice.objects.get()
-    assert timezone.now() < notice.due < timezone.now() + timedelta(minutes=6)
+    assert timezone.now() < Notice.objects.get().due < timezone.now() + timedelta(minutes=6)
     hurry()
     assert send_all(webhook=Spy()) == 1
 

@@ -262,8 +262,7 @@ async def test_a_card_has_the_conversation_and_the_secrets_of_tools_are_in_neith
     (piece,) = waiting.request.card["evidence"]
     assert piece["kind"] == "transcript"
     assert piece["value"][1]["calls"][0]["arguments"] == {"pin": HIDDEN, "door": 3}
-    shown = pack_transcript(NativeEngine().show(waiting.checkpoint).transcript)
-    assert shown == piece["value"]
+    assert pack_transcript(NativeEngine().show(waiting.checkpoint).transcript) == piece["value"]
 
 
 async def test_a_tool_that_asks_for_a_retry_has_failed_in_the_conversation():

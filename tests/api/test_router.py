@@ -28,8 +28,7 @@ def test_a_run_is_read_with_its_events_and_checkpoints(run, history, as_):
     assert [event["seq"] for event in events] == [3, 4, 5]
     rail = client.get(f"/api/v1/runs/{run.pk}/checkpoints").json()
     assert [row["n"] for row in rail["items"]] == [3, 2, 1]
-    one = client.get(f"/api/v1/runs/{run.pk}/checkpoints/{history[1].pk}").json()
-    assert one["state"]["n"] == 2
+    assert client.get(f"/api/v1/runs/{run.pk}/checkpoints/{history[1].pk}").json()["state"]["n"] == 2
 
 
 def test_the_past_shows_what_a_checkpoints_owner_noted_to_those_alone_who_may_inspect(run, history, as_):

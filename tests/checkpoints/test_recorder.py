@@ -22,8 +22,7 @@ async def parked(storage: MemoryStorage, *keys: str) -> RunId:
 
 
 async def test_it_is_what_an_engine_expects() -> None:
-    storage = MemoryStorage()
-    assert isinstance(BoundRecorder(storage, new_run_id()), Recorder)
+    assert isinstance(BoundRecorder(MemoryStorage(), new_run_id()), Recorder)
 
 
 async def test_a_commit_is_recorded_and_told() -> None:

@@ -43,8 +43,7 @@ def test_a_copy_has_what_was_committed_and_the_keys_and_is_private(
     assert (tmp_path / "made" / "secret_key").read_text() == "k" * 50
     for path in (tmp_path / "made", *(tmp_path / "made").iterdir()):
         assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    said = capsys.readouterr().out
-    assert "Not in it, keep it elsewhere: WFDASH_AUDIT_KEY" in said
+    assert "Not in it, keep it elsewhere: WFDASH_AUDIT_KEY" in capsys.readouterr().out
 
 
 def test_a_folder_that_exists_is_left_alone(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

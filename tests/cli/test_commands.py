@@ -90,8 +90,7 @@ def test_what_cannot_be_done_is_said_in_words_and_by_the_exit_status(otto, say):
 
 def test_many_runs_are_acted_on_after_a_preview(otto, say, data):
     run = started()
-    shown = data("runs", "bulk", "cancel", run.pk, "--dry-run", "--as", "otto")
-    assert shown["acts"] == 1
+    assert data("runs", "bulk", "cancel", run.pk, "--dry-run", "--as", "otto")["acts"] == 1
     status, _, problem = say("runs", "bulk", "cancel", run.pk, "--as", "otto")
     assert (status, "Nothing was changed" in problem) == (commands.FAILED, True)
     assert "1 of 1 runs" in say("runs", "bulk", "cancel", run.pk, "--yes", "--as", "otto")[1]

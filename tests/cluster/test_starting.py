@@ -95,7 +95,6 @@ def test_a_new_secret_key_takes_the_place_of_its_fallback(crew: Crew) -> None:
 
     assert migrate("rotated", WFDASH_SECRET_KEY="the-next-one", WFDASH_SECRET_KEY_FALLBACKS=KEY) == 0
     assert migrate("former") == 1
-    lost = crew.start("lost", "migrate", "--new-secret-key")
-    assert lost.wait(60) == 0
+    assert crew.start("lost", "migrate", "--new-secret-key").wait(60) == 0
     assert "Its secret key is this one from now on" in crew.said("lost")
     assert migrate("as-before") == 0

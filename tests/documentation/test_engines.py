@@ -80,5 +80,4 @@ def test_a_run_of_the_engine_waits_is_answered_and_restored_as_any_other(served:
 
     client = Client()
     client.force_login(make_people()["otto"])
-    page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "Is the door open?" in page
+    assert "Is the door open?" in client.get(f"/runs/{run.pk}/").content.decode()

@@ -91,6 +91,5 @@ def test_a_postgresql_that_would_not_wait_is_made_to(
 ) -> None:
     url, log, writer = careless_server
     env = {"WFDASH_DATABASE": url, "WFDASH_DURABILITY": durability}
-    syncs = play(log, tmp_path / "data", env)
-    assert synced_acts(syncs, "pg_wal", not_by=writer) == expected
+    assert synced_acts(play(log, tmp_path / "data", env), "pg_wal", not_by=writer) == expected
     assert os.environ.get("LD_PRELOAD") is None

@@ -41,7 +41,6 @@ def test_a_deleted_file_is_named():
 
 def test_a_patch_is_as_risky_as_its_worst_file_and_high_when_a_check_complains():
     low = Finding(file="a", added=1, removed=0, risk="low", notes="")
-    medium = low.model_copy(update={"risk": "medium"})
-    assert risk_of([low, medium], []) == "medium"
+    assert risk_of([low, low.model_copy(update={"risk": "medium"})], []) == "medium"
     assert risk_of([low], []) == "low"
     assert risk_of([low], ["ruff: E501"]) == "high"

@@ -6,7 +6,7 @@ from django.http import QueryDict
 
 from tests.pages.controls import post_of
 from wfdash.notifications.rendering import render_to_string
-from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 
 MOST_PRESSES = 80
 

@@ -26,7 +26,7 @@ from wfdash.actions.requests.answer import validate_answer
 from wfdash.contract import InvalidInput
 from wfdash.values.codec import codec_for
 from wfdash.values.schemas.validate import flaws_of, problems_of
-from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 from wfdash.web.pages.ui.forms.read import same, write
 from wfdash.workflow import Failed, Finished, Waiting
 

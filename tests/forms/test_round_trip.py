@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.forms.browser import draw, send
 from tests.pages.controls import post_of
 from wfdash.values.schemas.validate import flaws_of
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.forms.read import same
 
 LONG = os.environ.get("WFDASH_LONG") == "1"

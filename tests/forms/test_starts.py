@@ -16,7 +16,7 @@ from tests.pages.controls import post_of
 from wfdash.contract import Edits, InvalidInput
 from wfdash.engines.native import NativeEngine
 from wfdash.values.schemas.validate import flaws_of, problems_of
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.forms.read import write
 from wfdash.workflow import Context, Waiting, Workflow
 from wfdash.workflow.edit import edit
@@ -89,8 +89,7 @@ async def test_a_file_that_the_form_refuses_is_no_edit_of_an_input_either() -> N
             edit(LETTER.graph, waiting.checkpoint, Edits(messages={one.activation: value}))
         found = [{**one, "loc": one["loc"][2:]} for one in refused.value.errors]
         assert found == problems_of(LETTER.input_schema(), value)
-    kept = edit(LETTER.graph, waiting.checkpoint, Edits(messages={one.activation: one.message}))
-    assert not kept.words
+    assert not edit(LETTER.graph, waiting.checkpoint, Edits(messages={one.activation: one.message})).words
 
 
 def test_what_was_stored_with_a_model_s_own_names_still_starts() -> None:

@@ -83,8 +83,7 @@ def test_two_files_that_mean_two_modules_of_one_name_are_not_mixed_up(how: str, 
         write(tmp_path / folder / "mixed.py", f"RATE = {folder!r}\n")
     write(tmp_path / "b" / "between.py", "import mixed\n")
     first = flow(tmp_path / "a" / "flow_a.py", "first", "from mixed import RATE")
-    second = flow(tmp_path / "b" / "flow_b.py", "second", how)
-    assert served(settings, first, second) == ["first"]
+    assert served(settings, first, flow(tmp_path / "b" / "flow_b.py", "second", how)) == ["first"]
     (failure,) = catalog.failures()
     assert "flow_b.py imports 'mixed' and means" in failure.error
     assert "give one of the two another name" in failure.error

@@ -71,6 +71,5 @@ def test_a_proxy_that_ends_tls_is_believed_only_when_declared(settings) -> None:
 @pytest.mark.parametrize("origin", FOREIGN[:7])
 async def test_a_foreign_handshake_is_refused_before_anything_is_read(make_hub, cookie, origin, path) -> None:
     hub = make_hub()
-    socket = open_socket(hub, path, handshake(cookie, origin=origin))
-    assert await socket.connect() == (False, 4403)
+    assert await open_socket(hub, path, handshake(cookie, origin=origin)).connect() == (False, 4403)
     assert not hub.reader._connections

@@ -399,8 +399,7 @@ async def test_one_person_has_a_bounded_number_of_sockets(make_hub, db, run, coo
 
 
 async def test_an_unknown_address_is_refused(make_hub, cookie) -> None:
-    socket = open_socket(make_hub(), "/live/nothing/", handshake(cookie))
-    assert (await socket.connect())[0] is False
+    assert (await open_socket(make_hub(), "/live/nothing/", handshake(cookie)).connect())[0] is False
 
 
 async def test_one_run_never_shows_another(make_hub, db, run, cookie) -> None:

@@ -16,5 +16,4 @@ def test_the_example_of_the_policies_page_says_what_the_page_says() -> None:
     scope: dict[str, object] = {"__name__": "guide"}
     exec(compile(block, str(PAGE), "exec"), scope)
     payment, payments = scope["Payment"], scope["payments"]
-    said = sentence(payments.policy.resolved(payment(to="x", amount=12_000)))  # type: ignore[attr-defined, operator]
-    assert said in " ".join(text.split())
+    assert sentence(payments.policy.resolved(payment(to="x", amount=12_000))) in " ".join(text.split())

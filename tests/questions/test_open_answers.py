@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 
 from wfdash.questions.choices import DOUBTFUL, doubt_of, open_answer, options_in
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 
 OPTIONS: tuple[tuple[Any, list[Any]], ...] = (
     (["red", "blue"], ["red", "blue"]),

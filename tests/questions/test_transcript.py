@@ -86,8 +86,7 @@ def test_many_secrets_take_no_longer_than_a_few():
     said = [Message(role="tool", text=f'{{"pin": "hush-{n}"}}') for n in range(3000)]
     said.append(Message(role="user", text="hush-1999 hush-29 hush-x"))
     begun = time.process_time()
-    masked = masked_transcript(said, {"pin"})
-    assert masked[-1].text == f"{HIDDEN} {HIDDEN} hush-x"
+    assert masked_transcript(said, {"pin"})[-1].text == f"{HIDDEN} {HIDDEN} hush-x"
     assert time.process_time() - begun < 1
 
 

@@ -49,5 +49,4 @@ def test_a_link_of_someone_who_left_is_refused(ana) -> None:
 
 
 def test_the_secret_itself_is_not_stored(ana) -> None:
-    secret = secret_of(create_link(ana))
-    assert secret not in str(SignInLink.objects.values().get())
+    assert secret_of(create_link(ana)) not in str(SignInLink.objects.values().get())

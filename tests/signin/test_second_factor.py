@@ -166,8 +166,7 @@ def test_an_administrator_can_reset_it_and_sees_no_secret(ana: User, code: Calla
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
     address = f"/admin/checkpoints/secondfactor/{ana.pk}/"
-    secret = SecondFactor.objects.get(user=ana).secret
-    assert secret not in boss.get(f"{address}change/").content.decode()
+    assert SecondFactor.objects.get(user=ana).secret not in boss.get(f"{address}change/").content.decode()
     assert boss.post(f"{address}delete/", {"post": "yes"}).status_code == 302
     assert not second_factor.is_on(ana)
     assert AuditEntry.objects.filter(verb="second factor: remove", actor="boss").exists()

@@ -21,5 +21,4 @@ def test_a_run_whose_input_is_rotten_fails_and_says_so(otto, define, start_worke
         cursor.execute(f"UPDATE checkpoints_run SET input={stored}")
     start_worker()
     until(reaches(run, "failed"))
-    error = Run.objects.values_list("error", flat=True).get()
-    assert error["type"] == "Damaged"
+    assert Run.objects.values_list("error", flat=True).get()["type"] == "Damaged"

@@ -128,8 +128,7 @@ async def test_an_old_name_holds_also_where_the_rest_of_the_graph_changed():
     old = chain()
     checkpoint = await parked(old)
     new = chain(step="check", was="review", extra=True)
-    found = carried(new, old, checkpoint)
-    assert found.how == "alias"
+    assert carried(new, old, checkpoint).how == "alias"
     with pytest.raises(Incompatible):
         await new.run(checkpoint=checkpoint)
 

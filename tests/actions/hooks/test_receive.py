@@ -160,8 +160,7 @@ def test_a_signed_time_beyond_five_minutes_is_refused(otto: Viewer, at: int) -> 
 def test_a_repeated_delivery_with_another_unsigned_id_is_still_the_same(otto: Viewer) -> None:
     hook = hook_of(otto, scheme="github")
     send(hook, RAW, {**github(RAW), "X-GitHub-Delivery": "1"})
-    again = send(hook, RAW, {**github(RAW), "X-GitHub-Delivery": "2"})
-    assert again.json()["outcome"] == "duplicate"
+    assert send(hook, RAW, {**github(RAW), "X-GitHub-Delivery": "2"}).json()["outcome"] == "duplicate"
 
 
 def test_both_secrets_are_accepted_until_the_old_one_is_revoked(otto: Viewer) -> None:
@@ -307,5 +306,4 @@ def test_an_address_that_a_program_set_up_counts_the_person_who_made_its_token(o
     create_service_account(adam, "robot")
     grant_role(adam, "operator", person="robot")
     text = create_token(adam, "ci", rights=RIGHTS["admin"], owner="robot").text
-    hook = hook_of(viewer_of(use_token(text)))
-    assert Run.objects.get(pk=send(hook).json()["run"]).requesters == ["adam"]
+    assert Run.objects.get(pk=send(hook_of(viewer_of(use_token(text)))).json()["run"]).requesters == ["adam"]

@@ -168,5 +168,4 @@ def test_an_operator_may_decide_instead_of_others_with_a_reason_and_never_around
 
 def test_the_assigned_person_may_answer(person, ask) -> None:
     ana = person("ana", "reviewer")
-    request = ask(by=["finance"], assignee=ana.user)
-    assert answer_request(ana, request.id, YES).right == "assigned"
+    assert answer_request(ana, ask(by=["finance"], assignee=ana.user).id, YES).right == "assigned"

@@ -69,8 +69,7 @@ def test_where_content_is_encrypted_so_is_the_archive(old, tmp_path, settings):
     settings.WFDASH_ENCRYPTION_KEYS = f"{KEYS[0]},plain"
     RunRemover().remove_next()
     (file,) = tmp_path.iterdir()
-    line = json.loads(file.read_bytes())
-    assert line["content"].startswith("wfdash-sealed:")
+    assert json.loads(file.read_bytes())["content"].startswith("wfdash-sealed:")
     assert b"amount" not in file.read_bytes()
     assert archived(tmp_path)[0]["content"]["run"]["input"] == {"amount": 7}
     settings.WFDASH_ENCRYPTION_KEYS = f"{KEYS[1]},plain"

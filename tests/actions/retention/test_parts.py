@@ -153,8 +153,7 @@ def test_a_fork_keeps_the_content_it_shares_with_a_run_that_goes_in_parts(run, h
     assert Chunk.objects.filter(family=run.family).exists()
     remove_all()
     assert left(old) == 0
-    row = Checkpoint.objects.select_related("run").get(run=fork)
-    assert read_row(row).body["state"]["extra"] == state
+    assert read_row(Checkpoint.objects.select_related("run").get(run=fork)).body["state"]["extra"] == state
 
 
 def test_webhooks_hear_nothing_of_what_is_left(old):

@@ -55,8 +55,7 @@ def test_a_rehearsal_changes_nothing_and_counts_why(otto, everybody):
 
 def test_each_run_has_its_own_record_and_the_whole_has_one(otto):
     runs = failed(3)
-    bulk = start_bulk(otto, "retry", runs, text="status:failed")
-    assert continue_bulk(bulk.pk) == 3
+    assert continue_bulk(start_bulk(otto, "retry", runs, text="status:failed").pk) == 3
     assert set(Run.objects.filter(phase="ready").values_list("pk", flat=True)) == set(runs)
     assert AuditEntry.objects.filter(verb="retry").count() == 3
     entry = AuditEntry.objects.get(verb="bulk")
@@ -66,8 +65,7 @@ def test_each_run_has_its_own_record_and_the_whole_has_one(otto):
 
 
 def test_what_is_left_is_done_by_the_sweep_and_no_run_twice(otto):
-    bulk = start_bulk(otto, "retry", failed(5))
-    assert continue_bulk(bulk.pk, most=2) == 2
+    assert continue_bulk(start_bulk(otto, "retry", failed(5)).pk, most=2) == 2
     assert bulks.finish_bulks(limit=2) == 2
     assert bulks.finish_bulks() == 1
     assert bulks.finish_bulks() == 0

@@ -100,6 +100,5 @@ def test_a_run_that_people_keep_is_deleted_once_its_tag_is_removed(run, person):
 def test_many_runs_are_deleted_at_once(run, history, person):
     otto = person("otto", "operator")
     fork = fork_run(otto, run.pk, history["1"])
-    bulk = start_bulk(otto, "delete", [ended(run).pk])
-    assert continue_bulk(bulk.pk) == 1
+    assert continue_bulk(start_bulk(otto, "delete", [ended(run).pk]).pk) == 1
     assert Run.objects.get().pk == fork.pk

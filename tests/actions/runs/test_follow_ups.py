@@ -76,8 +76,7 @@ def test_its_events_audit_and_requesters_name_who_wrote(otto, person) -> None:
     first = finished(person("ana", "author"))
     second = follow_up(otto, first.pk, "two")
     assert Event.objects.get(run=second, kind="run.queued").data == {"by": "otto", "run": first.pk}
-    known = Event.objects.get(run=first, kind="run.followed_up")
-    assert known.data == {"by": "otto", "run": second.pk}
+    assert Event.objects.get(run=first, kind="run.followed_up").data == {"by": "otto", "run": second.pk}
     entry = AuditEntry.objects.get(verb="follow-up")
     assert (entry.actor, entry.run, entry.facts["origin"]) == ("otto", second.pk, first.pk)
     assert (second.created_by.username, second.requesters) == ("otto", ["ana"])
@@ -178,8 +177,7 @@ def test_deleting_the_earlier_run_takes_nothing_from_the_later_one(otto) -> None
 
 def test_the_same_key_follows_up_once(otto) -> None:
     first = finished(otto)
-    second = follow_up(otto, first.pk, "two", key="k")
-    assert follow_up(otto, first.pk, "two", key="k") == second
+    assert follow_up(otto, first.pk, "two", key="k") == follow_up(otto, first.pk, "two", key="k")
     with pytest.raises(KeyReused):
         follow_up(otto, first.pk, "three", key="k")
     assert Run.objects.count() == 2

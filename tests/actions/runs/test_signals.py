@@ -43,8 +43,7 @@ def kinds(run: Run) -> list[str]:
 
 def test_a_signal_reaches_the_step_that_waits_for_it(otto, run, wait) -> None:
     waiting = wait()
-    signal = send_signal(otto, run.id, "shipped", 7)
-    assert signal.taken == waiting.id
+    assert send_signal(otto, run.id, "shipped", 7).taken == waiting.id
     answer = Answer.objects.get()
     assert (answer.request_id, answer.value, answer.by.username) == (waiting.id, 7, "otto")
     assert kinds(run) == ["signal.sent", "signal.received"]

@@ -168,8 +168,7 @@ def test_a_fork_carries_the_title_of_its_origin(serve):
     run = start_run(people.viewer("otto"), "deploy", {"service": "x"})
     drive(run)
     head = read_checkpoints(people.viewer("otto"), run.pk, limit=1).rows[0].info.id
-    fork = fork_run(people.viewer("otto"), run.pk, head)
-    assert named_for("ben", fork.pk) == "Ship it"
+    assert named_for("ben", fork_run(people.viewer("otto"), run.pk, head).pk) == "Ship it"
     restore_run(people.viewer("otto"), run.pk, head)
     assert named_for("ben", run.pk) == "Ship it"
 
@@ -237,8 +236,7 @@ def test_a_program_names_no_run_without_a_template_or_anything_to_say(serve, tem
 
 def test_what_a_step_says_counts_more_than_the_template_of_a_program(serve):
     serve(workflow := deploy(said="Ship Billing"))
-    run = run_by_program(workflow, {"service": "Billing"})
-    assert named_for("ben", run) == "Ship Billing"
+    assert named_for("ben", run_by_program(workflow, {"service": "Billing"})) == "Ship Billing"
 
 
 def test_a_program_stores_no_title_in_clear_where_content_is_encrypted(serve, settings):

@@ -116,8 +116,7 @@ def test_a_deadline_that_passes_brings_the_next_in_line_and_then_decides(person:
     go_to(cem, server, run)
     expect(cem.get_by_role("main")).to_contain_text("escalated to cfo")
     shell(server, DEADLINE.format(run=run, seconds=7201))
-    seen = wait_for_phase(server, run, "failed")
-    assert seen["replies"] == [[None, "reject", "rejected", "deadline"]]
+    assert wait_for_phase(server, run, "failed")["replies"] == [[None, "reject", "rejected", "deadline"]]
 
 
 def test_an_answer_can_be_taken_back_for_some_seconds_even_after_the_next_has_opened(

@@ -140,8 +140,7 @@ def test_a_run_of_a_changed_graph_is_held_until_an_operator_continues_it(serve: 
     answer_request(viewer("ana"), request.pk, "white")
     assert drive(run) == "paused"
     assert timemachine.is_held(Run.objects.get(pk=run.pk))
-    held = Event.objects.get(run=run, kind="run.held")
-    assert held.data["words"] == ["added: after"]
+    assert Event.objects.get(run=run, kind="run.held").data["words"] == ["added: after"]
     override_run(viewer("otto"), run.pk)
     assert drive(run) == "completed"
     assert Run.objects.get(pk=run.pk).output == "WHITE"

@@ -209,8 +209,7 @@ def test_a_graph_says_which_of_its_questions_may_be_answered_with_anything():
 
 def test_only_graphs_are_accepted():
     engine = LangGraphEngine()
-    builder = StateGraph(Old)
-    assert engine.accepts(builder)
+    assert engine.accepts(StateGraph(Old))
     assert engine.accepts(graph(Old))
     assert engine.accepts(entrypoint()(nothing))
     assert not any(engine.accepts(one) for one in (None, Old, nothing, engine, StateGraph, "graph"))

@@ -23,7 +23,7 @@ from wfdash.contract import Waiting
 from wfdash.engines import serve
 from wfdash.engines.langgraph import LangGraphEngine
 from wfdash.engines.serving import NotServable
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 
 
 class Log(TypedDict, total=False):
@@ -232,8 +232,7 @@ async def test_an_answer_with_a_schema_is_a_form_and_becomes_that_type():
 
     ride = Ride(graph_of(("a", node)).compile())
     await ride.start({})
-    schema = ride.requests["How much?"].answer_schema
-    assert schema["properties"]["amount"]["minimum"] == 1
+    assert ride.requests["How much?"].answer_schema["properties"]["amount"]["minimum"] == 1
     assert output(await ride.answer({"ok": True, "amount": 3}))["log"] == ["Verdict", 3]
 
 

@@ -30,8 +30,7 @@ def test_opening_one_reads_it(ana: Client, people) -> None:
     request = ask(make_run())
     say("assigned", request, people["ana"], by="ben")
     notice = Notice.objects.get()
-    response = ana.get(f"/notifications/{notice.pk}/")
-    assert response["Location"] == f"/requests/{request.pk}/"
+    assert ana.get(f"/notifications/{notice.pk}/")["Location"] == f"/requests/{request.pk}/"
     notice.refresh_from_db()
     assert notice.read is not None
     assert ana.get("/notifications/none/").status_code == 404

@@ -77,8 +77,7 @@ def test_a_passkey_alone_signs_in_to_the_page_that_was_wanted(phone: Authenticat
     settings.WFDASH_REQUIRE_SECOND_FACTOR = True
     client = Client()
     answer = phone.sign(to_sign(client))
-    done = client.post(PASSKEY, {"passkey": answer, "next": "/runs/"})
-    assert done.url == "/runs/"
+    assert client.post(PASSKEY, {"passkey": answer, "next": "/runs/"}).url == "/runs/"
     assert signed_in(client)
     assert AuditEntry.objects.filter(verb="sign in").latest("n").facts["how"] == "passkey"
 

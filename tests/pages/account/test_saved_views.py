@@ -42,8 +42,7 @@ def test_a_view_is_renamed_refilled_and_deleted(run, as_):
 
 
 def test_a_view_without_a_name_says_so(run, as_):
-    ana = as_("ana")
-    assert "Enter a name" in ana.post("/views/", {"query": "tab=mine"}, follow=True).content.decode()
+    assert "Enter a name" in as_("ana").post("/views/", {"query": "tab=mine"}, follow=True).content.decode()
     assert not SavedView.objects.exists()
 
 

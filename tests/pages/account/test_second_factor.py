@@ -43,8 +43,7 @@ def test_it_is_set_up_on_a_page_of_the_settings(as_: Any, everybody: dict[str, U
     client, address = as_("ana"), "/settings/second-factor/"
     assert "The second factor is off" in client.get(address).content.decode()
     assert client.post(address, {"act": "begin"}).status_code == 302
-    shown = client.get(address).content.decode()
-    assert 'src="data:image/svg+xml' in shown
+    assert 'src="data:image/svg+xml' in client.get(address).content.decode()
     wrong = client.post(address, {"act": "confirm", "code": "12"})
     assert wrong.status_code == 422
     assert "Wrong code" in wrong.content.decode()
@@ -89,8 +88,7 @@ def test_a_code_is_asked_for_after_the_password_and_after_a_link(door: str, ever
     done = client.post("/sign-in/code/", {"code": app_of(everybody["ana"]).now()})
     assert done.url == ("/runs/" if door == "password" else "/")
     assert signed_in(client)
-    entry = AuditEntry.objects.filter(verb="sign in").latest("n")
-    assert entry.facts["how"] == f"{door} and code"
+    assert AuditEntry.objects.filter(verb="sign in").latest("n").facts["how"] == f"{door} and code"
 
 
 def test_a_recovery_code_signs_in(everybody: dict[str, User]) -> None:

@@ -54,6 +54,5 @@ def test_confirming_restores_the_run_and_asks_again(run, history, everybody, as_
 def test_confirming_forks_a_new_run(run, history, as_):
     answer = as_("otto").post(reverse("wfdash:fork", args=[run.pk, history[1].pk]), follow=True)
     assert "The original run is unchanged" in answer.content.decode()
-    fork = Run.objects.exclude(pk=run.pk).get()
-    assert fork.forked_from == history[1].pk
+    assert Run.objects.exclude(pk=run.pk).get().forked_from == history[1].pk
     assert f"/runs/{run.pk}/" in answer.content.decode()

@@ -8,7 +8,7 @@ from checkpoints.models import Reply
 from tests import people
 from tests.pages.markup import flat
 from wfdash.questions.cards import prepare
-from wfdash.web.pages.ui.card import unedited
+from wfdash.web.pages.ui.card.card import unedited
 from wfdash.workflow import Approval
 
 
@@ -63,8 +63,7 @@ def test_one_decision_answers_all_that_are_ticked_and_can_be_undone(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
     ana, url = as_("ana"), f"/requests/{first.pk}/similar/?tab=mine"
     chosen = ticks(ana.get(url).content.decode())[:2]
-    answer = ana.post(url, {"tick": chosen, "_action": "approve"})
-    assert answer["Location"] == "/batch/result/"
+    assert ana.post(url, {"tick": chosen, "_action": "approve"})["Location"] == "/batch/result/"
     result = ana.get("/batch/result/").content.decode()
     assert "2 approved" in result
     assert "Undo these 2" in " ".join(result.split())

@@ -54,8 +54,7 @@ def test_the_requester_adds_what_was_missing(question, as_):
     assert otto.get(f"{address}amend/").status_code == 200
     assert "Enter the information to add" in text(otto.post(f"{address}amend/", {"body": ""}))
     sent = {"body": "Agreed in May.", "title": "Offer", "kind": "markdown", "value": "| a | b |"}
-    page = text(otto.post(f"{address}amend/", sent, follow=True))
-    assert "Agreed in May." in page
+    assert "Agreed in May." in text(otto.post(f"{address}amend/", sent, follow=True))
     assert HumanRequest.objects.get().card["evidence"] == [{"kind": "markdown", "title": "Offer", "value": "| a | b |"}]
 
 

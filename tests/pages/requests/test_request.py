@@ -27,8 +27,7 @@ def _at_once(settings):
 
 
 def test_approving_answers_the_request(question, as_):
-    answer = as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"})
-    assert answer.status_code == 302
+    assert as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"}).status_code == 302
     kept = Answer.objects.get()
     assert (kept.value, kept.verdict, kept.by.username) == ({"action": "approve"}, "approve", "ana")
     assert Event.objects.get(kind="request.answered").data["by"] == "ana"

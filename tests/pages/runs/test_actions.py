@@ -43,8 +43,7 @@ def test_an_ended_run_is_not_offered_to_be_cancelled(run, as_):
     Run.objects.filter(pk=run.pk).update(phase="completed")
     client = as_("otto")
     assert "Cancel now" not in client.get(f"/runs/{run.pk}/cancel/").content.decode()
-    answer = client.post(f"/runs/{run.pk}/cancel/", follow=True)
-    assert "Cannot cancel a run" in answer.content.decode()
+    assert "Cannot cancel a run" in client.post(f"/runs/{run.pk}/cancel/", follow=True).content.decode()
 
 
 @pytest.mark.parametrize(

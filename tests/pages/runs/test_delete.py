@@ -19,10 +19,8 @@ def test_a_run_is_deleted_after_a_page_that_says_what_goes_and_stays(otto):
     assert Run.objects.filter(pk=run.pk).exists()
     ended(run)
     assert address in otto.get(f"/runs/{run.pk}/").content.decode()
-    page = otto.get(address).content.decode()
-    assert "The audit entries of this run" in page
-    done = otto.post(address, {"_key": "k"}, follow=True)
-    assert "Run deleted" in done.content.decode()
+    assert "The audit entries of this run" in otto.get(address).content.decode()
+    assert "Run deleted" in otto.post(address, {"_key": "k"}, follow=True).content.decode()
     assert otto.get(f"/runs/{run.pk}/").status_code == 404
 
 

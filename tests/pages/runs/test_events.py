@@ -43,8 +43,7 @@ def test_the_newest_events_go_on_by_themselves_and_older_ones_have_an_address(ru
     assert "data-live-events" not in older.content.decode()
     oldest = client.get(address + older.context["older"])
     assert (seqs(oldest), oldest.context["older"]) == (list(range(1, 106)), "")
-    again = client.get(address + oldest.context["newer"])
-    assert seqs(again) == list(range(106, 306))
+    assert seqs(client.get(address + oldest.context["newer"])) == list(range(106, 306))
 
 
 def test_every_event_has_an_address_at_which_it_is_shown_among_its_neighbours(run, address, as_):

@@ -40,8 +40,7 @@ def mapped(run):
 
 def test_a_node_leads_to_its_step_and_the_panel_lists_its_activations_in_pages(run, mapped, as_):
     client = as_("otto")
-    page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert 'href="?step=review#run-step"' in page
+    assert 'href="?step=review#run-step"' in client.get(f"/runs/{run.pk}/").content.decode()
     first = client.get(f"/runs/{run.pk}/?step=review")
     panel = first.context["step"]
     assert (panel.found.total, len(panel.found.rows), panel.inside) == (60, 50, None)

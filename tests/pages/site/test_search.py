@@ -113,8 +113,7 @@ def test_runs_and_requests_are_found_by_words_and_by_filters(listed, find):
     assert request in find("ben", "900")["requests"]
     assert run in find("ben", "status:waiting workflow:expense*")["runs"]
     assert "requests" not in find("ben", "status:waiting")
-    by_risk = find("ben", "risk:none by:finance")
-    assert set(by_risk) == {"requests"}
+    assert set(find("ben", "risk:none by:finance")) == {"requests"}
     assert set(find("ben", "status:failed")["runs"]) == {"/runs/?q=status%3Afailed"}
 
 

@@ -91,8 +91,7 @@ def test_every_number_leads_to_a_list_with_as_many_runs(everybody, as_):
     fail("ValueError")
     page = page_of(as_("otto"))
     (address,) = re.findall(r'href="(/runs/\?[^"]+timeouterror[^"]*)"', page)
-    listed = as_("otto").get(address).content.decode()
-    assert listed.count("data-row=") == 2
+    assert as_("otto").get(address).content.decode().count("data-row=") == 2
     assert "TimeoutError in Expense batch" in page
     assert "no answer" in page
 

@@ -103,8 +103,7 @@ def test_nothing_to_tell_is_said(as_, everybody):
     ("query", "unit"), [("?days=1", "hour"), ("?days=7", "day"), ("?days=30", "day"), ("?days=x", "day")]
 )
 def test_the_range_is_an_address(as_, run, query, unit):
-    page = read(as_("otto"), query)
-    assert f"Runs per {unit}" in page
+    assert f"Runs per {unit}" in read(as_("otto"), query)
 
 
 def test_a_day_is_a_slot_and_what_is_older_is_left_out(everybody):

@@ -93,8 +93,7 @@ def test_a_run_s_traceback_and_step_lead_to_the_code(folder, as_):
     )
     error = {"type": "ValueError", "message": "bad", "step": "begin", "traceback": trace}
     run = people.make_run(workflow="coded", phase="failed", error=error)
-    page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
-    assert f'<a href="{ADDRESS}#L13">File' in page
+    assert f'<a href="{ADDRESS}#L13">File' in as_("otto").get(f"/runs/{run.pk}/").content.decode()
     assert f"{ADDRESS}#L13" not in as_("vera").get(f"/runs/{run.pk}/").content.decode()
     people.happen(run, *people.step("begin", "started"))
     assert f'href="{ADDRESS}#step-begin"' in as_("otto").get(f"/runs/{run.pk}/?step=begin").content.decode()

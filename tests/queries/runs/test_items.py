@@ -108,8 +108,7 @@ def test_a_label_of_the_author_is_read_by_inspectors_only_and_kept_by_a_restore(
 
 def test_labels_are_encrypted_with_the_content(monkeypatch, everybody, settings):
     settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
-    run = waiting(monkeypatch, "Tag of {sku}")
-    assert rows("otto", run)[3] == "Tag of SKU-03"
+    assert rows("otto", waiting(monkeypatch, "Tag of {sku}"))[3] == "Tag of SKU-03"
     for table in connection.introspection.table_names():
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")

@@ -41,8 +41,7 @@ def boss(db: None) -> User:
 
 
 def test_the_administration_has_no_sign_in_of_its_own(boss: User) -> None:
-    asked = Client().get("/admin/", follow=True)
-    assert asked.redirect_chain[-1][0] == "/sign-in/?next=/admin/"
+    assert Client().get("/admin/", follow=True).redirect_chain[-1][0] == "/sign-in/?next=/admin/"
     tried = Client().post("/admin/login/?next=/admin/", {"username": "boss", "password": "boss-password"})
     assert tried.url.startswith("/sign-in/")
     assert "sessionid" not in tried.cookies

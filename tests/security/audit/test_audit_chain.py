@@ -258,5 +258,4 @@ def test_the_page_shows_what_was_found(decided: None, client: Client) -> None:
     AuditHead.objects.all().delete()
     audit_actions.record(people.viewer("otto"), "tag")
     client.force_login(people.make_people()["adam"])
-    page = client.get("/audit/5/").content.decode()
-    assert "The end of the chain is not signed" in page
+    assert "The end of the chain is not signed" in client.get("/audit/5/").content.decode()

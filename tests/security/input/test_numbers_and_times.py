@@ -12,7 +12,7 @@ from django.utils import timezone
 from checkpoints.models import HumanRequest
 from tests import people
 from wfdash.queries.search import MAX_DURATION, duration_of
-from wfdash.web.pages.ui.forms import FormView, form
+from wfdash.web.pages.ui.forms import form
 
 EDGES = ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59+14:00", "2090-01-01T00:00:00Z"]
 
@@ -51,11 +51,11 @@ def test_a_form_s_counts_and_indexes_may_be_any_text(digits: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"anyOf": [{"type": "integer"}]}}}}
     posted = QueryDict(mutable=True)
     posted.update({"a!": digits, f"a.{digits}": "1", "a.0?": digits})
-    assert FormView.from_schema(schema).bind(posted).value is not None
+    assert form.FormView.from_schema(schema).bind(posted).value is not None
     for button in form.BUTTONS:
         pressed = posted.copy()
         pressed[button] = f"a.{digits}"
-        assert FormView.from_schema(schema).bind(pressed).changed_rows
+        assert form.FormView.from_schema(schema).bind(pressed).changed_rows
 
 
 def test_a_span_of_many_parts_is_at_most_a_century() -> None:

@@ -54,8 +54,7 @@ def test_a_request_that_no_one_can_decide_says_why_when_it_opens(person, by, pol
     gone.is_active = False
     gone.save()
     request = opened(by=by, policy={"by": by, **policy})
-    event = Event.objects.get(run=request.run, kind="request.unanswerable")
-    assert words in event.data["words"]
+    assert words in Event.objects.get(run=request.run, kind="request.unanswerable").data["words"]
     assert told() == ["otto"]
     assert words in read_request(person("otto"), request.pk).unanswerable
     (row,) = read_inbox(person("otto"), "all", "is:unanswerable").items
@@ -121,8 +120,7 @@ def test_a_split_vote_is_told_to_voters_and_operators_and_withdrawing_mends_it(p
 def test_a_vote_by_a_stand_in_leaves_no_one_to_vote_for_the_same_person(person) -> None:
     ana, rex, now = person("ana", "reviewer", "finance"), person("rex", "reviewer"), timezone.now()
     Absence.objects.create(user=ana.user, delegate=rex.user, since=now, until=now + timedelta(days=1))
-    request = opened(by=["finance"], policy={"by": ["finance"], "need": 2})
-    assert request.stuck == "few"
+    assert opened(by=["finance"], policy={"by": ["finance"], "need": 2}).stuck == "few"
 
 
 def test_the_api_tells_that_an_answer_was_a_vote(as_, everybody) -> None:

@@ -47,8 +47,7 @@ def one_question(card: Card, answer: Any = None) -> Workflow:
 
 
 def test_nothing_is_shown_of_what_was_not_given():
-    asking = prepare(Approval(subject="Pay?"), None)
-    assert set(asking.card) == {"subject", "actions"}
+    assert set(prepare(Approval(subject="Pay?"), None).card) == {"subject", "actions"}
 
 
 def test_false_and_zero_are_a_proposal():

@@ -18,6 +18,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.checkpoints import fork_run, label_checkpoint, restore_run
 from wfdash.contract import Edits
 from wfdash.domain.errors import Changed, CodeElsewhere, Invalid, NotFound, WrongState, status_for
+from wfdash.domain.votes import EDITED
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.checkpoints.checkpoint import (
@@ -35,10 +36,10 @@ from wfdash.queries.runs.listing import read_run
 from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCounts
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
-from wfdash.web.pages.ui.card import EDITED, unedited
+from wfdash.web.pages.ui.card.card import unedited
 from wfdash.web.pages.ui.diff import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
-from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 from wfdash.web.pages.ui.forms.read import write
 from wfdash.web.pages.ui.transcript import diff_transcripts, draw_talk
 

@@ -35,7 +35,7 @@ from wfdash.queries.workflows import WorkflowRow, read_workflow, read_workflows
 from wfdash.web.pages.runs.actions import new_key
 from wfdash.web.pages.site.decorators import key_of, page, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
-from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 from wfdash.web.pages.ui.times import in_zone
 from wfdash.web.pages.workflows import default_input
 

@@ -107,5 +107,4 @@ def test_behind_a_pooler_nothing_is_sent_or_prepared_that_it_cannot_follow() -> 
 
 
 def test_a_project_behind_a_pooler_says_so_as_django_has_it() -> None:
-    found = parameters_of({"NAME": "runs", "DISABLE_SERVER_SIDE_CURSORS": True})
-    assert found["prepare_threshold"] is None
+    assert parameters_of({"NAME": "runs", "DISABLE_SERVER_SIDE_CURSORS": True})["prepare_threshold"] is None

@@ -46,8 +46,7 @@ def test_what_was_counted_is_done_and_told_and_nothing_that_came_later(failed, a
     assert "3 of 3 retried" in told.content.decode()
     assert set(Run.objects.filter(phase="ready").values_list("pk", flat=True)) == set(failed)
     assert Run.objects.get(pk=later.pk).phase == "failed"
-    again = client.post("/runs/bulk/", form)
-    assert again.url == told.redirect_chain[0][0]
+    assert client.post("/runs/bulk/", form).url == told.redirect_chain[0][0]
     assert AuditEntry.objects.filter(verb="retry").count() == 3
 
 

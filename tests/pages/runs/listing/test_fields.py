@@ -113,8 +113,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("key", "value", "text"), VALUES)
 def test_a_value_is_shown_by_its_type(key, value, text, as_):
-    run = made(input={key: value})
-    assert cell_of(as_("vera"), f"input.{key}", run)[0] == text
+    assert cell_of(as_("vera"), f"input.{key}", made(input={key: value}))[0] == text
 
 
 @pytest.mark.parametrize("message", [None, [], "text", 7, {}, {"amount": None}])

@@ -68,8 +68,7 @@ def test_a_walk_that_stopped_says_how_far_it_came_and_offers_to_look_further(eve
 
 
 def test_the_list_alone_can_be_fetched(run, as_):
-    page = as_("vera").get("/runs/?fragment=list").content.decode()
-    assert flat(page).startswith('<div id="runs-list"')
+    assert flat(as_("vera").get("/runs/?fragment=list").content.decode()).startswith('<div id="runs-list"')
 
 
 def test_news_are_the_rows_as_they_are_now_and_how_many_are_new(run, as_):
@@ -96,8 +95,7 @@ def test_columns_are_kept_for_the_person_and_in_the_address(run, as_):
     client = as_("vera")
     answer = client.post("/runs/columns/", {"column": ["version", "by", "nonsense"], "query": "q=status:open"})
     assert answer.url == "/runs/?q=status%3Aopen&columns=by%2Cversion"
-    page = client.get("/runs/")
-    assert list(page.context["shown"]) == ["by", "version"]
+    assert list(client.get("/runs/").context["shown"]) == ["by", "version"]
     assert list(client.get("/runs/?columns=took").context["shown"]) == ["took"]
     assert list(client.get("/runs/?columns=none").context["shown"]) == []
     assert next(iter(as_("ana").get("/runs/").context["shown"])) == "status"

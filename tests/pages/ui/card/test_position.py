@@ -16,7 +16,7 @@ from wfdash.examples.publish_article import publish_article
 from wfdash.queries.history.step_states import StepTransition, step_transitions
 from wfdash.queries.requests.request import read_request
 from wfdash.web.pages.requests.panel import panel
-from wfdash.web.pages.ui.card import path_through
+from wfdash.web.pages.ui.card.card import path_through
 from wfdash.workflow import Approval, Context, Workflow, all_of
 from wfdash.workflow.describe import describe
 
@@ -88,8 +88,7 @@ def test_another_type_may_turn_off() -> None:
         StepInfo(name="b", takes="Claim"),
         StepInfo(name="c", takes="Verdict"),
     )
-    description = graph("abc", "ab", "ac").model_copy(update={"steps": steps})
-    assert told(description, "a") == "*A*"
+    assert told(graph("abc", "ab", "ac").model_copy(update={"steps": steps}), "a") == "*A*"
 
 
 def test_long_ways_are_cut_on_both_sides() -> None:

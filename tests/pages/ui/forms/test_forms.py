@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from tests.pages.controls import post_of, read_controls
 from wfdash.notifications.rendering import render_to_string
-from wfdash.web.pages.ui.forms import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 
 
 class Level(Enum):
@@ -169,8 +169,7 @@ def test_rows_are_added_moved_and_removed_without_scripts() -> None:
     assert moved.changed_rows
     assert not moved.is_valid
     assert moved.value[0]["tags"] == ["t"]
-    removed = show_and_send(schema, lines, _remove="value.0")
-    assert removed.value == lines[1:]
+    assert show_and_send(schema, lines, _remove="value.0").value == lines[1:]
     added = show_and_send(schema, lines, _add="value")
     assert len(added.value) == 3
     assert not added.errors
@@ -179,8 +178,7 @@ def test_rows_are_added_moved_and_removed_without_scripts() -> None:
 
 def test_rows_inside_rows_are_added() -> None:
     schema = Claim.model_json_schema()
-    bound = show_and_send(schema, FULL, _add="lines.0.tags")
-    assert len(bound.value["lines"][0]["tags"]) == 3
+    assert len(show_and_send(schema, FULL, _add="lines.0.tags").value["lines"][0]["tags"]) == 3
 
 
 def test_a_row_change_keeps_what_could_not_be_read() -> None:

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tests.pages.controls import post_of, read_controls
 from wfdash.notifications.rendering import render_to_string
-from wfdash.web.pages.ui.forms import BoundForm, FormView, read
+from wfdash.web.pages.ui.forms import read
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 
 
 class Line(BaseModel):
@@ -107,8 +108,7 @@ def test_a_small_form_is_not_offered_as_text() -> None:
 
 def test_lines_and_places_are_found_in_any_layout() -> None:
     text = '{"a":[1,\n{"b":"x\\"{,"}],\n\n"c":null}'
-    lines = read.lines_of(text)
-    assert lines == {(): 1, ("a",): 1, ("a", 0): 1, ("a", 1): 2, ("a", 1, "b"): 2, ("c",): 4}
+    assert read.lines_of(text) == {(): 1, ("a",): 1, ("a", 0): 1, ("a", 1): 2, ("a", 1, "b"): 2, ("c",): 4}
     assert read.path_of(("a", 1, "b")) == "a[1].b"
     assert read.path_of((0, "x")) == "[0].x"
 
@@ -181,5 +181,4 @@ def test_a_file_that_is_too_large_is_refused_and_the_one_before_is_kept() -> Non
 def test_prose_wraps_in_its_box_and_code_does_not(media_type: str, wraps: bool):
     text = {"type": "string", "format": "textarea", "contentMediaType": media_type}
     form = FormView.from_schema({"type": "object", "properties": {"text": text}})
-    html = render_to_string("components/form.html", {"form": form})
-    assert ('wrap="off"' not in html) is wraps
+    assert ('wrap="off"' not in render_to_string("components/form.html", {"form": form})) is wraps

@@ -17,6 +17,7 @@ from wfdash.actions.requests.answer import Outcome, answer_batch, undo_batch
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import label_of_key
+from wfdash.domain.votes import EDITED
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
@@ -30,7 +31,7 @@ from wfdash.web.pages.site.list_page import (
     read_inbox_address,
     search_context,
 )
-from wfdash.web.pages.ui import card
+from wfdash.web.pages.ui.card import card
 from wfdash.web.pages.ui.card.parts import TableView, cell
 from wfdash.web.pages.ui.event_text import past
 
@@ -187,7 +188,7 @@ def _stored_result(
 def _batch_card(found: SimilarRequests) -> dict[str, Any]:
     """Return the card of the batch: differing values are in the table, and proposals cannot be edited."""
     actions = [one for one in found.like.card.get("actions") or [] if isinstance(one, dict)]
-    kept = [one for one in actions if not set(one.get("fields") or []).intersection(card.EDITED)]
+    kept = [one for one in actions if not set(one.get("fields") or []).intersection(EDITED)]
     face: dict[str, Any] = {"subject": "Decide selected requests"}
     if actions:
         face["actions"] = kept

@@ -67,8 +67,8 @@ from wfdash.web.pages.requests.panel import (
 )
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, path_in
 from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of, zone_of
-from wfdash.web.pages.ui import card
-from wfdash.web.pages.ui.card import CardMedia, json_at, media_at
+from wfdash.web.pages.ui.card import card
+from wfdash.web.pages.ui.card.parts import CardMedia, json_at, media_at
 from wfdash.web.pages.ui.commands import commands
 from wfdash.web.pages.ui.diff import diff_values
 from wfdash.web.pages.ui.event_text import past

@@ -45,7 +45,7 @@ from wfdash.values.schemas.secrets import masked, sample
 from wfdash.web.pages.site.decorators import key_of, page, viewer_of
 from wfdash.web.pages.ui.commands import Commands, commands
 from wfdash.web.pages.ui.event_text import cancelled
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 
 # The commands that start a run from a program, with the input that the page shows.
 

@@ -18,9 +18,9 @@ from wfdash.web.pages import audit
 from wfdash.web.pages.requests.inbox import InboxRow, render_row
 from wfdash.web.pages.ui import event_text, times
 from wfdash.web.pages.ui.card.card import CardView
-from wfdash.web.pages.ui.forms import FormView
+from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
-from wfdash.web.pages.ui.graph import Drawing
+from wfdash.web.pages.ui.graph.drawing import Drawing
 from wfdash.web.pages.ui.json_value import pretty, render_value
 from wfdash.web.pages.ui.markup import highlight, render_markdown
 from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone

@@ -20,10 +20,9 @@ from wfdash.web.pages.ui.card.line_comments import LineNotes, pieces_of, placed,
 from wfdash.web.pages.ui.card.parts import CardPart, cell, context_part, evidence_parts, proposal_part
 from wfdash.web.pages.ui.diff import ValueChange, diff_values
 from wfdash.web.pages.ui.event_text import step_label
-from wfdash.web.pages.ui.forms import BoundForm, FormView
-from wfdash.web.pages.ui.forms.form import BUTTONS
+from wfdash.web.pages.ui.forms.form import BUTTONS, BoundForm, FormView
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping, part
-from wfdash.web.pages.ui.graph import Transition, travelled
+from wfdash.web.pages.ui.graph.graph import Transition, travelled
 
 MANY_ACTIONS = 4
 MAX_LINE = 2000
