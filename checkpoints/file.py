@@ -14,8 +14,8 @@ from pathlib import Path
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.errors import InvalidConfig
 from checkpoints.sql.durability import Durability, parse_durability
-from checkpoints.sql.sqlite.executor import FairLock, ReadOnlyDatabase, SqliteDatabase, connect, connect_read_only
-from checkpoints.sql.sqlite.schema import bring_up_to_date, refuse_old
+from checkpoints.sql.sqlite import FairLock, ReadOnlyDatabase, SqliteDatabase, connect, connect_read_only
+from checkpoints.sql.sqlite_schema import bring_up_to_date, refuse_old
 from checkpoints.sql.storage import StandaloneStorage, standalone_scripts
 from checkpoints.sql.writes import Database
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from checkpoints.sql.reads import Script
-from checkpoints.sql.sqlite.executor import roll_back, run_script
-from checkpoints.sql.sqlite.schema import create_tables
+from checkpoints.sql.sqlite import roll_back, run_script
+from checkpoints.sql.sqlite_schema import create_tables
 from checkpoints.sql.storage import StandaloneStorage, standalone_scripts
 from checkpoints.sql.writes import Database, Scripts
 

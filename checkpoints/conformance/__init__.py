@@ -27,14 +27,13 @@ is for storages that offer more, and needs worlds that can do more (see ``worlds
 
 from __future__ import annotations
 
-from checkpoints.conformance.batches import BATCHES
+from checkpoints.conformance.claims import BATCHES
 from checkpoints.conformance.claims import CLAIMS as ONE_BY_ONE
 from checkpoints.conformance.corruption import CHUNKS, DAMAGE, FAILURES
-from checkpoints.conformance.drivers import WORKER
-from checkpoints.conformance.facts import FACTS
 from checkpoints.conformance.journal import JOURNAL as KEEPING
 from checkpoints.conformance.limits import JOURNAL_LIMITS, LIMITS
-from checkpoints.conformance.runs import RUNS
+from checkpoints.conformance.runs import RUNS, WORKER
+from checkpoints.conformance.storage import FACTS
 from checkpoints.conformance.storage import STORAGE as STORING
 from checkpoints.conformance.worlds import ChunkWorld, DamageWorld, FailingWorld, JournalWorld, StorageWorld, World
 

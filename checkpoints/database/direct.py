@@ -25,8 +25,8 @@ from django.db.backends.signals import connection_created
 from checkpoints.database.alias import alias, connection
 from checkpoints.errors import InvalidValue
 from checkpoints.limits import findable, is_holdable
-from checkpoints.sql.postgres.conninfo import application_name, be_process, parameters_of, settings_of
-from checkpoints.sql.sqlite.executor import write_lock
+from checkpoints.sql.conninfo import application_name, be_process, parameters_of, settings_of
+from checkpoints.sql.sqlite import write_lock
 
 # Keeps text that not every database can store out of every statement of the ORM, Django's own tables included.
 
@@ -163,7 +163,7 @@ def keep_limits() -> None:
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
     if is_psycopg3:
-        from checkpoints.sql.postgres.impatient import be_impatient
+        from checkpoints.sql.postgres_scripts import be_impatient
 
         open_usual = usual.get_new_connection
 

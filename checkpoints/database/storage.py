@@ -34,11 +34,11 @@ from checkpoints.errors import (
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import findable
 from checkpoints.records import Claim, Json
+from checkpoints.sql import sqlite
+from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.durability import Durability, parse_durability
-from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.reads import LIVE, Script
-from checkpoints.sql.sqlite import executor
-from checkpoints.sql.sqlite.executor import SqliteDatabase
+from checkpoints.sql.sqlite import SqliteDatabase
 from checkpoints.sql.statements import (
     POSTGRES,
     SQLITE,
@@ -87,7 +87,7 @@ def write(using: str | None = None) -> Iterator[None]:
     connection = connections[using]
     # Within a transaction this thread has SQLite's own lock already: who has the fair one may be waiting for that.
     outermost = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with executor.write_lock if outermost else contextlib.nullcontext():
+    with sqlite.write_lock if outermost else contextlib.nullcontext():
         if outermost:
             sync_file(connection)
         with transaction.atomic(using), _final_writes(connection):
@@ -259,7 +259,7 @@ class PostgresDatabase:
     def __init__(
         self, parameters: dict[str, Any], scripts: Scripts, *, durability: Durability = Durability.FULL
     ) -> None:
-        from checkpoints.sql.postgres.executor import Pools
+        from checkpoints.sql.postgres import Pools
 
         self.scripts = scripts
         self._pools = Pools(parameters, durability=durability)
@@ -316,7 +316,7 @@ def open_database(connection: BaseDatabaseWrapper, encryptor: Encryptor) -> Data
     durability = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL))
     if connection.vendor == "sqlite":
         path = str(parameters["NAME"])
-        return SqliteDatabase(path, scripts_for(SQLITE, encryptor), executor.write_lock, durability=durability)
+        return SqliteDatabase(path, scripts_for(SQLITE, encryptor), sqlite.write_lock, durability=durability)
     if connection.vendor == "postgresql":
         return PostgresDatabase(parameters_of(parameters), scripts_for(POSTGRES, encryptor), durability=durability)
     raise unsupported(connection)

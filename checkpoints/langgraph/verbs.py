@@ -46,7 +46,6 @@ from checkpoints.langgraph.encoding import (
     load,
     typed_of,
 )
-from checkpoints.langgraph.pruning import ThreadPruning, ThreadSurvey
 from checkpoints.langgraph.reads import (
     ROOTS,
     Cursor,
@@ -58,11 +57,21 @@ from checkpoints.langgraph.reads import (
 )
 from checkpoints.langgraph.serializer import AllowedTypes
 from checkpoints.langgraph.values import NAME, ThreadPlace, checked, metadata_of, place_of, thread_key
-from checkpoints.langgraph.writes import MOMENT, Company, PreparedPut, PreparedWrites, StoredPut, WaitingWrites, tell
+from checkpoints.langgraph.writes import (
+    MOMENT,
+    Company,
+    PreparedPut,
+    PreparedWrites,
+    StoredPut,
+    ThreadPruning,
+    ThreadSurvey,
+    WaitingWrites,
+    tell,
+)
+from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.durability import Durability, parse_durability
-from checkpoints.sql.postgres.conninfo import parameters_of
 from checkpoints.sql.reads import Script
-from checkpoints.sql.sqlite.executor import BlockingSqlite, SqliteDatabase, write_lock
+from checkpoints.sql.sqlite import BlockingSqlite, SqliteDatabase, write_lock
 from checkpoints.sql.statements import POSTGRES, SQLITE, Statements
 from checkpoints.sql.writes import BaseGone, Database
 
@@ -202,7 +211,7 @@ def open_blocking(connection: BaseDatabaseWrapper) -> BlockingDatabase:
     full = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL)) is Durability.FULL
     if connection.vendor == "sqlite":
         return BlockingSqlite(str(connection.settings_dict["NAME"]), write_lock, synced=full)
-    from checkpoints.sql.postgres.executor import BlockingPostgres
+    from checkpoints.sql.postgres import BlockingPostgres
 
     return BlockingPostgres(parameters_of(connection.settings_dict), flush=full)
 

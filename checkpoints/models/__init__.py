@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
-from checkpoints.models import accounts, operations, removal, review
+from checkpoints.models import operations, removal, review
 from checkpoints.models.fields import (
     CharField,
     EncryptedJsonField,
@@ -236,13 +236,13 @@ TallyRollup = operations.TallyRollup
 Leader = operations.Leader
 WorkerBeat = operations.WorkerBeat
 WorkflowVersion = operations.WorkflowVersion
-Grant = accounts.Grant
-RecoveryCode = accounts.RecoveryCode
-SecondFactor = accounts.SecondFactor
-ServiceAccount = accounts.ServiceAccount
-SignInLink = accounts.SignInLink
-SignInTries = accounts.SignInTries
-Token = accounts.Token
+Grant = operations.Grant
+RecoveryCode = operations.RecoveryCode
+SecondFactor = operations.SecondFactor
+ServiceAccount = operations.ServiceAccount
+SignInLink = operations.SignInLink
+SignInTries = operations.SignInTries
+Token = operations.Token
 Absence = review.Absence
 AuditEntry = review.AuditEntry
 AuditHead = review.AuditHead

@@ -415,7 +415,7 @@ def mark(scripts: Scripts, *, survey: Survey, run: RunId, before: int) -> Script
 
 
 class StandaloneStorage(SqlStorage):
-    """The ports over the tables of ``checkpoints.sql.sqlite.schema``, which have no table of people."""
+    """The ports over the tables of ``checkpoints.sql.sqlite_schema``, which have no table of people."""
 
     async def delete_run(self, run: RunId, *, force: bool = False) -> bool:
         """See ``Runs.delete_run``."""

@@ -22,7 +22,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import CheckpointInfo
-from checkpoints.sql.sqlite.executor import connect
+from checkpoints.sql.sqlite import connect
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,8 +19,7 @@ from checkpoints.models import AuditEntry, Claim, Notice, Run, WorkerBeat
 from checkpoints.models.operations import Installation
 from wfdash import cli
 from wfdash.cli import doctor
-from wfdash.cli.doctor import database, installation, runs
-from wfdash.cli.doctor.findings import Finding, Severity, as_json, as_text
+from wfdash.cli.doctor import Finding, Severity, as_json, as_text, database, installation
 from wfdash.queries.runs.retention import VERB
 
 SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.mark.postgres)
@@ -79,14 +78,16 @@ def test_a_copy_that_is_only_looked_at_may_stand_still(alias: str, settings: Any
     WorkerBeat.objects.all().delete()
     Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
     settings.WFDASH_HOLD = True
-    found = [*runs.work()]
+    found = [*database.work()]
     assert [(one.severity, one.check) for one in found] == [(Severity.ADVICE, "workers")]
 
 
 def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
     now = timezone.now()
     Run.objects.create(id=new_run_id(), workflow="billing", family="f", created=now, updated=now)
-    assert problems([*runs.served_runs()]) == {"unserved": "1 run waits for a worker: none has the workflow billing"}
+    assert problems([*database.served_runs()]) == {
+        "unserved": "1 run waits for a worker: none has the workflow billing"
+    }
 
 
 @pytest.mark.parametrize("alias", [SQLITE], indirect=True)

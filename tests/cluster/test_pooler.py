@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from checkpoints.sql.postgres.conninfo import parameters_of, settings_of
-from checkpoints.sql.postgres.executor import BlockingPostgres, Pool, configure
+from checkpoints.sql.conninfo import parameters_of, settings_of
+from checkpoints.sql.postgres import BlockingPostgres, Pool, configure
 from tests.cluster.pooler import Pooler
 from tests.e2e.server import wait_until
 from tests.faults.worlds import World
@@ -63,7 +63,7 @@ def test_a_pooler_is_noticed_and_nothing_of_a_session_is_left_on_its_connections
     async def by_the_pool() -> Any:
         pool = Pool(parameters, 1, configure)
         async with pool.connection() as connection:
-            from checkpoints.sql.postgres.transactions import run_script
+            from checkpoints.sql.postgres_scripts import run_script
 
             assert connection.prepare_threshold is None
             found = await run_script(connection, script())

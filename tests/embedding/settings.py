@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from checkpoints.sql.postgres.conninfo import settings_of
+from checkpoints.sql.conninfo import settings_of
 
 BASE_DIR = Path(os.environ["EMBEDDING_DATA"])
 SECRET_KEY = "the project's own"

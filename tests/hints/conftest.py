@@ -18,7 +18,7 @@ from django.db import connections
 from checkpoints import ids
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Run
-from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.conninfo import parameters_of
 from wfdash.engines import catalog
 from wfdash.pubsub.hints import Hints, SignalledHints, brokered
 from wfdash.pubsub.hints.brokered import BrokeredHints, publisher

@@ -11,7 +11,7 @@ from django.db import connections
 
 from checkpoints.database.alias import atomic
 from checkpoints.models import Run
-from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.conninfo import parameters_of
 from tests.hints.conftest import NEEDS, QUEUED, kill_once_it_is_there
 from tests.pubsub.conftest import eventually
 

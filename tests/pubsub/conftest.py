@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints.content.encryption import encryptor_of
-from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.conninfo import parameters_of
 from wfdash.pubsub.bus import Bus
 from wfdash.pubsub.postgres import PostgresBus
 from wfdash.pubsub.redis_bus import RedisBus

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.conninfo import parameters_of
 from tests.pubsub.conftest import eventually
 from wfdash import pubsub
 from wfdash.installation.environment import signals_of

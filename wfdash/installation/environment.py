@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from checkpoints.sql.postgres.conninfo import settings_of
+from checkpoints.sql.conninfo import settings_of
 from wfdash.installation.location import create_private
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from checkpoints.sql.postgres.conninfo import application_name
+from checkpoints.sql.conninfo import application_name
 from wfdash.pubsub.bus import Wake
 
 MAX_NOTIFY_BYTES = 7_900

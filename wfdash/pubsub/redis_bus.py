@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
 from redis.retry import Retry
 
-from checkpoints.sql.postgres.conninfo import application_name
+from checkpoints.sql.conninfo import application_name
 from wfdash.pubsub.bus import Wake
 
 REDIS_SECONDS = 10

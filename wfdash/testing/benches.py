@@ -37,9 +37,9 @@ from checkpoints.models import OPEN, Checkpoint, Claim, Grant, HumanRequest, Rep
 from checkpoints.models import Event as EventRow
 from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
 from checkpoints.rules import TIMED
+from checkpoints.sql import sqlite
 from checkpoints.sql.durability import Durability
-from checkpoints.sql.sqlite import executor
-from checkpoints.sql.sqlite.executor import SqliteDatabase
+from checkpoints.sql.sqlite import SqliteDatabase
 from checkpoints.sql.statements import SQLITE
 from checkpoints.sql.writes import Database
 from wfdash.access.directory import vote_progress, votes_of
@@ -145,7 +145,7 @@ class BenchStorage(DatabaseStorage):
         now, later = (text.replace("'now'", f"'now','{clock.modifier}'") for text in (SQLITE.now, SQLITE.later))
         scripts = scripts_for(replace(SQLITE, now=now, later=later), self.encryptor)
         path = str(connection().settings_dict["NAME"])
-        return SqliteDatabase(path, scripts, executor.write_lock, durability=Durability.RELAXED)
+        return SqliteDatabase(path, scripts, sqlite.write_lock, durability=Durability.RELAXED)
 
     async def follow_clock(self) -> None:
         """Open the database again, with the time as it is now."""

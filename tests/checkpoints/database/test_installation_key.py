@@ -16,7 +16,7 @@ from checkpoints.models import AuditEntry, Run
 from checkpoints.models.user_model import User
 from tests.people import make_run
 from wfdash.actions.audit import record
-from wfdash.cli.doctor.runs import readable_content
+from wfdash.cli.doctor.database import readable_content
 
 pytestmark = pytest.mark.django_db
 OLD, NEW, OTHER = (f"{word}-secret-long-enough-to-be-a-key" for word in ("old", "new", "other"))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from django.apps import apps
 
-from checkpoints.sql.sqlite.executor import connect
+from checkpoints.sql.sqlite import connect
 from checkpoints.sql.statements import SQLITE
 
 

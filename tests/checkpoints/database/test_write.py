@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from checkpoints.database.storage import write
-from checkpoints.sql.sqlite.executor import write_lock
+from checkpoints.sql.sqlite import write_lock
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from checkpoints.errors import Damaged
 from checkpoints.langgraph.encoding import LEAST, MOST, NONE, SMALL, cut, encode_writes, extent, load, store
-from checkpoints.langgraph.pruning import Outline, keep_latest, needed_by
 from checkpoints.langgraph.values import ThreadPlace, canonical, metadata_of
-from checkpoints.langgraph.writes import PATIENCE, Company, PreparedWrites
+from checkpoints.langgraph.writes import PATIENCE, Company, Outline, PreparedWrites, keep_latest, needed_by
 
 
 def text(seed: int, size: int) -> bytes:

@@ -14,7 +14,7 @@ from checkpoints.database.storage import DatabaseStorage, PostgresDatabase, scri
 from checkpoints.errors import CheckpointsError, StorageFailed
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
-from checkpoints.sql.postgres import executor
+from checkpoints.sql import postgres
 from checkpoints.sql.statements import POSTGRES
 from wfdash.domain.errors import status_for
 from wfdash.telemetry.logs import is_outage
@@ -70,7 +70,7 @@ async def test_a_folder_that_is_missing_is_told_by_reads_and_lists_alike(tmp_pat
 
 
 async def test_a_server_that_is_away_is_an_outage(postgres_alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "CONNECT_TIMEOUT", 0.0)
+    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT", 0.0)
     storage = DatabaseStorage(postgres_alias)
     nowhere = {"host": "127.0.0.1", "port": 1, "connect_timeout": 2}
     monkeypatch.setattr(storage, "_open", lambda: PostgresDatabase(nowhere, scripts_for(POSTGRES, storage.encryptor)))

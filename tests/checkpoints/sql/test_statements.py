@@ -11,7 +11,7 @@ from django.db import connections
 from checkpoints.records import CheckpointFilter
 from checkpoints.sql.claims import ClaimStatements, insert_claims, lock_due, look_at, next_epochs, scope_of, select_due
 from checkpoints.sql.reads import list_checkpoints
-from checkpoints.sql.sqlite.executor import connect
+from checkpoints.sql.sqlite import connect
 from checkpoints.sql.statements import POSTGRES, SQLITE, Dialect, Statements, current_tokens, extend_many
 from checkpoints.storage import Serves
 

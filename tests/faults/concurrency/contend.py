@@ -56,9 +56,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from checkpoints.sql.postgres import transactions
+    from checkpoints.sql import postgres_scripts
 
-    transactions.IDLE_IN_TRANSACTION_TIMEOUT = transactions.TRANSACTION_TIMEOUT = PATIENCE
+    postgres_scripts.IDLE_IN_TRANSACTION_TIMEOUT = postgres_scripts.TRANSACTION_TIMEOUT = PATIENCE
     asyncio.run(contend(**json.loads(sys.argv[1])))
 
 

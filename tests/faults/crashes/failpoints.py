@@ -95,7 +95,7 @@ def label_of(commit: Any) -> str:
 
 def arm_transaction_inside(fuse: Fuse) -> None:
     """Everything is written and only SQLite's COMMIT is missing: commits, claims and releases alike."""
-    from checkpoints.sql.sqlite import executor
+    from checkpoints.sql import sqlite
 
     class Dying(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -106,7 +106,7 @@ def arm_transaction_inside(fuse: Fuse) -> None:
     plain = sqlite3.connect
     patched = type("Patched", (), {"__getattr__": lambda self, name: getattr(sqlite3, name)})()
     patched.connect = lambda path, **given: plain(path, **given, factory=Dying)
-    executor.sqlite3 = patched  # type: ignore[misc,assignment]
+    sqlite.sqlite3 = patched  # type: ignore[misc,assignment]
 
 
 def arm_effect_before(fuse: Fuse) -> None:

@@ -41,7 +41,7 @@ def drive_while_read_only(runs: list[str], ledger: str, flag: str) -> dict[str, 
 
 def _obey(flag: Path) -> None:
     """Make every transaction of the writer read-only while the flag is there."""
-    from checkpoints.sql.sqlite import executor
+    from checkpoints.sql import sqlite
 
     class Obeying(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -52,7 +52,7 @@ def _obey(flag: Path) -> None:
     plain = sqlite3.connect
     patched = type("Patched", (), {"__getattr__": lambda self, name: getattr(sqlite3, name)})()
     patched.connect = lambda path, **given: plain(path, **given, factory=Obeying)
-    executor.sqlite3 = patched  # type: ignore[misc,assignment]
+    sqlite.sqlite3 = patched  # type: ignore[misc,assignment]
 
 
 def _listen() -> list[str]:

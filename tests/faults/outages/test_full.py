@@ -15,7 +15,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import RunId, WorkflowId, new_checkpoint_id, new_run_id
 from checkpoints.recorder import utc_now
 from checkpoints.records import Checkpoint, Commit
-from checkpoints.sql.sqlite import executor
+from checkpoints.sql import sqlite
 
 PAGES = 150
 RUNS = 8
@@ -43,14 +43,14 @@ async def fill(storage: FileStorage, run: RunId) -> int:
 async def test_commits_on_a_full_disk_fail_whole_and_go_on_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, plain = [new_run_id() for _ in range(RUNS)], executor.PRAGMAS
+    runs, plain = [new_run_id() for _ in range(RUNS)], sqlite.PRAGMAS
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
-        monkeypatch.setattr(executor, "PRAGMAS", (*plain, f"PRAGMA max_page_count={PAGES}"))
+        monkeypatch.setattr(sqlite, "PRAGMAS", (*plain, f"PRAGMA max_page_count={PAGES}"))
         kept = await asyncio.gather(*(fill(storage, run) for run in runs))
         assert max(kept) > 1
         check(storage.path, dict(zip(runs, kept, strict=True)))
         await storage.aclose()
-        monkeypatch.setattr(executor, "PRAGMAS", plain)
+        monkeypatch.setattr(sqlite, "PRAGMAS", plain)
         await asyncio.gather(*(storage.commit(step(run, n + 1)) for run, n in zip(runs, kept, strict=True)))
         check(storage.path, {run: n + 1 for run, n in zip(runs, kept, strict=True)})
 

@@ -22,7 +22,7 @@ from checkpoints import ids
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Answer, Event, HumanRequest, Run, Tally, TallyMark
 from checkpoints.models.fields import encrypted_for
-from checkpoints.sql.postgres.conninfo import parameters_of
+from checkpoints.sql.conninfo import parameters_of
 from wfdash.actions.statistics import KEPT_METRICS, count_events, tidy
 from wfdash.queries.statistics.durations import (
     ALL_TIME,

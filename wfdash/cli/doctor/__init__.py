@@ -5,11 +5,75 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
 
 from wfdash.cli.commands import data_directory, flag, plain_command
-from wfdash.cli.doctor.findings import Examine, Finding, Severity, as_json, as_text, problem
 from wfdash.cli.setup import setup
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    ADVICE = "advice"
+    """Works, and can be better or will not always."""
+    PROBLEM = "problem"
+    """Something does not work, or is about to stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at. ``why`` and ``remedy`` are empty where all is well."""
+
+    severity: Severity
+    check: str
+    found: str
+    why: str = ""
+    remedy: str = ""
+
+
+Findings = Iterator[Finding]
+Examine = Callable[[], Findings]
+
+
+def ok(check: str, found: str) -> Finding:
+    """Return a finding with which all is well."""
+    return Finding(severity=Severity.OK, check=check, found=found)
+
+
+def advice(check: str, found: str, *, why: str, remedy: str) -> Finding:
+    """Return a finding that can be better."""
+    return Finding(severity=Severity.ADVICE, check=check, found=found, why=why, remedy=remedy)
+
+
+def problem(check: str, found: str, *, why: str, remedy: str) -> Finding:
+    """Return a finding that must be fixed."""
+    return Finding(severity=Severity.PROBLEM, check=check, found=found, why=why, remedy=remedy)
+
+
+def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the report for programs."""
+    counts = {kind: sum(one.severity is kind for one in findings) for kind in Severity}
+    return {
+        "problems": counts[Severity.PROBLEM],
+        "advice": counts[Severity.ADVICE],
+        "findings": [*map(asdict, findings)],
+    }
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """Return the report for people: the worst is last, beside the summary."""
+    order = [*Severity]
+    lines = []
+    for one in sorted(findings, key=lambda one: order.index(one.severity)):
+        lines.append(f"{one.severity:<8} {one.check:<12} {one.found}")
+        lines += [f"{'':<21} {label}: {text}" for label, text in (("Why", one.why), ("Do", one.remedy)) if text]
+    counts = as_json(findings)
+    problems = f"{counts['problems']} problem{'' if counts['problems'] == 1 else 's'}"
+    return "\n".join([*lines, "", f"{problems}, {counts['advice']} advice"])
 
 
 def _examine(options: argparse.Namespace) -> int:
@@ -26,7 +90,8 @@ def _examine(options: argparse.Namespace) -> int:
 
 def examine() -> list[Finding]:
     """Look at everything, and return what was found; what rests on something that is missing is left out."""
-    from wfdash.cli.doctor import database, installation, runs
+
+    from wfdash.cli.doctor import database, installation
 
     findings: list[Finding] = []
     rounds: Sequence[Sequence[Examine]] = (
@@ -34,7 +99,7 @@ def examine() -> list[Finding]:
         (database.reach,),
         database.WITHOUT_TABLES,
         (database.migrations,),
-        (*database.EXAMINATIONS, *runs.EXAMINATIONS),
+        database.EXAMINATIONS,
     )
     for examinations in rounds:
         found = [finding for one in examinations for finding in run(one)]

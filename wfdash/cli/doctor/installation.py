@@ -18,7 +18,7 @@ from django.core.checks import ERROR, WARNING, run_checks
 import wfdash
 from checkpoints.content.encryption import encryptor_of, keys_in
 from checkpoints.database.installation_key import fingerprint
-from wfdash.cli.doctor.findings import Examine, Findings, advice, ok, problem
+from wfdash.cli.doctor import Examine, Findings, advice, ok, problem
 from wfdash.installation.environment import is_loopback
 
 GIGABYTE = 1024**3

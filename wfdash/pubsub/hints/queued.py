@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from checkpoints.database.alias import connection
 from checkpoints.database.direct import direct_parameters
-from checkpoints.sql.postgres.conninfo import application_name
+from checkpoints.sql.conninfo import application_name
 from wfdash import pubsub
 from wfdash.installation.stopping import waited
 from wfdash.pubsub.hints import LONGEST_NAME, HintedWorker, queue_of, signal, subscribe

@@ -6,8 +6,8 @@ import pytest
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from checkpoints.errors import InvalidConfig
-from checkpoints.sql.postgres import conninfo
-from checkpoints.sql.postgres.conninfo import parameters_of, settings_of
+from checkpoints.sql import conninfo
+from checkpoints.sql.conninfo import parameters_of, settings_of
 
 URL = "postgresql://ana:p%40ss@db:5433/runs"
 

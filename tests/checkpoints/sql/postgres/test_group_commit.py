@@ -17,9 +17,8 @@ from checkpoints.errors import ClaimLost, Conflict, StorageFailed
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId, new_run_id
 from checkpoints.records import Claim, Commit, EventDraft
-from checkpoints.sql import claims
+from checkpoints.sql import claims, postgres, postgres_scripts
 from checkpoints.sql.claims import Renewals
-from checkpoints.sql.postgres import executor, transactions
 from tests.checkpoints.sql.postgres.beside import connected, until_one_waits
 from tests.conformance.worlds import checkpoint, started
 
@@ -162,14 +161,14 @@ class Traced:
 @pytest_asyncio.fixture
 async def traced(postgres_alias: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Traced]:
     """Give a storage whose exchanges are written to a file."""
-    configure = executor.configure
+    configure = postgres.configure
     with (tmp_path / "trace").open("w") as trace:
 
-        async def traced_from_now_on(connection: executor.Connection) -> None:
+        async def traced_from_now_on(connection: postgres.Connection) -> None:
             await configure(connection)
             connection.pgconn.trace(trace.fileno())
 
-        monkeypatch.setattr(executor, "configure", traced_from_now_on)
+        monkeypatch.setattr(postgres, "configure", traced_from_now_on)
         storage = DatabaseStorage(postgres_alias)
         yield Traced(storage, tmp_path / "trace")
         await storage.aclose()
@@ -286,7 +285,7 @@ async def test_steps_are_not_written_again_if_the_server_ended_the_connection_af
     storage: DatabaseStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = [await claimed(storage) for _ in range(6)]
-    written = transactions._written
+    written = postgres_scripts._written
 
     async def write_and_end(*given: Any, **how: Any) -> Any:
         found = await written(*given, **how)
@@ -294,7 +293,7 @@ async def test_steps_are_not_written_again_if_the_server_ended_the_connection_af
             raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
         return found
 
-    monkeypatch.setattr(transactions, "_written", write_and_end)
+    monkeypatch.setattr(postgres_scripts, "_written", write_and_end)
     commits = [storage.commit(whole_step(one.run), claim=one) for one in claims]
     done = await asyncio.gather(*commits, return_exceptions=True)
     ended = [one for one in done if isinstance(one, StorageFailed)]

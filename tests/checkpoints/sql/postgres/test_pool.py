@@ -14,9 +14,9 @@ from psycopg import errors
 
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_run_id
-from checkpoints.sql.postgres.conninfo import parameters_of
-from checkpoints.sql.postgres.executor import Pool
-from checkpoints.sql.postgres.transactions import fetch
+from checkpoints.sql.conninfo import parameters_of
+from checkpoints.sql.postgres import Pool
+from checkpoints.sql.postgres_scripts import fetch
 from tests.conformance.worlds import checkpoint
 
 pytestmark = pytest.mark.postgres
@@ -153,7 +153,7 @@ async def test_after_a_connection_broke_none_of_its_company_is_used(
 async def test_a_server_that_is_away_is_an_outage_after_a_while(
     parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.sql.postgres.executor.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("checkpoints.sql.postgres.CONNECT_TIMEOUT", 0.2)
     pool = Pool(parameters | {"port": "1", "host": "127.0.0.1"}, 2, nothing)
     with pytest.raises(psycopg.OperationalError):
         await one(pool)

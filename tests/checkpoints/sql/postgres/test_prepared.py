@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 from django.db import connections
 
-from checkpoints.sql.postgres import transactions
-from checkpoints.sql.postgres.conninfo import parameters_of
-from checkpoints.sql.postgres.executor import configure
-from checkpoints.sql.postgres.transactions import Connection, can_prepare, fetch
+from checkpoints.sql import postgres_scripts
+from checkpoints.sql.conninfo import parameters_of
+from checkpoints.sql.postgres import configure
+from checkpoints.sql.postgres_scripts import Connection, can_prepare, fetch
 
 pytestmark = pytest.mark.postgres
 
@@ -61,7 +61,7 @@ async def test_values_are_those_that_the_driver_sends(connection: Connection) ->
 async def test_a_statement_is_prepared_once_and_only_so_many_are_kept(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "MAX_PREPARED", 2)
+    monkeypatch.setattr(postgres_scripts, "MAX_PREPARED", 2)
     for number in (*range(4), *range(4)):
         assert await fetch(connection, f"SELECT {number} + %s::int", (1,)) == [(str(number + 1),)]
     assert await read(connection, COUNT) == 2

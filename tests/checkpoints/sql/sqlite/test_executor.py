@@ -23,7 +23,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
 from checkpoints.records import CheckpointInfo, Commit
 from checkpoints.sql import tables
-from checkpoints.sql.sqlite.executor import (
+from checkpoints.sql.sqlite import (
     QUICK,
     FairLock,
     InlineWriter,
@@ -32,7 +32,7 @@ from checkpoints.sql.sqlite.executor import (
     WriteLatency,
     connect,
 )
-from checkpoints.sql.sqlite.schema import UPGRADES, VERSION, create_tables, run_all
+from checkpoints.sql.sqlite_schema import UPGRADES, VERSION, create_tables, run_all
 from tests.conformance.worlds import checkpoint, started
 
 

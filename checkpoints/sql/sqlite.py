@@ -1,7 +1,7 @@
 """SQLite: a writer thread and a reader thread; scripts that arrive during a commit share the next transaction.
 
 A run, or a task, that is the only writer on a fast disk writes inline, in the thread of its event loop: two thread
-switches cost more than the rows. All writers hold the fair lock of ``checkpoints.sql.sqlite.executor``.
+switches cost more than the rows. All writers hold the fair lock.
 """
 
 from __future__ import annotations

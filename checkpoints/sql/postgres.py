@@ -23,7 +23,7 @@ from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 from psycopg.types.string import TextLoader
 
 from checkpoints.sql.durability import Durability, meter
-from checkpoints.sql.postgres.transactions import (
+from checkpoints.sql.postgres_scripts import (
     ASYNC_COMMIT,
     UTF8,
     BegunScript,

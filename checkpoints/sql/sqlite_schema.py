@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from checkpoints.errors import Incompatible, InvalidConfig
-from checkpoints.sql.sqlite.executor import roll_back
+from checkpoints.sql.sqlite import roll_back
 
 VERSION = 6
 """Stored in the file as ``user_version``."""

@@ -1,1 +1,0 @@
-"""PostgreSQL: connections, their pool, and transactions that several runs share."""

@@ -1,1 +1,0 @@
-"""SQLite: the writer thread, its queue and its fair lock, and the tables of a file."""
