@@ -21,6 +21,7 @@ from tests.workflow.world import PowerCut
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.agent_framework import AgentFrameworkEngine
 from wfdash.engines.agent_framework.driving import commits, drive
+from wfdash.engines.agent_framework.stored import encoding
 from wfdash.engines.serving import NotServable, Served
 
 
@@ -53,22 +54,38 @@ async def test_each_checkpoint_says_why_it_was_written():
     assert desk.output == "Spring rejected"
 
 
-@pytest.mark.parametrize("rows", [10, 60_000])
-async def test_only_large_values_are_converted_in_threads(rows: int, monkeypatch: pytest.MonkeyPatch):
+def keeping(rows: int):
     async def save(_) -> dict:
         return {"count": 0, "rows": [{"n": n} for n in range(rows)]}
 
+    return save
+
+
+@pytest.mark.parametrize("rows", [10, 60_000])
+async def test_only_large_values_are_converted_in_threads(rows: int, monkeypatch: pytest.MonkeyPatch):
     def noted(convert):
         return lambda *given: where.append(threading.current_thread() is threading.main_thread()) or convert(*given)
 
     where: list[bool] = []
-    monkeypatch.setattr(samples.Counter, "on_checkpoint_save", save)
+    monkeypatch.setattr(samples.Counter, "on_checkpoint_save", keeping(rows))
     for module, name in ((commits, "packed"), (commits, "state_shown"), (drive, "unpacked")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     desk = Desk(counting(1))
     await desk.start("go")
     await desk.answer(1)
     assert (desk.output, set(where)) == (1, {rows == 10})
+
+
+@pytest.mark.parametrize(("module", "name"), [(commits, "packed"), (drive, "unpacked")])
+async def test_a_state_that_is_not_converted_in_time_fails_the_run(module, name, monkeypatch: pytest.MonkeyPatch):
+    desk, release = Desk(counting(1)), threading.Event()
+    monkeypatch.setattr(samples.Counter, "on_checkpoint_save", keeping(6_000))
+    await desk.start("go")
+    monkeypatch.setattr(encoding, "CONVERT_SECONDS", 1.0)
+    monkeypatch.setattr(module, name, lambda *given: release.wait(20))
+    await desk.answer(1)
+    release.set()
+    assert "took longer than 1 s to read or to store: keep large values elsewhere" in desk.error
 
 
 async def test_questions_of_any_type_are_answered_one_by_one_over_restarts():

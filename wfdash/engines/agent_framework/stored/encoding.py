@@ -25,6 +25,8 @@ from checkpoints.records import Json
 from wfdash.engines.agent_framework.library import is_own
 from wfdash.values.codec import is_large
 from wfdash.values.errors import NotStorable
+from wfdash.workflow.errors import StepTimeout
+from wfdash.workflow.runtime.step_run import CONVERT_SECONDS
 
 T = TypeVar("T")
 
@@ -58,8 +60,17 @@ signing = Signing()
 
 
 async def aside(value: Any, convert: Callable[[], T]) -> T:
-    """Convert a value: in a thread if it is large, so that nothing else has to wait."""
-    return await asyncio.to_thread(convert) if is_large(value) else convert()
+    """Convert a value: in a thread if it is large, so that nothing else has to wait. ``StepTimeout`` if that takes too
+    long: the thread continues, and what it makes counts no more.
+    """
+    if not is_large(value):
+        return convert()
+    try:
+        async with asyncio.timeout(CONVERT_SECONDS):
+            return await asyncio.to_thread(convert)
+    except TimeoutError as error:
+        words = f"What the framework keeps of this run took longer than {CONVERT_SECONDS:g} s to read or to store"
+        raise StepTimeout(f"{words}: keep large values elsewhere, and their address in the run") from error
 
 
 class NotReadable(NotStorable):
