@@ -46,6 +46,11 @@ async def publish(title: str, ctx: RunContext) -> str:
 
 
 @workflow
+async def pair(text: str) -> list:
+    return list(await asyncio.gather(upper(text), send(text)))
+
+
+@workflow
 async def both(text: str, ctx: RunContext) -> list:
     return list(
         await asyncio.gather(

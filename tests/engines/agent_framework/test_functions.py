@@ -41,6 +41,15 @@ async def test_a_function_asks_and_its_steps_are_not_repeated():
     assert desk.output == "SPRING stays", "restoring the first question forgets the later answers"
 
 
+async def test_parallel_steps_are_saved_one_after_the_other():
+    desk = Desk(functions.pair)
+    desk.recorder.latency = 0.02
+    await desk.start("spring")
+    saved = [commit.checkpoint for commit in desk.recorder.commits if commit.checkpoint]
+    assert [one.n for one in saved] == [1, 2, 3]
+    assert [one.parent for one in saved] == [None, *(one.id for one in saved[:-1])]
+
+
 async def test_questions_of_parallel_tasks_are_asked_one_after_the_other_as_the_framework_does():
     desk = Desk(functions.both)
     await desk.start("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,39 +59,39 @@ class Commits:
         self.outcome: Outcome | None = None
         """How the drive has ended, once that is committed."""
         self._recorder, self._steps = recorder, steps
-        self._transcript = before.transcript
+        self._transcript, self._saving = before.transcript, asyncio.Lock()
 
     async def save(self, checkpoint: Any, reason: Reason, *, ends: bool) -> None:
-        """Commit a checkpoint of the framework. ``ends``: without an answer there is nothing left to do."""
+        """Commit a checkpoint of the framework, one at a time. ``ends``: without an answer there is nothing to do."""
         # First: what is noted from here on is committed together with the checkpoint.
-        body = await self._converted(checkpoint)
-        self._transcript = extended(self._transcript, conversations_of(checkpoint.state.get(EXECUTORS) or {}))
-        opened = self._open(checkpoint)
-        left = checkpoint.pending_request_info_events
-        pending = {key for key, one in self.events.asking.items() if one.request in left}
-        closed = tuple(RequestKey(key) for key in self.requests if key not in pending)
-        self.requests = {key: one for key, one in self.requests.items() if key not in closed} | opened
-        self.events.asking = {key: one for key, one in self.events.asking.items() if key in self.requests}
-        if ends:
-            reason = Reason.PAUSE if self.events.asking else Reason.END
-        following = receivers(self.driven.workflow, checkpoint.messages) if not ends else ()
-        fresh = self._checkpoint(reason, self._position(following, ends=ends).packed(*body))
-        standing = _standing(fresh.requests, self.events.settle()) if ends else None
-        event = _ending(standing) if standing else EventKind.RUN_STARTED.draft() if reason is Reason.START else None
-        await self._steps.commit(
-            Commit(
-                run=self.driven.run,
-                checkpoint=fresh,
-                events=(event,) if event else (),
-                opened=tuple(opened.values()),
-                closed=closed,
-                standing=standing,
-                frozen=True,
+        framework, shown, self._transcript = await self._converted(checkpoint)
+        async with self._saving:
+            opened = self._open(checkpoint)
+            left = checkpoint.pending_request_info_events
+            pending = {key for key, one in self.events.asking.items() if one.request in left}
+            closed = tuple(RequestKey(key) for key in self.requests if key not in pending)
+            self.requests = {key: one for key, one in self.requests.items() if key not in closed} | opened
+            self.events.asking = {key: one for key, one in self.events.asking.items() if key in self.requests}
+            if ends:
+                reason = Reason.PAUSE if self.events.asking else Reason.END
+            following = receivers(self.driven.workflow, checkpoint.messages) if not ends else ()
+            fresh = self._checkpoint(reason, self._position(following, ends=ends).packed(framework, shown))
+            standing = _standing(fresh.requests, self.events.settle()) if ends else None
+            event = _ending(standing) if standing else EventKind.RUN_STARTED.draft() if reason is Reason.START else None
+            await self._steps.commit(
+                Commit(
+                    run=self.driven.run,
+                    checkpoint=fresh,
+                    events=(event,) if event else (),
+                    opened=tuple(opened.values()),
+                    closed=closed,
+                    standing=standing,
+                    frozen=True,
+                )
             )
-        )
-        self.head = fresh
-        if standing is not None:
-            self.outcome = _outcome(fresh, standing)
+            self.head = fresh
+            if standing is not None:
+                self.outcome = _outcome(fresh, standing)
 
     def _open(self, checkpoint: Any) -> dict[str, Request]:
         """Return the questions that are new in a checkpoint, by key."""
@@ -122,12 +123,13 @@ class Commits:
             next=following,
         )
 
-    async def _converted(self, checkpoint: Any) -> tuple[Any, Any]:
-        """Return the framework's checkpoint as JSON, and its state as pages show it."""
+    async def _converted(self, checkpoint: Any) -> tuple[Any, Any, Any]:
+        """Return the framework's checkpoint as JSON, its state as pages show it, and what was said until then."""
         before: Any = framework_part(self.head) if self.head is not None else {}
 
-        def convert() -> tuple[Any, Any]:
-            return packed(self.driven.codec, checkpoint, before), state_shown(checkpoint)
+        def convert() -> tuple[Any, Any, Any]:
+            said = extended(self._transcript, conversations_of(checkpoint.state.get(EXECUTORS) or {}))
+            return packed(self.driven.codec, checkpoint, before), state_shown(checkpoint), said
 
         if is_function(self.driven.workflow):
             return convert()  # Its other steps run on, and change what is saved.
