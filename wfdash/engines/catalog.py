@@ -472,13 +472,15 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         _note_failure(catalog, source, error, flaws)
         return
     name = str(description.workflow)
+    # What the author wrote: the nodes of an agent are mostly a library's.
+    places = engine.code_places(definition) if isinstance(engine, LocatesCode) else ()
     entry = Entry(
         name=name,
         definition=definition,
         engine=engine,
         description=description,
         source=source,
-        code=_code(source, engine.code_places(definition)) if isinstance(engine, LocatesCode) else (),
+        code=load_sources(place for place in places if is_code_of(place[1], source)),
     )
     held = catalog.entries.setdefault(name, entry)
     if held is entry:
@@ -490,11 +492,6 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
     elif Path(location(entry)) in (file.path.resolve() for file in entry.code):
         # Others only import what this file defines.
         catalog.entries[name] = entry
-
-
-def _code(source: str, places: Iterable[tuple[str, str, int]]) -> tuple[SourceFile, ...]:
-    """Return what the author wrote of these places: the nodes of an agent are mostly a library's."""
-    return load_sources(place for place in places if is_code_of(place[1], source))
 
 
 def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:

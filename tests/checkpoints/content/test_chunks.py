@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from checkpoints.content.encryption import MARK, Encryptor, Locked, encrypted_te
 from checkpoints.errors import ClaimLost, Damaged, InvalidConfig
 from checkpoints.ids import CheckpointId, RunId, new_run_id
 from checkpoints.records import Checkpoint, Claim, Commit, Phase, Standing
+from tests.conformance.conftest import database as database
 from tests.conformance.worlds import DatabaseWorld, checkpoint, claimed, started
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -285,20 +285,6 @@ def test_words_that_look_like_numbers_are_fine() -> None:
 def test_a_chunk_that_is_no_bytes_any_more_is_damaged() -> None:
     with pytest.raises(Damaged, match="no bytes"):
         verify_chunks([("0" * 40, "text")])  # type: ignore[list-item]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def alias(request: pytest.FixtureRequest) -> str:
-    """Name each database in turn, once it is ready."""
-    return str(request.getfixturevalue(f"{request.param}_alias"))
-
-
-@pytest_asyncio.fixture
-async def database(alias: str) -> AsyncIterator[DatabaseWorld]:
-    """Give each database in turn."""
-    world = DatabaseWorld(alias)
-    yield world
-    await world.storage.aclose()
 
 
 def megabyte_of_state() -> dict[str, Any]:

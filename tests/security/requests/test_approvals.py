@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from checkpoints.models import Answer, HumanRequest
 from checkpoints.records import Checkpoint
 from tests.actions.conftest import ask, person, run
+from tests.workflow.values.test_fingerprints import Vendor as Vendor
 from tests.workflow.world import answered, finished
 from wfdash.actions.requests.answer import answer_request
 from wfdash.contract import InvalidInput
@@ -20,11 +20,6 @@ from wfdash.workflow import Approval, Context, Policy, ToolCall, Workflow
 from wfdash.workflow.reducer.questions import unknown_call
 
 __all__ = ["ask", "person", "run"]
-
-
-class Vendor(BaseModel):
-    name: str
-    iban: str
 
 
 PROPOSED = Vendor(name="Acme", iban="DE1")

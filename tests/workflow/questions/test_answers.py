@@ -14,6 +14,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from checkpoints.records import Checkpoint
+from tests.forms.models import Even, must_be_even
 from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, flow
 from wfdash.contract import ChecksAnswers, Failed, InvalidInput
 from wfdash.engines.native import NativeEngine
@@ -200,15 +201,6 @@ async def test_what_was_approved_without_a_proposal_says_what_to_write() -> None
     assert finished(edited) == 0
     rejected = await wf.run(checkpoint=waiting.checkpoint, answers=waiting.answer("reject"))
     assert finished(rejected) is None
-
-
-def must_be_even(number: int) -> int:
-    if number % 2:
-        raise ValueError("must be even: take the next number")
-    return number
-
-
-Even = Annotated[int, AfterValidator(must_be_even)]
 
 
 class Line(BaseModel):

@@ -112,7 +112,18 @@ class DriveSaver(BaseCheckpointSaver[int]):
             known = before.values if before is not None else {}
             changed = [name for name in values if name in new_versions or name not in known]
             fresh = {name: encode(values[name], f"channel {name!r}") for name in changed}
-            self._thread.put(ns, _head(config, checkpoint, metadata), fresh, deltas)
+            head: dict[str, Json] = {
+                "id": checkpoint["id"],
+                "ts": checkpoint["ts"],
+                "v": checkpoint["v"],
+                "versions": dict(checkpoint["channel_versions"]),
+                "seen": encode(checkpoint["versions_seen"], "what each node has seen")[0],
+                "updated": checkpoint.get("updated_channels"),
+                "metadata": encode(dict(metadata), "the checkpoint's metadata")[0],
+                "parent": config["configurable"].get("checkpoint_id") or "",
+                "values": list(checkpoint["channel_values"]),
+            }
+            self._thread.put(ns, head, fresh, deltas)
             if not ns:
                 self._thread.given, self._thread.inputs, self._thread.doing = {}, {}, {}
             self._thread.ran = {**self._thread.ran, ns: self.take_ended(ns)}
@@ -277,17 +288,3 @@ def _ns(config: RunnableConfig) -> str:
 
 def _config(run: str, ns: str, checkpoint: str) -> RunnableConfig:
     return {"configurable": {"thread_id": run, "checkpoint_ns": ns, "checkpoint_id": checkpoint}}
-
-
-def _head(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> dict[str, Json]:
-    return {
-        "id": checkpoint["id"],
-        "ts": checkpoint["ts"],
-        "v": checkpoint["v"],
-        "versions": dict(checkpoint["channel_versions"]),
-        "seen": encode(checkpoint["versions_seen"], "what each node has seen")[0],
-        "updated": checkpoint.get("updated_channels"),
-        "metadata": encode(dict(metadata), "the checkpoint's metadata")[0],
-        "parent": config["configurable"].get("checkpoint_id") or "",
-        "values": list(checkpoint["channel_values"]),
-    }

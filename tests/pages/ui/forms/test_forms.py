@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
+from tests.forms.models import Tree as Tree
 from tests.pages.controls import post_of, read_controls
 from wfdash.notifications.rendering import render_to_string
 from wfdash.web.pages.ui.forms.form import BoundForm, FormView
@@ -41,12 +42,6 @@ class Line(BaseModel):
     what: str
     amount: Decimal = Field(gt=0)
     tags: list[str] = []
-
-
-class Tree(BaseModel):
-    name: str
-    left: Tree | None = None
-    kids: list[Tree] = []
 
 
 class Claim(BaseModel):
