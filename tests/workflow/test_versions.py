@@ -18,7 +18,7 @@ from tests.workflow.world import ListRecorder, answered, failed, finished, hande
 from wfdash.contract import InvalidInput
 from wfdash.engines import catalog
 from wfdash.engines.native import NativeEngine
-from wfdash.web.pages.ui.card.card import asked_again
+from wfdash.web.pages.ui.card import asked_again
 from wfdash.workflow import Approval, Context, Question, Waiting, Workflow, all_of, each, gather
 from wfdash.workflow.answers import MARK, check_answer
 from wfdash.workflow.authoring import Migration

@@ -37,8 +37,6 @@ def absolute(path: str, *, base: str = "") -> str:
     return base + path
 
 
-TAGS = "wfdash.web.pages.tags"
-LIBRARIES = {name: f"{TAGS}.{name}" for name in ("differences", "fields", "people", "wfdash")}
 PROCESSORS = [
     "django.template.context_processors.request",
     "django.contrib.auth.context_processors.auth",
@@ -54,8 +52,8 @@ def engine() -> DjangoTemplates:
     own = [Path(folder) / "wfdash" for one in given for folder in one.get("DIRS", ())]
     options = {
         "context_processors": PROCESSORS,
-        "builtins": [f"{TAGS}.assets"],
-        "libraries": LIBRARIES,
+        "builtins": ["wfdash.web.pages.site.files"],
+        "libraries": {"wfdash": "wfdash.web.pages.tags"},
         "debug": settings.DEBUG,
     }
     return DjangoTemplates(

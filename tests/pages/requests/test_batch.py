@@ -8,7 +8,7 @@ from checkpoints.models import Reply
 from tests import people
 from tests.pages.markup import flat
 from wfdash.questions.cards import prepare
-from wfdash.web.pages.ui.card.card import unedited
+from wfdash.web.pages.ui.card import unedited
 from wfdash.workflow import Approval
 
 

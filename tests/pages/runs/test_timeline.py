@@ -21,7 +21,7 @@ from wfdash.web.pages.runs.timeline import (
     to_scale,
     union,
 )
-from wfdash.web.pages.ui.graph.graph import travelled
+from wfdash.web.pages.ui.graph import travelled
 
 BEGIN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 

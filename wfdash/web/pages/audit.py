@@ -34,7 +34,7 @@ from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
-from wfdash.web.pages.ui.card import card
+from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import csv_text, harmless
 

@@ -36,7 +36,7 @@ from wfdash.queries.runs.listing import read_run
 from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCounts
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
-from wfdash.web.pages.ui.card.card import unedited
+from wfdash.web.pages.ui.card import unedited
 from wfdash.web.pages.ui.diff import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.forms.form import BoundForm, FormView

@@ -40,7 +40,7 @@ from wfdash.web.pages.site.list_page import flaws_of, read_address, search_conte
 from wfdash.web.pages.statistics import gate_summary
 from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.forms.form import FormView
-from wfdash.web.pages.ui.graph.graph import draw_definition, layout, opened_in
+from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in
 from wfdash.web.pages.ui.source_lines import code_files
 
 SHOWS = (

@@ -12,7 +12,7 @@ from tests.pages.controls import post_of, read_controls
 from tests.pages.markup import flat
 from wfdash.notifications.rendering import engine
 from wfdash.questions.cards import Approval, Choice, Question, prepare
-from wfdash.web.pages.ui.card import card as cards
+from wfdash.web.pages.ui import card as cards
 
 
 class Payment(BaseModel):

@@ -17,7 +17,7 @@ from tests.pages.ui.test_markup import PAYLOADS
 from wfdash.notifications.rendering import engine
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import File, Image, JsonValue, Link, Table, Text
-from wfdash.web.pages.ui.card import card as cards
+from wfdash.web.pages.ui import card as cards
 from wfdash.web.pages.ui.markup import FIRST_LINES, block
 from wfdash.workflow import Approval, Choice, Option, ToolCall
 

@@ -16,7 +16,7 @@ from wfdash.examples.publish_article import publish_article
 from wfdash.queries.history.step_states import StepTransition, step_transitions
 from wfdash.queries.requests.request import read_request
 from wfdash.web.pages.requests.panel import panel
-from wfdash.web.pages.ui.card.card import path_through
+from wfdash.web.pages.ui.card import path_through
 from wfdash.workflow import Approval, Context, Workflow, all_of
 from wfdash.workflow.describe import describe
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from wfdash.questions.cards import prepare
-from wfdash.web.pages.ui.card.card import build
-from wfdash.web.pages.ui.card.parts import unfold
+from wfdash.web.pages.ui.card import build
+from wfdash.web.pages.ui.parts import unfold
 from wfdash.workflow import Approval
 
 

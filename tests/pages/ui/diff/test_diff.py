@@ -121,7 +121,7 @@ def test_a_plain_patch_without_git_headers_is_read() -> None:
 def test_any_text_is_survived(text: str) -> None:
     parse_unified(text)
     diff_text(text, text[::-1])
-    page = engine().from_string("{% load differences %}{% unified_diff t %}{% value_diff t u %}")
+    page = engine().from_string("{% load wfdash %}{% unified_diff t %}{% value_diff t u %}")
     assert page.render({"t": text, "u": text[::-1]})
 
 
@@ -183,7 +183,7 @@ def test_equal_lines_unfold_without_a_script() -> None:
 
 
 def page_of(before: Any, after: Any) -> str:
-    return engine().from_string("{% load differences %}{% value_diff a b %}").render({"a": before, "b": after})
+    return engine().from_string("{% load wfdash %}{% value_diff a b %}").render({"a": before, "b": after})
 
 
 def test_two_equal_lines_are_not_worth_a_fold() -> None:
@@ -237,7 +237,7 @@ def test_values_that_are_no_json_are_compared_too() -> None:
 
 
 def drawn(text: str, anchor: str = "proposal") -> str:
-    page = engine().from_string('{% load differences %}{% include "components/diff/unified.html" with anchor=anchor %}')
+    page = engine().from_string('{% load wfdash %}{% include "components/diff/unified.html" with anchor=anchor %}')
     return page.render({"files": parse_unified(text), "text": text, "anchor": anchor})
 
 

@@ -14,7 +14,7 @@ from wfdash.contract import Description, EdgeInfo
 from wfdash.queries.history.step_states import count_states
 from wfdash.web.pages.runs.state import draw
 from wfdash.web.pages.runs.timeline import intervals_by_state
-from wfdash.web.pages.ui.graph.graph import ALL, draw_definition, fold, layout, opened_in
+from wfdash.web.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in
 
 NAMES = ["read", "part/a", "part/b", "part/deep/c", "pay"]
 EDGES = [("read", "part/a"), ("part/a", "part/b"), ("part/b", "part/deep/c"), ("part/deep/c", "pay")]

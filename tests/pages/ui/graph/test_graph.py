@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.notifications.rendering import engine
-from wfdash.web.pages.ui.graph.drawing import Drawing, DrawnStep
-from wfdash.web.pages.ui.graph.graph import layout
+from wfdash.web.pages.ui.drawing import Drawing, DrawnStep
+from wfdash.web.pages.ui.graph import layout
 
 
 def describe(names: list[str], edges: list[tuple[str, str]], parents: dict[str, str] | None = None) -> Description:

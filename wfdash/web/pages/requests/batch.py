@@ -31,9 +31,9 @@ from wfdash.web.pages.site.list_page import (
     read_inbox_address,
     search_context,
 )
-from wfdash.web.pages.ui.card import card
-from wfdash.web.pages.ui.card.parts import TableView, cell
+from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
+from wfdash.web.pages.ui.parts import TableView, cell
 
 # The list of decisions, to which the numbers of statistics lead.
 

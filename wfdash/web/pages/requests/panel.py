@@ -24,7 +24,7 @@ from wfdash.values.schemas.secrets import secret_names, without
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.web.pages.site.decorators import number_in
 from wfdash.web.pages.site.list_page import read_inbox_address
-from wfdash.web.pages.ui.card import card
+from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.forms import read
 
 

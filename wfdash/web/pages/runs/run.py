@@ -26,7 +26,7 @@ from wfdash.web.pages.runs.step import step_panel
 from wfdash.web.pages.runs.timeline import intervals_by_state, timeline_context
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.ui.fragments import event_row_of, respond
-from wfdash.web.pages.ui.graph.graph import opened_in
+from wfdash.web.pages.ui.graph import opened_in
 from wfdash.web.pages.ui.transcript import draw_talk
 
 SHOWN_EVENTS = 200

@@ -26,9 +26,9 @@ from wfdash.web.pages.runs.header import address, head
 from wfdash.web.pages.runs.timeline import Intervals, length, total_busy, union
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.ui import json_value
+from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.fragments import event_row_of, respond
-from wfdash.web.pages.ui.graph.drawing import Drawing
-from wfdash.web.pages.ui.graph.graph import RunOverlay, closing, fold, layout, opened_in, opening, travelled
+from wfdash.web.pages.ui.graph import RunOverlay, closing, fold, layout, opened_in, opening, travelled
 from wfdash.web.pages.ui.times import duration
 from wfdash.web.pages.ui.transcript import draw_talk
 

@@ -11,6 +11,7 @@ from mimetypes import guess_type
 from pathlib import Path
 
 import django_htmx
+from django import template
 from django.contrib.staticfiles import finders
 from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
@@ -139,8 +140,12 @@ def version_of_files() -> str:
     return static_version([folder_of("static")])
 
 
+register = template.Library()
+
+
+@register.simple_tag(name="asset")
 def address_of(name: str) -> str:
-    """Return the address of a file of ours, such as ``css/site.css``."""
+    """Return the address of a file of ours, such as ``css/site.css``. ``{% asset %}`` is known to every template."""
     return reverse("wfdash:static", args=[version_of_files(), name])
 
 

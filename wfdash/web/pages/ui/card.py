@@ -16,13 +16,13 @@ from wfdash.domain.votes import EDITED
 from wfdash.questions.choices import DOUBTFUL, doubt_of, is_open
 from wfdash.values.fingerprints import note_of
 from wfdash.values.schemas.validate import problems_of
-from wfdash.web.pages.ui.card.line_comments import LineNotes, pieces_of, placed, read_lines, spots_of
-from wfdash.web.pages.ui.card.parts import CardPart, cell, context_part, evidence_parts, proposal_part
 from wfdash.web.pages.ui.diff import ValueChange, diff_values
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.forms.form import BUTTONS, BoundForm, FormView
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping, part
-from wfdash.web.pages.ui.graph.graph import Transition, travelled
+from wfdash.web.pages.ui.graph import Transition, travelled
+from wfdash.web.pages.ui.line_comments import LineNotes, pieces_of, placed, read_lines, spots_of
+from wfdash.web.pages.ui.parts import CardPart, cell, context_part, evidence_parts, proposal_part
 
 MANY_ACTIONS = 4
 MAX_LINE = 2000

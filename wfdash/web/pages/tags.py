@@ -1,11 +1,13 @@
-"""``{% load wfdash %}``: the components of the design system, as tags and filters."""
+"""``{% load wfdash %}``: the components of the design system, as tags and filters, and words for pages."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from html import escape
+from itertools import groupby
 from typing import Any
 
 from django import template
@@ -13,14 +15,29 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role
+from wfdash.queries.account import service_names
+from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
+from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
 from wfdash.web.pages import audit
+from wfdash.web.pages.people import role_title
 from wfdash.web.pages.requests.inbox import InboxRow, render_row
 from wfdash.web.pages.ui import event_text, times
-from wfdash.web.pages.ui.card.card import CardView
+from wfdash.web.pages.ui.card import CardView
+from wfdash.web.pages.ui.diff import (
+    MAX_FILES,
+    DiffLine,
+    FileDiff,
+    TextRun,
+    ValueChange,
+    diff_values,
+    grouped,
+    parse_unified,
+)
+from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
-from wfdash.web.pages.ui.graph.drawing import Drawing
 from wfdash.web.pages.ui.json_value import pretty, render_value
 from wfdash.web.pages.ui.markup import highlight, render_markdown
 from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
@@ -259,3 +276,154 @@ def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
 def graph(drawing: Drawing, label: str = "", *, tools: bool = False) -> dict[str, Any]:
     """Return a laid-out graph as SVG with a list for screen readers. ``tools``: it can be zoomed, and has a legend."""
     return {"graph": drawing, "label": label, "tools": tools}
+
+
+NEEDS = {
+    MISSING: "no group or user has this name",
+    EMPTY: "no active members",
+    POWERLESS: "no member may answer requests there",
+}
+
+
+@register.filter
+def workflow_title(name: str) -> str:
+    """Return what a grant's workflow is called."""
+    return role_title(name)
+
+
+@register.filter
+def question_text(question: AddressedQuestion) -> str:
+    """Return where a question is asked: workflow and step, with how many are open."""
+    step = step_titles().get((question.workflow, question.step), question.step)
+    opened = f" ({question.open} open)" if question.open else ""
+    return f"{role_title(question.workflow)} / {step}{opened}"
+
+
+@register.filter
+def rule_text(question: AddressedQuestion) -> str:
+    """Return whom a question is addressed to, as its card says it."""
+    named = sentence(Policy(by=question.by, not_by=question.not_by, need=question.need))
+    parts = [named or "Decided by any reviewer."]
+    if question.escalate:
+        parts.append(f"After a while {', '.join(question.escalate)} can also decide.")
+    if not question.override:
+        parts.append("No override.")
+    if not question.certain:
+        parts.append("The step may decide otherwise when it runs.")
+    return " ".join(parts)
+
+
+@register.filter
+def standing_text(standing: AnswerStanding) -> str:
+    """Return whether someone may answer, and why."""
+    kinds = {"excluded": f"excluded {standing.words}", "override": "may override (operator, with a reason)"}
+    words = kinds.get(standing.kind, f"may answer: {standing.words}")
+    return f"{words}, {standing.own}" if standing.own else words
+
+
+@register.filter
+def reason_text(role: Role) -> str:
+    """Return a role that gives a right, and where it comes from."""
+    where = " of every workflow" if role.everywhere else ""
+    source = " as superuser" if role.superuser else f" by group {role.group}" if role.group else ""
+    return f"{role.name}{where}{source}"
+
+
+@register.simple_tag(name="service_names")
+def names_of_service_accounts() -> frozenset[str]:
+    """Return the names of service accounts, to mark them among people (one query)."""
+    return service_names()
+
+
+@register.filter
+def need_text(problem: str) -> str:
+    """Return why no one answers to a name."""
+    return NEEDS.get(problem, problem)
+
+
+@register.inclusion_tag("components/text_field.html")
+def text_field(field: str, label: str, value: Any, problem: str = "", **options: Any) -> dict[str, Any]:
+    """Return a one-line field; its name is what follows the last hyphen of its id, ``field``.
+
+    ``options``: ``help``, ``type``, ``most`` characters, ``least`` (a date), ``placeholder``, ``required``; ``plain``:
+    the browser neither completes nor corrects it, ``mono``: in the type of code besides.
+    """
+    given = {"id": field, "name": field.rpartition("-")[2], "label": label, "value": value, "problem": problem}
+    return given | options
+
+
+@register.inclusion_tag("components/diff/unified.html")
+def unified_diff(text: Any) -> dict[str, Any]:
+    """Return a unified diff by file and hunk; text that is no diff is shown unchanged."""
+    return {"files": parse_unified(str(text or "")), "text": str(text or "")}
+
+
+@register.filter
+def first_files(files: Sequence[FileDiff]) -> Sequence[FileDiff]:
+    """Return the files of a diff that are shown."""
+    return files[:MAX_FILES]
+
+
+@register.filter
+def unlisted(files: Sequence[FileDiff]) -> int:
+    """Return how many files of a diff are not shown."""
+    return max(len(files) - MAX_FILES, 0)
+
+
+@register.filter
+def added(files: Iterable[FileDiff]) -> int:
+    """Return how many lines a diff adds."""
+    return sum(file.added for file in files)
+
+
+@register.filter
+def removed(files: Iterable[FileDiff]) -> int:
+    """Return how many lines a diff removes."""
+    return sum(file.removed for file in files)
+
+
+@register.inclusion_tag("components/diff/values.html")
+def value_diff(before: Any, after: Any) -> dict[str, Any]:
+    """Return what changed between two JSON values."""
+    return {"changes": diff_values(before, after)}
+
+
+register.filter(grouped)
+
+
+@register.filter
+def undrawn(changes: Iterable[ValueChange]) -> int:
+    """Return how many changes are left out."""
+    return sum(not change.drawn for change in changes)
+
+
+@register.filter
+def marked(pieces: Iterable[TextRun]) -> SafeString:
+    """Return a line of a difference with the changed parts marked, each part in its colour."""
+    groups = ((marked, "".join(map(_run_html, runs))) for marked, runs in groupby(pieces, key=lambda run: run.marked))
+    return SafeString("".join(f"<mark>{html}</mark>" if marked else html for marked, html in groups))
+
+
+def _run_html(run: TextRun) -> str:
+    return f'<span class="{run.look}">{escape(run.text)}</span>' if run.look else escape(run.text)
+
+
+@register.filter
+def old_number(line: DiffLine | None) -> str:
+    """Return a line's number before the change; of a removed one that takes comments, the button that begins one."""
+    return _number_html(line.old, line.spot if line.kind == "removed" else "") if line else ""
+
+
+@register.filter
+def new_number(line: DiffLine | None) -> str:
+    """Return a line's number after the change; of one that takes comments, the button that begins one."""
+    return _number_html(line.new, line.spot) if line else ""
+
+
+def _number_html(number: int | None, spot: str) -> str:
+    if number is None or not spot:
+        return str(number or "")
+    return SafeString(
+        f'<button class="line-button" form="answer-form" name="_comment" value="{escape(spot)}" tabindex="-1"'
+        f' aria-label="Comment on line {number}">{number}</button>'
+    )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
-from wfdash.web.pages.ui.graph.drawing import (
+from wfdash.web.pages.ui.drawing import (
     CHAR,
     HEATS,
     NOTE_CHAR,

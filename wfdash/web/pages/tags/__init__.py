@@ -1,1 +1,0 @@
-"""The template tags of the design system, found by ``wfdash.notifications.rendering``."""

@@ -1,1 +1,0 @@
-"""The decision card: what is shown, and how an answer is read."""

@@ -1,1 +1,0 @@
-"""Workflow graphs as drawings and as text."""
