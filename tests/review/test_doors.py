@@ -94,8 +94,7 @@ def test_a_deep_message_is_refused(depth, as_):
 
 def test_a_bomb_of_brackets_is_a_bad_request(as_):
     body = "[" * 200_000
-    answer = as_("otto").post("/api/v1/runs", body, content_type="application/json")
-    assert answer.status_code == 400
+    assert as_("otto").post("/api/v1/runs", body, content_type="application/json").status_code == 400
 
 
 def test_a_long_key_starts_a_run_once(as_):

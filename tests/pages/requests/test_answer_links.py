@@ -69,8 +69,7 @@ def test_the_button_decides_and_the_link_then_tells_the_outcome(request_, client
     after = text_of(client.get(url))
     assert "You approved this" in after
     assert 'value="approve"' not in after
-    again = client.post(url, {"_action": "reject", "reject.reason": "no"})
-    assert again.status_code == 409
+    assert client.post(url, {"_action": "reject", "reject.reason": "no"}).status_code == 409
     assert Answer.objects.get().verdict == "approve"
 
 

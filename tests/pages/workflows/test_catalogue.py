@@ -57,8 +57,7 @@ def test_invalid_input_is_refused_at_its_field_and_kept(as_):
 
 @pytest.mark.parametrize(("name", "status"), [("ana", 403), ("vera", 403), ("sam", 404)])
 def test_starting_takes_the_right(name, status, as_):
-    client = as_(name)
-    assert client.post(ADDRESS, {"claims": "x"}).status_code == status
+    assert as_(name).post(ADDRESS, {"claims": "x"}).status_code == status
     assert not Run.objects.exists()
 
 

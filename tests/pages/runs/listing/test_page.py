@@ -40,8 +40,7 @@ def test_a_row_says_why_it_failed_its_tags_and_that_it_was_altered(failed, as_):
 
 
 def test_the_filter_is_in_the_address_and_what_is_wrong_with_it_is_named(run, as_):
-    page = as_("vera").get("/runs/?q=status:failed").content.decode()
-    assert "No runs match" in page
+    assert "No runs match" in as_("vera").get("/runs/?q=status:failed").content.decode()
     answer = as_("vera").get("/runs/?q=colour:red")
     assert answer.status_code == 200
     assert "Unknown filter &quot;colour&quot;" in answer.content.decode()
