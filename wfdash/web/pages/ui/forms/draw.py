@@ -173,18 +173,13 @@ class Drawer:
     def _rows(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         least = min(int(spec.schema.get("minItems") or 0), MOST_OPEN) if value is MISSING and place.required else 0
         items = value if isinstance(value, list) else [MISSING] * least
-        rows = tuple(
-            self._row(spec.schema["items"], place, index, item, len(items)) for index, item in enumerate(items)
-        )
+        rows = tuple(self._row(spec.schema["items"], place, index, item) for index, item in enumerate(items))
         return self._field("rows", spec, place, rows=rows, original=_emptiness(spec, place, value))
 
-    def _row(self, schema: Any, place: FieldSlot, index: int, item: Any, count: int) -> FieldRow:
+    def _row(self, schema: Any, place: FieldSlot, index: int, item: Any) -> FieldRow:
         label = f"{title_of(self.schemas, self.schemas.resolve(schema)) or place.label or 'Item'} {index + 1}"
         spot = place.inner(index, label, True)
-        field = self.draw(schema, spot, self._unless_blank(spot, item))
-        return FieldRow(
-            index=index, name=spot.name, number=index + 1, first=index == 0, last=index == count - 1, field=field
-        )
+        return FieldRow(name=spot.name, field=self.draw(schema, spot, self._unless_blank(spot, item)))
 
     def _unless_blank(self, place: FieldSlot, item: Any) -> Any:
         """Return an item, or None where its row was left empty."""
@@ -205,21 +200,17 @@ class Drawer:
 
     def _pairs(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         pairs = self.notes.pairs.get(place.name) or list(value.items() if isinstance(value, Mapping) else ())
-        rows = tuple(self._pair(spec, place, index, key, item, len(pairs)) for index, (key, item) in enumerate(pairs))
+        rows = tuple(self._pair(spec, place, index, key, item) for index, (key, item) in enumerate(pairs))
         options = tuple(FieldOption(sent=name, label=name, chosen=False) for name in self.schemas.names_of(spec))
         return self._field("pairs", spec, place, rows=rows, options=options, original=_emptiness(spec, place, value))
 
-    def _pair(self, spec: Spec, place: FieldSlot, index: int, key: str, item: Any, count: int) -> FieldRow:
+    def _pair(self, spec: Spec, place: FieldSlot, index: int, key: str, item: Any) -> FieldRow:
         inner = place.inner(index, f"Value {index + 1}", True)
         spot = FieldSlot(name=inner.name, loc=(*place.loc, key), label=inner.label, required=True, depth=inner.depth)
         field = self.draw(spec.entries, spot, self._unless_blank(spot, item))
         fresh = place.name in self.notes.pairs
         return FieldRow(
-            index=index,
             name=inner.name,
-            number=index + 1,
-            first=index == 0,
-            last=index == count - 1,
             field=field,
             key=key,
             key_original=not key and not fresh,

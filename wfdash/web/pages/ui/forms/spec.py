@@ -52,11 +52,7 @@ class UnionBranch:
 class FieldRow:
     """An item of a list, or an entry of a dictionary (then with its ``key``)."""
 
-    index: int
     name: str
-    number: int
-    first: bool
-    last: bool
     field: Field
     key: str = ""
     key_original: bool = False
