@@ -6,7 +6,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, SecretStr, TypeAdapter
 
-from wfdash.values.schemas.secrets import sample
+from tests.schemas.test_work import MOST_SECONDS, branching, cpu_of
+from wfdash.values.schemas.secrets import MOST_SHOWN, sample
 
 
 class Leaf(BaseModel):
@@ -36,12 +37,17 @@ def test_a_reference_into_a_list_is_followed():
     assert sample({"$ref": "#/$defs/pair/prefixItems/1", "$defs": {"pair": pair}}) == "right"
 
 
-class Endless(BaseModel):
-    next: Endless
+@pytest.mark.parametrize("fields", [1, 2, 5, 10, 9_000])
+def test_of_a_schema_that_grows_with_each_level_the_sample_has_the_outer_fields(fields):
+    schema = branching(fields)
+    assert cpu_of(lambda: sample(schema)) < MOST_SECONDS
+    assert len(str(sample(schema))) < 2 * MOST_SHOWN
+    assert len(sample(schema)) == (2 if fields == 9_000 else fields)
 
 
-def test_a_schema_without_an_end_has_a_sample_with_one():
-    assert sample(TypeAdapter(Endless).json_schema())["next"]
+def test_a_long_example_is_left_out_wherever_it_is_referred_to():
+    schema = {"$defs": {"x": {"type": "string", "examples": ["x" * 300_000]}}, "required": list("abc")}
+    assert sample({**schema, "properties": {key: {"$ref": "#/$defs/x"} for key in "abc"}}) == {"a": ""}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,13 @@ def bomb(levels: int, word: str, *, below: bool = False) -> dict[str, Any]:
     return {"$defs": {**parts, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
 
 
+def branching(fields: int) -> dict[str, Any]:
+    """Return a schema of an object whose required fields are objects like it."""
+    names = [f"c{number}" for number in range(fields)]
+    node = {"type": "object", "properties": {name: {"$ref": "#/$defs/n"} for name in names}, "required": names}
+    return {"$defs": {"n": node}, "$ref": "#/$defs/n"}
+
+
 def nested(levels: int) -> Any:
     value: Any = {}
     for _ in range(levels):
@@ -45,11 +52,11 @@ def nested(levels: int) -> Any:
 
 
 def cpu_of(call: Callable[[], Any]) -> float:
-    """Return the processor seconds of a call; the last of up to five while they take long, beside other work."""
+    """Return the processor seconds of this thread for a call; of up to five while they take long, beside other work."""
     for _ in range(5):
-        began = time.process_time()
+        began = time.thread_time()
         call()
-        took = time.process_time() - began
+        took = time.thread_time() - began
         if took < MOST_SECONDS:
             break
     return took

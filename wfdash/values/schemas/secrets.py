@@ -5,6 +5,7 @@ A field is recognised by its name, at any depth: hiding too much is better than 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -14,30 +15,42 @@ from wfdash.values.schemas.work import Schema, is_secret, resolved
 
 DEEPEST = 8
 """Levels of a value; recursive schemas end there."""
-BLANKS: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "null": None}
+MOST_SHOWN = 20_000
+"""Characters of a value with its names. Each part of the schema that was looked at counts as ten."""
+BLANKS: Mapping[str, Any] = {
+    "string": "",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "array": [],
+    "object": {},
+    "null": None,
+}
 
 
 def sample(schema: Schema) -> Any:
     """Return the example or default of a schema, else a value of its types with the required fields alone.
 
-    Its form fits, its content need not: an empty text may be too short. A secret is its name in angle brackets.
+    Its form fits, its content need not: an empty text may be too short. A secret is its name in angle brackets. Of more
+    required fields than anyone reads it has the outer ones.
     """
-    return _sample(schema, schema, "secret", DEEPEST)
-
-
-def _sample(node: Any, root: Schema, name: str, levels: int) -> Any:
-    nodes = [one for one in resolved([node], root) if one.get("type") != "null"]
-    if any(is_secret(one) for one in nodes):
-        return f"<{name}>"
-    for one in nodes:
-        found = _given(one)
-        if found:
-            return found[0]
-    first = next((one for one in nodes if "type" in one or "properties" in one), {})
-    if "properties" not in first:
-        return BLANKS.get(str(first.get("type")), {} if first.get("type") == "object" else None)
-    required = [key for key in first["properties"] if key in first.get("required", ())] if levels else []
-    return {key: _sample(first["properties"][key], root, key, levels - 1) for key in required}
+    made: dict[str, Any] = {}
+    waiting, left = deque([(made, "secret", schema, DEEPEST)]), MOST_SHOWN
+    while waiting and left > 0:
+        inside, name, part, levels = waiting.popleft()
+        nodes = [one for one in resolved([part], schema) if one.get("type") != "null"]
+        given = [f"<{name}>"] if any(map(is_secret, nodes)) else next(filter(None, map(_given, nodes)), [])
+        first = next((one for one in nodes if "type" in one or "properties" in one), {})
+        fields = first.get("properties", {})
+        left -= 10 * len(nodes) + len(name) + len(str(given[:1])) + len(fields)
+        if given and left > 0:
+            inside[name] = given[0]
+        elif "properties" in first:
+            inside[name], needed = {}, set(first.get("required", ()) if levels else ())
+            waiting += [(inside[name], key, fields[key], levels - 1) for key in fields if key in needed]
+        else:
+            inside[name] = BLANKS.get(str(first.get("type")))
+    return made["secret"]
 
 
 def _given(node: Schema) -> list[Any]:
@@ -104,8 +117,5 @@ def unmasked(value: Any, before: Any, names: Collection[str]) -> Any:
 
 
 def _is_secret(field: Any) -> bool:
-    if not isinstance(field, dict):
-        return False
-    either = field.get("anyOf")
-    declared = field.get("format") == "password" or field.get("writeOnly") is True
-    return declared or (isinstance(either, list) and any(map(_is_secret, either)))
+    either = field.get("anyOf") if isinstance(field, dict) else None
+    return is_secret(field) or (isinstance(either, list) and any(map(_is_secret, either)))

@@ -506,18 +506,18 @@ def items_of(node: Schema) -> Iterator[Schema]:
 
 def resolved(nodes: Iterable[Any], root: Schema) -> list[Schema]:
     """Return these schema nodes with everything they refer to and consist of."""
-    waiting, found = deque(nodes), list[Schema]()
+    waiting, found = deque(nodes), dict[int, Schema]()
     while waiting:
         node = waiting.popleft()
-        if not isinstance(node, Mapping) or any(node is known for known in found):
+        if not isinstance(node, Mapping) or id(node) in found:
             continue
-        found.append(node)
+        found[id(node)] = node
         for name in ("allOf", "anyOf", "oneOf"):
             if isinstance(node.get(name), list):
                 waiting.extend(node[name])
         if isinstance(node.get("$ref"), str):
             waiting.append(target_of(node["$ref"], root))
-    return found
+    return list(found.values())
 
 
 def target_of(ref: str, root: Schema) -> Any:
