@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
-from itertools import islice
 from typing import Any, TypeAlias
 
 from checkpoints.records import Json
@@ -210,11 +209,8 @@ class Differ:
 
     def align(self, old: Sequence[Any], new: Sequence[Any]) -> tuple[list[Step], bool]:
         """Return difflib's opcodes, and False where only equal items at both ends were recognised."""
-        pairs = zip(old, new, strict=False)
-        start = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
-        most = min(len(old), len(new)) - start
-        ends = zip(reversed(old), reversed(new), strict=False)
-        end = next((i for i, (a, b) in enumerate(islice(ends, most)) if a != b), most)
+        start = shared(old, new)
+        end = shared(old[start:][::-1], new[start:][::-1])
         i2, j2 = len(old) - end, len(new) - end
         steps: list[Step] = [("equal", 0, start, 0, start)] if start else []
         cells = (i2 - start) * (j2 - start)
@@ -231,6 +227,12 @@ class Differ:
         """Return the stretches of two lists that differ."""
         steps, _ = self.align(*(self.key(one).parts for one in (before, after)))
         return [step for step in steps if step[0] != "equal"]
+
+
+def shared(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """Return with how many items both lists begin."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def same(before: Json, after: Json) -> bool:
@@ -267,21 +269,20 @@ def _compare(differ: Differ, before: Json, after: Json, path: str, depth: int) -
     return found, size
 
 
-def _change(differ: Differ, name: str, path: str, value: Json) -> Found:
-    return [{"op": name, "path": path, "value": value}], OPERATION_CHARACTERS + len(path) + differ.size(value)
-
-
-def _removal(path: str) -> Found:
-    return [{"op": "remove", "path": path}], OPERATION_CHARACTERS + len(path)
+def _change(differ: Differ, name: str, path: str, *values: Json) -> Found:
+    size = OPERATION_CHARACTERS + len(path) + sum(map(differ.size, values))
+    return [{"op": name, "path": path, **({"value": values[0]} if values else {})}], size
 
 
 def _objects(differ: Differ, before: dict[str, Json], after: dict[str, Json], path: str, depth: int) -> Iterator[Found]:
-    for key in before:
+    for key in before | after:
         here = f"{path}/{escape(key)}"
-        yield _compare(differ, before[key], after[key], here, depth) if key in after else _removal(here)
-    for key in after:
-        if key not in before:
-            yield _change(differ, "add", f"{path}/{escape(key)}", after[key])
+        if key not in after:
+            yield _change(differ, "remove", here)
+        elif key in before:
+            yield _compare(differ, before[key], after[key], here, depth)
+        else:
+            yield _change(differ, "add", here, after[key])
 
 
 def _lists(differ: Differ, before: list[Json], after: list[Json], path: str, depth: int) -> Iterator[Found]:
@@ -291,6 +292,6 @@ def _lists(differ: Differ, before: list[Json], after: list[Json], path: str, dep
         for place in range(both):
             yield _compare(differ, before[i1 + place], after[j1 + place], f"{path}/{j1 + place}", depth)
         for _ in range(i1 + both, i2):
-            yield _removal(f"{path}/{j1 + both}")
+            yield _change(differ, "remove", f"{path}/{j1 + both}")
         for index in range(j1 + both, j2):
             yield _change(differ, "add", f"{path}/{index}", after[index])

@@ -134,8 +134,12 @@ def read_evidence(row: AuditRecord) -> Evidence | None:
 
 
 def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
-    """Return entry number -> content shown, for entries that have some (one query per 500 contents)."""
-    bodies = dict(_shown_content(rows))
+    """Return entry number -> content shown, for entries that have some (one query)."""
+    bodies: dict[str, str] = {}
+    for one in Shown.objects.filter(pk__in={key for row in rows for key in _shown_keys(row)}):
+        # Content that cannot be decrypted is left out; verification of the pack then fails.
+        with suppress(Damaged, Locked):
+            bodies[one.pk] = one.body
     found = {}
     for row in rows:
         shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
@@ -150,11 +154,12 @@ def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     return found
 
 
-def entries_of_run(viewer: Viewer, run_id: str) -> tuple[AuditRecord, ...]:
-    """Return every entry about a run, oldest first (two queries), or raise ``NotFound``."""
+def entries_of_run(viewer: Viewer, run_id: str, begin: int = 0, end: int | None = None) -> tuple[AuditRecord, ...]:
+    """Return the entries about a run, oldest first (two queries), or raise ``NotFound``."""
     if not Run.objects.filter(viewer.scope("see"), pk=run_id).exists():
         raise NotFound("Run not found")
-    return tuple(without_secrets(row_of(entry) for entry in visible_entries(viewer).filter(run=run_id).order_by("n")))
+    rows = visible_entries(viewer).filter(run=run_id).order_by("n")[begin:end]
+    return tuple(without_secrets(map(row_of, rows)))
 
 
 def row_of(entry: AuditEntry) -> AuditRecord:
@@ -166,15 +171,6 @@ def row_of(entry: AuditEntry) -> AuditRecord:
 def _shown_keys(row: AuditRecord) -> list[str]:
     kinds = {"card": row.facts.get("seen"), "page": row.facts.get("page")}
     return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
-
-
-def _shown_content(rows: Sequence[AuditRecord]) -> Iterator[tuple[str, str]]:
-    keys = sorted({key for row in rows for key in _shown_keys(row)})
-    for at in range(0, len(keys), 500):
-        for shown in Shown.objects.filter(pk__in=keys[at : at + 500]):
-            # Content that cannot be decrypted is left out; verification of the pack then fails.
-            with suppress(Damaged, Locked):
-                yield shown.pk, shown.body
 
 
 # Audit exports, streamed in portions of bounded memory.

@@ -7,7 +7,7 @@ there, else in the checkpoint that was written when the activation started, as l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -147,7 +147,12 @@ def read_activations(
     for move in step_transitions(run_id, driven=driven):
         if move.step in names:
             lives.setdefault(move.activation, []).append(move)
-    fit = [one for one in zip(lives.values(), numbers(lives.values()), strict=True) if state in ("", one[0][-1].state)]
+    counted = Counter[str]()
+    fit = []
+    for life in lives.values():
+        counted[life[-1].step] += 1
+        if state in ("", life[-1].state):
+            fit.append((life, counted[life[-1].step]))
     if find:
         items = _items([life[0] for life, _ in fit[:MOST_SEARCHED]], inspect)
         fit = [one for one in fit if (item := items.get(one[0][0].activation)) and item.matches(find)]
@@ -195,14 +200,6 @@ def read_activation(viewer: Viewer, run_id: str, activation: str, *, driven: boo
         more=more,
         inspect=inspect,
     )
-
-
-def numbers(lives: Iterable[list[StepTransition]]) -> Iterator[int]:
-    """Yield the number of each activation among those of its step. Pure."""
-    counted: Counter[str] = Counter()
-    for life in lives:
-        counted[life[-1].step] += 1
-        yield counted[life[-1].step]
 
 
 def _activation(life: list[StepTransition], number: int) -> StepActivation:

@@ -32,11 +32,12 @@ from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
-from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import csv_text, harmless
+from wfdash.web.pages.ui.parts import effort_of_card
 
 COLUMNS = (
     "n",
@@ -112,15 +113,33 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     return response
 
 
+MAX_LISTED = 50
+"""Entries of a run that its page shows together."""
+MOST_EFFORT = 300_000
+"""Microseconds that they may take to be drawn, but for the last of them."""
+
+
 @page("GET")
 def trail(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show every action of a person on a run on one printable page."""
-    viewer = viewer_of(request)
-    rows = entries_of_run(viewer, run_id)
-    run = read_run(viewer, run_id)
+    """Show every action of a person on a run on printable pages; ``from``: how many are on the pages before."""
+    viewer, begin = viewer_of(request), number_in(request.GET.get("from", ""))
+    run, entries, left = read_run(viewer, run_id), list[dict[str, Any]](), MOST_EFFORT
+    rows = entries_of_run(viewer, run_id, begin, begin + MAX_LISTED + 1)
     shown = evidence_of(rows)
-    entries = [entry_context(_legible(row), shown.get(row.n)) for row in rows]
-    context = {"run": run, "entries": entries, "now": timezone.now(), "query": urlencode({"q": f"run:{run_id}"})}
+    for row in rows[:MAX_LISTED]:
+        if left > 0:
+            evidence = shown.get(row.n)
+            entries.append(entry_context(_legible(row), evidence))
+            drawn = ({"proposal": row.facts}, evidence and evidence.card)
+            left -= sum(effort_of_card(one) for one in drawn if one)
+    context = {
+        "run": run,
+        "entries": entries,
+        "begin": begin,
+        "later": len(entries) < len(rows) and begin + len(entries),
+        "now": timezone.now(),
+        "query": urlencode({"q": f"run:{run_id}"}),
+    }
     return render(request, "audit/trail.html", context)
 
 
@@ -167,7 +186,8 @@ def as_csv(portions: Iterable[list[AuditRecord]]) -> Iterator[str]:
     """Yield entries as CSV with a header; a cell that a spreadsheet would run as a formula is quoted as text."""
     yield csv_text([list(COLUMNS)])
     for rows in portions:
-        yield csv_text([[_cell({**row.facts, **exported_form(row)}.get(name)) for name in COLUMNS] for row in rows])
+        facts = ({**row.facts, **exported_form(row)} for row in rows)
+        yield csv_text([[_cell(one.get(name)) for name in COLUMNS] for one in facts])
 
 
 def _cell(value: Any) -> str:

@@ -121,13 +121,13 @@ def compare(before: Any, after: Any, title: str = "") -> CardPart:
         return CardPart(kind="text_diff", title=title, diff=diff_text(before, after))
     changes = diff_values(before, after)
     texts = (pretty(before), pretty(after))
-    whole = diff_text(*texts) if changes and sum(map(len, texts)) <= MAX_WHOLE else None
     compound = isinstance(after, (Mapping, list))
+    whole = diff_text(*texts) if compound and changes and sum(map(len, texts)) <= MAX_WHOLE else None
     return CardPart(
         kind="changes",
         title=title,
         changes=changes,
-        diff=whole if compound else None,
+        diff=whole,
         value=after if compound else None,
     )
 
@@ -200,9 +200,7 @@ def evidence_parts(card: Mapping[str, Any], page: str = "", first: Collection[in
         return ()
     efforts = [effort_of(piece) for piece in listed]
     drawn = {min(number, len(listed) - 1) for number in first}
-    spent = markdown_effort(str(card.get("body") or "")) + sum(efforts[number] for number in drawn)
-    if card.get("current") is not None:
-        spent += effort_of({"kind": "diff", "value": {"before": card["current"], "after": card.get("proposal")}})
+    spent = _effort_of_face(card) + sum(efforts[number] for number in drawn)
     for number, effort in enumerate(efforts):
         if number not in drawn and (spent + effort <= MOST_EFFORT or (not drawn and spent <= MOST_EFFORT // 4)):
             drawn.add(number)
@@ -239,6 +237,20 @@ def effort_of(piece: Any) -> int:
         case _:
             effort = min(15 * lines + size // 4, MOST_EFFORT // 4)
     return 100 + effort
+
+
+def effort_of_card(card: Mapping[str, Any]) -> int:
+    """Return about how many microseconds of processor time a card takes at most to be read and drawn."""
+    listed = card.get("evidence")
+    work = _effort_of_face(card) + sum(map(effort_of, listed if isinstance(listed, list) else ()))
+    return len(str(card)) // 50 + min(work, MOST_EFFORT)
+
+
+def _effort_of_face(card: Mapping[str, Any]) -> int:
+    current = card.get("current")
+    sides = {"before": current, "after": card.get("proposal")}
+    compared = effort_of({"kind": "json" if current is None else "diff", "value": sides})
+    return markdown_effort(str(card.get("body") or "")) + compared
 
 
 def _plain(piece: Any, number: int, page: str) -> CardPart:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from wfdash.contract import Message, ToolUse
+from wfdash.domain.json_patch import shared
 from wfdash.domain.labels import visible
 from wfdash.questions.tools import distinguishing, parsed
 from wfdash.web.pages.ui.json_value import pretty
@@ -146,11 +147,10 @@ def draw_talk(
 
 def diff_transcripts(before: Sequence[Message], after: Sequence[Message]) -> TalkDiff | None:
     """Return what two conversations do not share; None where they are the same."""
-    pairs = zip(before, after, strict=False)
-    shared = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
-    if shared == len(before) == len(after):
+    same = shared(before, after)
+    if same == len(before) == len(after):
         return None
-    return TalkDiff(shared=shared, removed=_rest(before, shared), added=_rest(after, shared))
+    return TalkDiff(shared=same, removed=_rest(before, same), added=_rest(after, same))
 
 
 def _rest(messages: Sequence[Message], shared: int) -> Talk:

@@ -102,13 +102,6 @@ class Sheet(Differ):
             self.effort -= 100 + 3 * min(size, MAX_SIZE) // 2
         return replace(change, drawn=True, diff=diff)
 
-    def marks(self, left: str, right: str) -> bool:
-        """Return whether the words of two lines are to be compared."""
-        if max(len(left), len(right)) > MAX_MARKED:
-            return False
-        self.marked -= 200 + len(left) + len(right)
-        return self.marked >= 0
-
 
 def diff_values(before: Any, after: Any, sheet: Sheet | None = None) -> tuple[ValueChange, ...]:
     """Return what changed, at most five hundred changes, in the order of the keys of ``before``.
@@ -130,13 +123,13 @@ def _compare(sheet: Sheet, before: Any, after: Any, path: tuple[str | int, ...])
     elif type(before) is not type(after) or type(before) not in (dict, list) or len(path) >= MAX_DEPTH:
         yield ValueChange(kind="changed", path=path, before=before, after=after)
     elif isinstance(before, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
+        for key in before | after:
             yield from _compare(sheet, before.get(key, NOTHING), after.get(key, NOTHING), (*path, key))
     else:
         for _, i1, i2, j1, j2 in sheet.changed(before, after):
-            for old, new in zip_longest(range(i1, i2), range(j1, j2)):
-                left, right = (NOTHING if old is None else before[old]), (NOTHING if new is None else after[new])
-                yield from _compare(sheet, left, right, (*path, old if new is None else new))
+            pairs = zip_longest(before[i1:i2], after[j1:j2], fillvalue=NOTHING)
+            for place, (left, right) in enumerate(pairs):
+                yield from _compare(sheet, left, right, (*path, place + (i1 if right is NOTHING else j1)))
 
 
 def _is_short(value: Any) -> bool:
@@ -295,10 +288,11 @@ def changed_lines(
     old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, sheet: Sheet
 ) -> list[DiffLine]:
     """Return removed lines, then added ones; opposite lines have their differences marked."""
-    marks = [
-        mark_words(*pair) if sheet.marks(*pair) else (whole(pair[0]), whole(pair[1]))
-        for pair in zip(old, new, strict=False)
-    ]
+    marks = []
+    for left, right in zip(old, new, strict=False):
+        compared = max(len(left), len(right)) <= MAX_MARKED and sheet.marked > 0
+        sheet.marked -= 200 + len(left) + len(right) if compared else 0
+        marks.append(mark_words(left, right) if compared else (whole(left), whole(right)))
     gone, come = (
         [one[side] for one in marks] + list(map(whole, now[len(marks) :])) for side, now in enumerate((old, new))
     )
@@ -335,20 +329,14 @@ def _pieces(parts: Iterable[tuple[str, str]]) -> tuple[TextRun, ...]:
 def fold(lines: Sequence[DiffLine], context: int, sheet: Sheet) -> Iterator[DiffLine]:
     """Yield the lines, with long runs of equal ones replaced by a fold that holds them."""
     near = {n for i, line in enumerate(lines) if line.kind != "same" for n in range(i - context, i + context + 1)}
-    hidden: list[DiffLine] = []
-    for index, line in enumerate([*lines, None]):
-        if line is not None and line.kind == "same" and index not in near:
-            hidden.append(line)
+    for far, group in groupby(enumerate(lines), key=lambda one: one[1].kind == "same" and one[0] not in near):
+        run = [line for _, line in group]
+        if not far or len(run) < LEAST_FOLD:
+            yield from run
             continue
-        if len(hidden) < LEAST_FOLD:
-            yield from hidden
-        else:
-            kept = tuple(hidden) if len(hidden) <= sheet.hidden else ()
-            sheet.hidden -= len(kept)
-            yield DiffLine(kind="fold", count=len(hidden), hidden=kept)
-        hidden = []
-        if line is not None:
-            yield line
+        kept = tuple(run) if len(run) <= sheet.hidden else ()
+        sheet.hidden -= len(kept)
+        yield DiffLine(kind="fold", count=len(run), hidden=kept)
 
 
 def bounded(lines: Iterable[DiffLine], total: int) -> Iterator[DiffLine]:
@@ -378,6 +366,4 @@ def pair_up(lines: Sequence[DiffLine]) -> Iterator[LinePair]:
 
 
 def _columns(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator[LinePair]:
-    for index in range(max(len(removed), len(added))):
-        left = removed[index] if index < len(removed) else None
-        yield LinePair(left=left, right=added[index] if index < len(added) else None)
+    return (LinePair(left=left, right=right) for left, right in zip_longest(removed, added))

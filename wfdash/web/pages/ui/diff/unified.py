@@ -33,6 +33,8 @@ _MODES = (
 CONTEXT_LINES = 3
 MAX_FILES = 300
 """Files that a page shows."""
+END = "\0"
+"""What no line of a hunk begins with."""
 MAX_NAME = 300
 MAX_TITLE = 200
 MAX_BESIDE = 400
@@ -255,24 +257,22 @@ def _number(body: list[str], old: int, new: int, sheet: Sheet) -> Iterator[DiffL
     """Yield numbered lines; a run of removals and the additions after it are compared word by word."""
     removed: list[str] = []
     added: list[str] = []
-    for line in [*body, None]:
-        sign = line[:1] if line is not None else "end"
-        if line is not None and sign == "-" and not added:
+    for line in [*body, END]:
+        sign = line[:1]
+        if sign == "-" and not added:
             removed.append(line[1:])
             continue
-        if line is not None and sign == "+":
+        if sign == "+":
             added.append(line[1:])
             continue
         yield from changed_lines(removed, added, old, new, sheet)
         old, new = old + len(removed), new + len(added)
-        removed, added = ([line[1:]], []) if line is not None and sign == "-" else ([], [])
-        if line is None or sign == "-":
-            continue
+        removed, added = ([line[1:]], []) if sign == "-" else ([], [])
         if sign == "\\":
             yield DiffLine(kind="note", pieces=whole(line[2:]))
-            continue
-        yield DiffLine(kind="same", old=old, new=new, pieces=whole(line[1:]))
-        old, new = old + 1, new + 1
+        elif sign not in {"-", END}:
+            yield DiffLine(kind="same", old=old, new=new, pieces=whole(line[1:]))
+            old, new = old + 1, new + 1
 
 
 def _file_name(text: str) -> str:
