@@ -44,6 +44,11 @@ ACTIONS: list[dict[str, Any]] = [
 ]
 
 
+def kinds(run: Run) -> list[str]:
+    """Return the kinds of a run's events, in order."""
+    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
+
+
 def make_people() -> dict[str, User]:
     """Make everyone, once."""
     people = {user.username: user for user in User.objects.filter(username__in=ROLES)}

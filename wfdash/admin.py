@@ -34,26 +34,23 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
         return name
 
 
-class NewPersonForm(AdminUserCreationForm):  # type: ignore[type-arg]
-    """A new user, whose name no group has."""
+class NamedPerson:
+    """A form for a user whose name no group has."""
 
-    def clean_username(self) -> str:
+    def clean_username(self: Any) -> str:
         """Return the name; an error says what is wrong with it."""
-        return _checked_name(self, str(self.cleaned_data["username"]))
+        name = str(self.cleaned_data["username"])
+        if "username" in self.changed_data and (problem := problem_of_person(name, now=self.instance.username or "")):
+            raise forms.ValidationError(problem)
+        return name
 
 
-class PersonForm(UserChangeForm):  # type: ignore[type-arg]
-    """A user, whose name no group has."""
-
-    def clean_username(self) -> str:
-        """Return the name; an error says what is wrong with it."""
-        return _checked_name(self, str(self.cleaned_data["username"]))
+class NewPersonForm(NamedPerson, AdminUserCreationForm):  # type: ignore[type-arg]
+    """A new user."""
 
 
-def _checked_name(form: Any, name: str) -> str:
-    if "username" in form.changed_data and (problem := problem_of_person(name, now=form.instance.username or "")):
-        raise forms.ValidationError(problem)
-    return name
+class PersonForm(NamedPerson, UserChangeForm):  # type: ignore[type-arg]
+    """A user."""
 
 
 class PersonAdmin(DjangoUsers):  # type: ignore[type-arg]

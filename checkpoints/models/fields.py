@@ -361,19 +361,11 @@ class StoredSize(Func):
 
     output_field = IntegerField()
 
-    def as_sqlite(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *args: Any, **extra: Any
     ) -> tuple[str, tuple[Any, ...]]:
-        """Return the expression."""
-        return self._sum(compiler, "length")
-
-    def as_postgresql(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        """Return the expression: of what is stored compressed."""
-        return self._sum(compiler, "pg_column_size")
-
-    def _sum(self, compiler: SQLCompiler, function: str) -> tuple[str, tuple[Any, ...]]:
+        """Return the expression; PostgreSQL's is of what is stored compressed."""
+        function = "length" if connection.vendor == SQLITE.name else "pg_column_size"
         parts = [compiler.compile(one) for one in self.source_expressions]
         text = " + ".join(f"coalesce({function}({sql}), 0)" for sql, _ in parts)
         return f"({text})", tuple(one for _, params in parts for one in params)
@@ -416,13 +408,11 @@ class JsonRows(Subquery):
     def __init__(self, found: QuerySet[Any, Any], *columns: str) -> None:
         super().__init__(found, columns=", ".join(f'found."{name}"' for name in columns))
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> tuple[str, Any]:
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *args: Any, **extra: Any
+    ) -> tuple[str, Any]:
         """Return the expression."""
-        return self.as_sql(compiler, connection, JSON_ROWS[SQLITE.name], **extra)
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> tuple[str, Any]:
-        """Return the expression."""
-        return self.as_sql(compiler, connection, JSON_ROWS[POSTGRES.name], **extra)
+        return super().as_sql(compiler, connection, JSON_ROWS[connection.vendor], **extra)
 
 
 class DatabaseNow(Func):
@@ -430,14 +420,9 @@ class DatabaseNow(Func):
 
     output_field = MomentField()
 
-    def as_sqlite(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *args: Any, **extra: Any
     ) -> tuple[str, tuple[Any, ...]]:
         """Return the expression."""
-        return SQLITE.now.replace("%", "%%"), ()
-
-    def as_postgresql(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        """Return the expression."""
-        return POSTGRES.now, ()
+        dialect = SQLITE if connection.vendor == SQLITE.name else POSTGRES
+        return dialect.now.replace("%", "%%"), ()

@@ -8,6 +8,17 @@ from wfdash.agents import run_agent
 from wfdash.workflow import Context, Workflow
 
 APPROVE = {"action": "approve"}
+CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
+ANSWERS = (
+    (
+        {"action": "edit", "arguments": {"order": 8, "name": "ben"}},
+        [("refund", 8, "ben")],
+        f"{CHANGED}\n\nrefunded 8 to ben",
+    ),
+    ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
+    ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
+)
+"""Answers to a call of ``refund``, what is called then, and what the model reads."""
 
 
 def serving(agent: Any, **options: Any) -> Workflow:

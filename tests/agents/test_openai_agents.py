@@ -13,7 +13,7 @@ from agents import Agent, FunctionTool, Model, ModelResponse, SQLiteSession, Usa
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from checkpoints.memory import MemoryStorage
-from tests.agents.serving import serving
+from tests.agents.serving import ANSWERS, serving
 from wfdash.agents import run_agent
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.native import NativeEngine
@@ -72,7 +72,6 @@ def support(script: Script, calls: list[Any], **options: Any) -> Workflow:
     return wf
 
 
-CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
 LOOK, REFUND, SAID = [use("look_up", "a", order=7)], [use("refund", "b", order=7, name="ana")], [say("All done.")]
 
 
@@ -103,18 +102,7 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
     assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3 + len(over))
 
 
-@pytest.mark.parametrize(
-    ("answer", "called", "result"),
-    [
-        (
-            {"action": "edit", "arguments": {"order": 8, "name": "ben"}},
-            [("refund", 8, "ben")],
-            f"{CHANGED}\n\nrefunded 8 to ben",
-        ),
-        ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
-        ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "called", "result"), ANSWERS)
 async def test_people_edit_reject_or_answer_in_place_of_a_tool(answer: Any, called: list[Any], result: str):
     script, calls, storage = Script(REFUND, SAID), [], MemoryStorage()
     wf = support(script, calls)

@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 
 from checkpoints.memory import MemoryStorage  # noqa: E402
 from checkpoints.records import Answer  # noqa: E402
-from tests.agents.serving import APPROVE, serving  # noqa: E402
+from tests.agents.serving import ANSWERS, APPROVE, serving  # noqa: E402
 from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
 from wfdash.contract import Failed, Finished, Waiting, pack_transcript  # noqa: E402
@@ -88,7 +88,6 @@ def limited(script: Script, calls: list[int], **options: Any) -> Workflow:
     return wf
 
 
-CHANGED = 'A person changed this call before it was made, to these arguments: {"order": 8, "name": "ben"}'
 LOOK = [ToolCallPart("look_up", {"order": 7}, tool_call_id="a")]
 LOOK_AGAIN = [ToolCallPart("look_up", {"order": 8}, tool_call_id="c")]
 REFUND = [ToolCallPart("refund", {"order": 7, "name": "ana"}, tool_call_id="b")]
@@ -119,18 +118,7 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
     assert (calls, script.asked) == ([("look_up", 7), ("refund", 7, "ana")], 3)
 
 
-@pytest.mark.parametrize(
-    ("answer", "called", "result"),
-    [
-        (
-            {"action": "edit", "arguments": {"order": 8, "name": "ben"}},
-            [("refund", 8, "ben")],
-            f"{CHANGED}\n\nrefunded 8 to ben",
-        ),
-        ({"action": "reject", "feedback": "Not this one"}, [], "Not this one"),
-        ({"action": "respond", "response": "Done by hand"}, [], "Done by hand"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "called", "result"), ANSWERS)
 async def test_people_edit_reject_or_answer_in_place_of_a_tool(answer: Any, called: list[Any], result: str):
     script, calls, storage = Script(REFUND, SAID), [], MemoryStorage()
     wf = support(script, calls)

@@ -44,7 +44,9 @@ class Stream:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         after = int(request.headers.get("last-event-id") or 0)
         self.asked.append(after)
-        body = text(after, self.last).encode()
+        return self.cut(text(after, self.last).encode())
+
+    def cut(self, body: bytes) -> httpx.Response:
         at, broken = self.cuts.pop(0) if self.cuts else (len(body), False)
         return httpx.Response(200, headers=STREAM, stream=Cut(body, at % (len(body) + 1), broken=broken))
 
@@ -58,11 +60,8 @@ def of_workflow(place: int) -> dict[str, object]:
     return {**event_record(place), "run": "r1", "cursor": f"c{place}"}
 
 
-class Workflow:
+class Workflow(Stream):
     """Serves the events of a workflow from a cursor on, a heartbeat with an id behind each, and cuts each answer."""
-
-    def __init__(self, last: int, cuts: list[tuple[int, bool]]) -> None:
-        self.last, self.cuts, self.asked = last, cuts, []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         cursor = request.headers.get("last-event-id", "c0")
@@ -71,9 +70,7 @@ class Workflow:
             f"id: c{n}\nevent: step.finished\ndata: {json.dumps(of_workflow(n))}\n\n:\nid: c{n}.\n\n"
             for n in range(int(cursor.strip("c.")) + 1, self.last + 1)
         ]
-        body = f"retry: 1000\n\n:\nid: {cursor}\n\n{''.join(events)}".encode()
-        at, broken = self.cuts.pop(0) if self.cuts else (len(body), False)
-        return httpx.Response(200, headers=STREAM, stream=Cut(body, at % (len(body) + 1), broken=broken))
+        return self.cut(f"retry: 1000\n\n:\nid: {cursor}\n\n{''.join(events)}".encode())
 
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=6))

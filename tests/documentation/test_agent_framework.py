@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ pytest.importorskip("agent_framework")
 from django.contrib.auth.models import Group
 
 from checkpoints.models import Run
+from tests.documentation.test_engines import serve_files
 from tests.driving import drive, pending
 from tests.people import make_people, viewer
 from wfdash.actions.requests.answer import answer_request
@@ -23,22 +22,13 @@ from wfdash.engines import catalog
 
 PAGE = Path(__file__).parents[2] / "docs/agent-framework.md"
 pytestmark = pytest.mark.django_db(transaction=True)
-MODULES = ("reviews", "served", "built")
 
 
 @pytest.fixture
 def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Serve the files of the page from a folder of their own."""
-    for name, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE.read_text(), re.DOTALL):
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], ["served.py", "built.py"]
-    catalog.load.cache_clear()
-    yield
-    catalog.load.cache_clear()
-    for name in MODULES:
-        sys.modules.pop(name, None)
+    yield from serve_files(PAGE, tmp_path, monkeypatch)
 
 
 def test_both_ways_to_serve_lead_to_a_question_and_its_answer(served: None) -> None:

@@ -25,20 +25,26 @@ PAGE = Path(__file__).parents[2] / "docs/engines.md"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Serve the files of the page from a folder of their own."""
-    for name, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE.read_text(), re.DOTALL):
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    settings.WFDASH_ENGINES = [*settings.WFDASH_ENGINES, "checklist_engine.ChecklistEngine"]
-    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], ["workflows.py"]
+def serve_files(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the files of a page until the fixture that yields from here ends."""
+    files = dict(re.findall(r'```python title="(\w+)\.py"\n(.*?)```', page.read_text(), re.DOTALL))
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     catalog.load.cache_clear()
     yield
     catalog.load.cache_clear()
-    for name in ("checklist_engine", "test_checklist_engine"):
+    for name in files:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def served(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the files of the page from a folder of their own."""
+    settings.WFDASH_ENGINES = [*settings.WFDASH_ENGINES, "checklist_engine.ChecklistEngine"]
+    settings.WFDASH_APPS, settings.WFDASH_WORKFLOWS = [], ["workflows.py"]
+    yield from serve_files(PAGE, tmp_path, monkeypatch)
 
 
 def answer(run: Run, text: str) -> str:

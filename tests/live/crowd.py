@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.server import Server, shell
+from tests.live.viewers import Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVED = Path(__file__).with_name("beats.py")
@@ -38,22 +38,11 @@ print(len(seqs) if completed else 0)
 
 
 @dataclass(kw_only=True)
-class Seen:
+class Seen(Tally):
     """What all viewers of all processes saw. Times in milliseconds."""
 
     viewers: int = 0
     events: int = 0
-    lost: int = 0
-    doubled: int = 0
-    reordered: int = 0
-    snapshots: int = 0
-    messages: int = 0
-    bytes: int = 0
-    connects: int = 0
-    refused: int = 0
-    codes: Counter[str] = field(default_factory=Counter)
-    late: Counter[int] = field(default_factory=Counter)
-    back: list[float] = field(default_factory=list)
 
     def late_at(self, part: float) -> int:
         """Return the milliseconds within which that part (0..1) of the deliveries arrived, rounded up."""

@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints.errors import Incompatible
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.models.fields import StoredDocument
-from tests.people import make_people, make_run, row_of, viewer
+from tests.people import kinds, make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
 from wfdash.actions.requests.answer import answer_request
@@ -86,10 +86,6 @@ def hold(wait, serve, otto, start_worker) -> Callable[..., Run]:
         return run
 
     return begin
-
-
-def kinds(run: Run) -> list[str]:
-    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
 
 def output(run: Run) -> object:

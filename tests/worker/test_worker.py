@@ -19,8 +19,9 @@ from django.utils import timezone
 from checkpoints import claims, ids
 from checkpoints.database.storage import DatabaseStorage
 from checkpoints.events import EventKind
-from checkpoints.models import Claim, Event, HumanRequest, Run
+from checkpoints.models import Claim, HumanRequest, Run
 from checkpoints.records import Commit, Phase, Request
+from tests.people import kinds
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
 from wfdash import pubsub
@@ -54,10 +55,6 @@ async def ask_then_finish(given, recorder):
     commit = moved(asked, "request.opened", Phase.WAITING)
     await recorder.commit(commit.model_copy(update={"opened": (QUESTION,)}))
     return Waiting(requests=(QUESTION,), checkpoint=asked)
-
-
-def kinds(run: Run) -> list[str]:
-    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
 
 def test_a_started_run_is_driven_to_its_end_and_no_one_holds_it_any_more(otto, define, start_worker) -> None:

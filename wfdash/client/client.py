@@ -361,14 +361,7 @@ class ApiMethod(Generic[P, T]):
     def __get__(self, owner: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, owner: Blocking | Awaiting | None, kind: type) -> Any:
-        if owner is None:
-            return self
-
-        @functools.wraps(self._script)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return owner._driver.perform(self._script(*args, **kwargs))
-
-        return method
+        return self if owner is None else _bound(owner._driver.perform, self._script)
 
 
 class ApiIterator(Generic[P, T]):
@@ -386,14 +379,15 @@ class ApiIterator(Generic[P, T]):
     def __get__(self, owner: Awaiting, kind: type) -> Callable[P, AsyncIterator[T]]: ...
 
     def __get__(self, owner: Blocking | Awaiting | None, kind: type) -> Any:
-        if owner is None:
-            return self
+        return self if owner is None else _bound(owner._driver.iterate, self._script)
 
-        @functools.wraps(self._script)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return owner._driver.iterate(self._script(*args, **kwargs))
 
-        return method
+def _bound(run: Callable[[Any], Any], script: Callable[P, Any]) -> Callable[P, Any]:
+    @functools.wraps(script)
+    def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return run(script(*args, **kwargs))
+
+    return method
 
 
 class Calls:

@@ -189,30 +189,25 @@ def write_pack(
     ``about``: everything else in it. ``shown(names)``: what was shown under these names, in their order. Of what has
     been sent only the names of what was shown stay in memory.
     """
-    return _in_pieces(_pack_parts(about, entries, shown, keys))
 
+    def parts() -> Iterator[bytes]:
+        digest, names, comma = PackDigest(about), set[str](), b""
+        yield b"{" + b"".join(_bytes(name) + b": " + _bytes(value) + b", " for name, value in about.items())
+        yield b'"entries": ['
+        for entry in entries:
+            digest.add_entry(entry)
+            names.update(shown_keys(entry))
+            yield comma + _bytes(entry)
+            comma = b", "
+        yield b'], "shown": {'
+        comma = b""
+        for name, body in shown(sorted(names)):
+            digest.add_shown(name, sha256(body.encode()).hexdigest())
+            yield comma + _bytes(name) + b": " + _bytes(body)
+            comma = b", "
+        yield b'}, "signature": ' + _bytes(keys.sign("pack", digest.end())) + b"}"
 
-def _pack_parts(
-    about: Mapping[str, Any],
-    entries: Iterable[Mapping[str, Any]],
-    shown: Callable[[list[str]], Iterable[tuple[str, str]]],
-    keys: Keyring,
-) -> Iterator[bytes]:
-    digest, names, comma = PackDigest(about), set[str](), b""
-    yield b"{" + b"".join(_bytes(name) + b": " + _bytes(value) + b", " for name, value in about.items())
-    yield b'"entries": ['
-    for entry in entries:
-        digest.add_entry(entry)
-        names.update(shown_keys(entry))
-        yield comma + _bytes(entry)
-        comma = b", "
-    yield b'], "shown": {'
-    comma = b""
-    for name, body in shown(sorted(names)):
-        digest.add_shown(name, sha256(body.encode()).hexdigest())
-        yield comma + _bytes(name) + b": " + _bytes(body)
-        comma = b", "
-    yield b'}, "signature": ' + _bytes(keys.sign("pack", digest.end())) + b"}"
+    return _in_pieces(parts())
 
 
 def _in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -461,17 +461,12 @@ class NamesAny(_Named):
 class NamesEmpty(Func):
     """True when the JSON list in ``column`` is empty. SQLite and PostgreSQL."""
 
+    template = "(%(expressions)s = '[]')"
     output_field = BooleanField()
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
         """Compare the text."""
-        column, params = compiler.compile(self.source_expressions[0])
-        return f"({column} = '[]')", tuple(params)
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
-        """Compare the text."""
-        column, params = compiler.compile(self.source_expressions[0])
-        return f"(({column})::text = '[]')", tuple(params)
+        return self.as_sql(compiler, connection, template="((%(expressions)s)::text = '[]')", **extra)
 
 
 class NamesBeyond(_Named):

@@ -27,6 +27,8 @@ class EvidencePiece(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     main: ClassVar[str] = "value"
     """The field that ``value`` means in a dict."""
+    folds: ClassVar[bool] = False
+    """Whether ``value`` may be a dict of several fields."""
 
     kind: str
     title: str = ""
@@ -35,12 +37,10 @@ class EvidencePiece(BaseModel):
     @classmethod
     def _take_value(cls, given: Any) -> Any:
         if isinstance(given, dict) and "value" in given and cls.main != "value":
-            return cls._unfold({name: item for name, item in given.items() if name != "value"}, given["value"])
+            rest, value = dict(given), given["value"]
+            del rest["value"]
+            return rest | (value if cls.folds and isinstance(value, dict) else {cls.main: value})
         return given
-
-    @classmethod
-    def _unfold(cls, rest: dict[str, Any], value: Any) -> dict[str, Any]:
-        return {**rest, cls.main: value}
 
     def shown(self) -> dict[str, Json]:
         """Return it in the form a card holds."""
@@ -80,12 +80,9 @@ class Table(EvidencePiece):
 
     kind: Literal["table"] = "table"
     main: ClassVar[str] = "rows"
+    folds: ClassVar[bool] = True
     rows: list[Any]
     columns: list[str] | None = None
-
-    @classmethod
-    def _unfold(cls, rest: dict[str, Any], value: Any) -> dict[str, Any]:
-        return {**rest, **value} if isinstance(value, dict) else {**rest, "rows": value}
 
     @model_validator(mode="after")
     def _check_columns(self) -> Table:
@@ -137,10 +134,7 @@ class Diff(EvidencePiece):
     unified: str | None = None
 
     main: ClassVar[str] = "unified"
-
-    @classmethod
-    def _unfold(cls, rest: dict[str, Any], value: Any) -> dict[str, Any]:
-        return {**rest, **value} if isinstance(value, dict) else {**rest, "unified": value}
+    folds: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _check_sides(self) -> Diff:

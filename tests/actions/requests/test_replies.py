@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from checkpoints.models import Absence, Answer, AuditEntry, Event, HumanRequest, Reply, Run, Shown
+from checkpoints.models import Absence, Answer, AuditEntry, HumanRequest, Reply, Run, Shown
+from tests.people import kinds
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.finalize import finalize_due, next_finalization
@@ -16,10 +17,6 @@ from wfdash.domain.hash_chain import fingerprint
 pytestmark = pytest.mark.django_db
 
 YES, NO = {"action": "approve"}, {"action": "reject"}
-
-
-def kinds(run: Run) -> list[str]:
-    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
 
 def let_time_pass() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from checkpoints.models import Answer, AuditEntry, Event, HumanRequest, Notice, Run, Signal
 from tests.actions.conftest import NOW
+from tests.people import kinds
 from wfdash.actions.requests import announce
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import signals
@@ -35,10 +36,6 @@ def wait(ask):
 @pytest.fixture
 def otto(person):
     return person("otto", "operator")
-
-
-def kinds(run: Run) -> list[str]:
-    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
 
 def test_a_signal_reaches_the_step_that_waits_for_it(otto, run, wait) -> None:

@@ -8,6 +8,7 @@ from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.desk import look, start, wait_for_phase
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling
 from tests.e2e.moves import LATER, act, card, expect_live
+from tests.e2e.requests.test_deciding import go_to
 from tests.e2e.server import Server
 from tests.e2e.server import gate_of_all as gate_of_all
 
@@ -21,9 +22,7 @@ WHOLE = """list => {
 
 def open_at(page: Page, server: Server, run: str) -> str:
     """Open a run's request on its own page; returns the request's id."""
-    request = str(look(server, run)["open"][0])
-    page.goto(f"/requests/{request}/")
-    expect(card(page)).to_be_visible()
+    request = go_to(page, server, run)
     expect_live(page)
     return request
 

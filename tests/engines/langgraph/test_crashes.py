@@ -10,14 +10,14 @@ pytest.importorskip("langgraph")
 
 from langchain_core.messages import HumanMessage
 from langgraph.func import entrypoint, task
-from langgraph.graph import START, StateGraph
-from langgraph.types import Command, Send, interrupt
+from langgraph.graph import START
+from langgraph.types import interrupt
 
 from checkpoints.errors import Incompatible
 from checkpoints.records import Json
 from tests.conformance.worlds import AnyWorld
 from tests.engines.langgraph.samples import SAMPLES, chain, noting
-from tests.engines.langgraph.test_interrupts import Log, ask, graph_of, note
+from tests.engines.langgraph.test_interrupts import Log, a_map, ask, graph_of, note, subgraph_that_is_left
 from wfdash.engines.conformance import (
     CHECKS,
     Check,
@@ -53,34 +53,11 @@ def subgraph_that_a_node_calls(ledger: Ledger) -> Any:
     return graph_of(("outer", outer)).compile()
 
 
-def subgraph_that_is_left(ledger: Ledger) -> Any:
-    def leave(state: Log) -> Command[Any]:
-        return Command(graph=Command.PARENT, goto="end", update={"log": [interrupt("Leave?")]})
-
-    child = graph_of(("leave", leave)).compile()
-    nodes = (("child", child), ("never", note("never")), ("end", note("end")))
-    return graph_of(*nodes, edges=((START, "child"),)).compile()
-
-
 def two_questions_in_a_node(ledger: Ledger) -> Any:
     def node(state: Log) -> dict[str, Any]:
         return {"log": [interrupt("First?"), interrupt("Second?")]}
 
     return graph_of(("a", node)).compile()
-
-
-def a_map(ledger: Ledger) -> Any:
-    def spread(state: Log) -> list[Send]:
-        return [Send("review", {"item": item}) for item in state["items"]]
-
-    def review(state: Any) -> dict[str, Any]:
-        answer = interrupt({"question": f"Item {state['item']}?"})
-        return {"log": [f"{state['item']} {answer}"]}
-
-    builder = StateGraph(Log)
-    builder.add_node("review", review)
-    builder.add_conditional_edges(START, spread, ["review"])
-    return builder.compile()
 
 
 def questions_beside_steps(ledger: Ledger) -> Any:

@@ -167,7 +167,7 @@ async def test_a_subgraph_with_a_memory_of_its_own_keeps_it():
     assert output(await ride.answer("ok"))["log"] == ["Inner? ok", "two"]
 
 
-async def test_items_of_a_map_are_answered_in_any_order():
+def a_map(ledger: object) -> Any:
     def spread(state: Log) -> list[Send]:
         return [Send("review", {"item": item}) for item in state["items"]]
 
@@ -178,7 +178,11 @@ async def test_items_of_a_map_are_answered_in_any_order():
     builder = StateGraph(Log)
     builder.add_node("review", review)
     builder.add_conditional_edges(START, spread, ["review"])
-    ride = Ride(builder.compile())
+    return builder.compile()
+
+
+async def test_items_of_a_map_are_answered_in_any_order():
+    ride = Ride(a_map(None))
     assert sorted(asked(await ride.start({"items": [1, 2, 3]}))) == ["Item 1?", "Item 2?", "Item 3?"]
     assert set(map(str, ride.engine.show(ride.checkpoint).inputs.values())) == {
         "{'item': 1}",
@@ -190,13 +194,17 @@ async def test_items_of_a_map_are_answered_in_any_order():
     assert output(await ride.answer("no"))["log"] == ["1 ok", "2 no", "3 ok"]
 
 
-async def test_a_command_leads_out_of_a_subgraph():
+def subgraph_that_is_left(ledger: object) -> Any:
     def leave(state: Log) -> Command[Any]:
         return Command(graph=Command.PARENT, goto="end", update={"log": [interrupt("Leave?")]})
 
     child = graph_of(("leave", leave)).compile()
-    builder = graph_of(("child", child), ("never", note("never")), ("end", note("end")), edges=((START, "child"),))
-    ride = Ride(builder.compile())
+    nodes = (("child", child), ("never", note("never")), ("end", note("end")))
+    return graph_of(*nodes, edges=((START, "child"),)).compile()
+
+
+async def test_a_command_leads_out_of_a_subgraph():
+    ride = Ride(subgraph_that_is_left(None))
     assert asked(await ride.start({})) == ["Leave?"]
     assert output(await ride.answer("now"))["log"] == ["now", "end"]
 

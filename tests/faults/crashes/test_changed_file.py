@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.server import Server, serving, shell, wait_until
+from tests.e2e.server import Server, shell, wait_until
+from tests.e2e.workflows.test_held import DESK
+from tests.e2e.workflows.test_held import server as server
 
 pytestmark = pytest.mark.process
 
@@ -54,14 +55,6 @@ def widen(run: Migration) -> None:
 """
 )
 
-DESK = """
-from django.contrib.auth.models import User
-from checkpoints.models import HumanRequest, Run
-from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.lifecycle import start_run
-from wfdash.access.viewer import viewer_for
-admin = viewer_for(User.objects.get(username='admin'))
-"""
 START = DESK + "print(start_run(admin, 'claims', 5).pk)"
 ANSWER = DESK + "answer_request(admin, HumanRequest.objects.get(answered=None).pk, 7)"
 READ = """
@@ -79,12 +72,6 @@ def served(tmp_path: Path) -> Path:
     path = tmp_path / "claims.py"
     path.write_text(FIRST)
     return path
-
-
-@pytest.fixture
-def server(tmp_path: Path, sqlite_template: Path, served: Path) -> Iterator[Server]:
-    with serving(Server(tmp_path / "data", files=[served], template=sqlite_template)) as server:
-        yield server
 
 
 def read(server: Server) -> dict[str, Any]:

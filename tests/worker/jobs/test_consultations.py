@@ -29,7 +29,8 @@ from checkpoints.models import Event as RunEvent
 from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
-from tests.worker.graphs import chat, expense
+from tests.worker.graphs import expense
+from tests.worker.jobs.test_without_code import changed_chat
 from wfdash import pubsub
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
@@ -280,12 +281,7 @@ def test_input_is_judged_by_its_schema_alone_where_no_worker_replies(strict_else
 def test_a_conversation_under_a_changed_workflow_goes_on_with_the_code_of_a_worker(
     loaded, unload, start_replies, otto, web
 ) -> None:
-    put(loaded, chat())
-    first = start_run(otto, "chat", {"text": "one"})
-    assert drive(first) == "completed"
-    changed = chat()
-    changed.step(after="reply", name="sign")(lambda said: [*said, "signed"])
-    put(loaded, changed)
+    first, changed = changed_chat(loaded, otto)
     start_replies(*unload())
     sent = send(web, f"runs/{first.pk}/follow-up", {"message": "two"})
     assert sent.status_code == 201

@@ -92,10 +92,9 @@ async def test_a_worker_looks_as_soon_as_a_claim_expires() -> None:
         assert loop.time() - began < 0.9
 
 
-@pytest.mark.process
-@pytest.mark.django_db(transaction=True)
-def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, serve, start_worker) -> None:
-    let_go, began, workflow = threading.Event(), [], Workflow("slow")
+def slow() -> tuple[Workflow, list[int], threading.Event]:
+    """Return a workflow whose step has begun where it is in the list, and ends after the event."""
+    let_go, began, workflow = threading.Event(), list[int](), Workflow("slow")
 
     @workflow.step(start=True)
     def work(message: int) -> int:
@@ -103,6 +102,13 @@ def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, ser
         let_go.wait(20)
         return message
 
+    return workflow, began, let_go
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, serve, start_worker) -> None:
+    workflow, began, let_go = slow()
     serve(workflow)
     start_worker(ttl=0.4, heartbeat=20.0)
     run = start_run(otto, "slow", 1)
@@ -119,14 +125,7 @@ def test_a_step_keeps_its_run_whose_claim_expired_and_that_no_one_took(otto, ser
 def test_a_worker_that_stops_lives_until_its_last_step_has_ended_and_serves_nothing_more(
     otto, serve, start_worker
 ) -> None:
-    let_go, began, workflow = threading.Event(), [], Workflow("slow")
-
-    @workflow.step(start=True)
-    def work(message: int) -> int:
-        began.append(message)
-        let_go.wait(20)
-        return message
-
+    workflow, began, let_go = slow()
     serve(workflow)
     worker = start_worker()
     run = start_run(otto, "slow", 1)

@@ -111,15 +111,21 @@ def test_a_conversation_goes_on_here_by_the_schema_of_its_message(loaded, unload
     assert Run.objects.get(pk=second.pk).output == ["one", "two"]
 
 
-def test_a_conversation_under_a_changed_workflow_goes_on_elsewhere_and_the_message_stays(
-    loaded, unload, otto, web
-) -> None:
+def changed_chat(loaded, otto):
+    """Return a completed run, and the workflow of another version that is loaded now."""
     put(loaded, chat())
     first = start_run(otto, "chat", {"text": "one"})
     assert drive(first) == "completed"
     changed = chat()
     changed.step(after="reply", name="sign")(lambda said: [*said, "signed"])
     put(loaded, changed)
+    return first, changed
+
+
+def test_a_conversation_under_a_changed_workflow_goes_on_elsewhere_and_the_message_stays(
+    loaded, unload, otto, web
+) -> None:
+    first, _ = changed_chat(loaded, otto)
     unload()
     before = count()
     refused = send(web, f"runs/{first.pk}/follow-up", {"message": "two"})

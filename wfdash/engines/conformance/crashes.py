@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from checkpoints.conformance.worlds import until
+from checkpoints.conformance.worlds import checks_in, until
 from checkpoints.errors import ClaimLost
 from checkpoints.records import Json
-from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, checks_in, needs
+from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, needs
 
 TOGETHER = 4
 """Runs that are broken at the same time."""

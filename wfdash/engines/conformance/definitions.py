@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from checkpoints.conformance.worlds import refused
+from checkpoints.conformance.worlds import checks_in, refused
 from wfdash.contract import (
     ChecksAnswers,
     Edits,
@@ -15,7 +15,7 @@ from wfdash.contract import (
     TakesEdits,
     TellsInFlight,
 )
-from wfdash.engines.conformance.worlds import EngineWorld, checks_in, needs
+from wfdash.engines.conformance.worlds import EngineWorld, needs
 from wfdash.engines.serving import Served
 from wfdash.values.schemas.validate import problems_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from checkpoints.conformance.worlds import until
+from checkpoints.conformance.worlds import checks_in, until
 from checkpoints.events import EventKind
 from checkpoints.records import Event, Json
 from wfdash.contract import Failed, Finished, Waiting
-from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest, checks_in, needs
+from wfdash.engines.conformance.worlds import EngineWorld, RunUnderTest, needs
 
 AT_ONCE = 20
 """Runs of one definition at the same time."""

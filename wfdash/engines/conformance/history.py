@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from checkpoints.conformance.worlds import checks_in
 from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import new_checkpoint_id
 from checkpoints.records import Commit, Phase, Reason, Standing
 from wfdash.contract import Carried, Continues, Migrates, Waiting
-from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, checks_in, needs
+from wfdash.engines.conformance.worlds import WAYS, EngineWorld, Fault, RunUnderTest, Sample, needs
 
 
 async def a_restored_question_is_asked_again_and_can_be_answered_otherwise(world: EngineWorld) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import json
 import threading
 import time
@@ -630,10 +629,3 @@ def needs(*what: Any) -> Callable[[Check], Check]:
         return check
 
     return mark
-
-
-def checks_in(names: dict[str, Any]) -> tuple[Check, ...]:
-    """Return the checks of a module, in order: its own async functions of one ``world``."""
-    found = (value for value in names.values() if inspect.iscoroutinefunction(value))
-    mine = (value for value in found if value.__module__ == names["__name__"] and not value.__name__.startswith("_"))
-    return tuple(value for value in mine if list(inspect.signature(value).parameters) == ["world"])

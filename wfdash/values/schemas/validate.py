@@ -390,18 +390,10 @@ def _longest(size: Any, error: ValidationError) -> str:
     return f"Must have at most {size:,} characters: leave out {len(str(error.instance)) - size:,}"
 
 
-def _fewest(noun: str) -> Callable[[Any, ValidationError], str]:
+def _number_of(noun: str, bound: str, verb: str) -> Callable[[Any, ValidationError], str]:
     def write(size: Any, error: ValidationError) -> str:
         given: Any = error.instance
-        return f"Must have at least {size} {noun}{'' if size == 1 else 's'}: add {size - len(given)}"
-
-    return write
-
-
-def _most(noun: str) -> Callable[[Any, ValidationError], str]:
-    def write(size: Any, error: ValidationError) -> str:
-        given: Any = error.instance
-        return f"Must have at most {size} {noun}{'' if size == 1 else 's'}: remove {len(given) - size}"
+        return f"Must have at {bound} {size} {noun}{'' if size == 1 else 's'}: {verb} {abs(size - len(given))}"
 
     return write
 
@@ -417,10 +409,10 @@ _WORDS: dict[str, Callable[[Any, ValidationError], str]] = {
     "multipleOf": lambda step, _: f"Must be a multiple of {display(step)}",
     "minLength": _shortest,
     "maxLength": _longest,
-    "minItems": _fewest("item"),
-    "maxItems": _most("item"),
-    "minProperties": _fewest("field"),
-    "maxProperties": _most("field"),
+    "minItems": _number_of("item", "least", "add"),
+    "maxItems": _number_of("item", "most", "remove"),
+    "minProperties": _number_of("field", "least", "add"),
+    "maxProperties": _number_of("field", "most", "remove"),
     "uniqueItems": lambda _, error: "Must not contain duplicates",
     "pattern": _pattern,
     "format": lambda name, _: f"Must be {formats.words_of(str(name))}",

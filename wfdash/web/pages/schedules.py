@@ -73,8 +73,6 @@ def new(request: HttpRequest) -> HttpResponse:
     form = FormView.from_schema(row.description.input_schema, prefix=PREFIX, initial=initial)
     typed = {"name": "", "cron": "", "zone": zone_of(viewer), "missed": "once", "overlap": "allow"}
     sheet = ScheduleForm(row=row, typed=typed, form=form, filled=words, key=new_key())
-    if request.method != "POST":
-        return _render(request, viewer, sheet)
     return _submit(request, viewer, sheet, lambda plan, key: create_schedule(viewer, name, plan, key=key))
 
 
@@ -87,8 +85,6 @@ def edit(request: HttpRequest, schedule_id: str) -> HttpResponse:
     form = FormView.from_schema(row.description.input_schema, prefix=PREFIX, initial=known.message)
     typed = {name: getattr(known, name) for name in ("name", "cron", "zone", "missed", "overlap")}
     sheet = ScheduleForm(row=row, typed=typed, form=form, schedule=known, key=new_key())
-    if request.method != "POST":
-        return _render(request, viewer, sheet)
     return _submit(request, viewer, sheet, lambda plan, key: change_schedule(viewer, schedule_id, plan, key=key))
 
 
@@ -100,7 +96,9 @@ def _startable(viewer: Viewer, name: str) -> WorkflowRow:
 
 
 def _submit(request: HttpRequest, viewer: Viewer, blank: ScheduleForm, save: Any) -> HttpResponse:
-    """Save the posted form; render it again with what was typed if it is not to be saved, or is not valid."""
+    """Save the posted form; render it if none was, and again with what was typed if it is not to be saved, or wrong."""
+    if request.method != "POST":
+        return _render(request, viewer, blank)
     bound = blank.form.bind(request.POST, request.FILES)
     typed = {name: request.POST.get(name, "") for name in blank.typed}
     sheet = replace(blank, typed=typed, form=bound, filled="", key=request.POST.get("_key") or blank.key)

@@ -99,25 +99,25 @@ def follow_up(request: HttpRequest, run_id: str) -> HttpResponse:
     form = follow_up_form(run)
     context: dict[str, Any] = {"run": run}
     if form is None or request.method != "POST":
-        return _follow_up_page(request, context | {"form": form})
+        return _form_page(request, "follow_up", context | {"form": form})
     bound = form.bind(request.POST, request.FILES)
     if not bound.is_valid:
-        return _follow_up_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
+        return _form_page(request, "follow_up", context | {"form": bound}, status=200 if bound.changed_rows else 422)
     try:
         later = follow_ups.follow_up(viewer, run_id, bound.value, key=key_of(request))
     except Invalid as error:
-        return _follow_up_page(request, context | {"form": bound.with_errors(error.errors)}, status=422)
+        return _form_page(request, "follow_up", context | {"form": bound.with_errors(error.errors)}, status=422)
     except (WrongState, CheckpointsError) as error:
         other = error.facts.get("run") if isinstance(error, AlreadyFollowed) else None
         context |= {"form": bound, "problem": str(error), "other": other}
-        return _follow_up_page(request, context, status=status_for(error))
+        return _form_page(request, "follow_up", context, status=status_for(error))
     messages.success(request, "Sent. This run continues from the end of the one before.")
     return redirect("wfdash:run", later.pk)
 
 
-def _follow_up_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def _form_page(request: HttpRequest, name: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
     key = request.POST.get("_key") or new_key()
-    return render(request, "runs/actions/follow_up.html", context | {"key": key}, status=status)
+    return render(request, f"runs/actions/{name}.html", context | {"key": key}, status=status)
 
 
 # Sending a signal to a run: its name, and a form for what the waiting step takes.
@@ -138,28 +138,25 @@ def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     form = FormView.from_schema(wait.answer_schema if wait else ANY_VALUE, initial=wait.before if wait else None)
     context = {"run": read_run(viewer, run_id), "found": found, "name": name, "wait": wait, "form": form}
     if request.method != "POST" or not name:
-        return _signal_page(request, context)
+        return _form_page(request, "signal", context)
     bound = form.bind(request.POST, request.FILES)
     empty = wait is None and not request.POST.get("value", "").strip()
     if not empty and not bound.is_valid:
-        return _signal_page(request, context | {"form": bound}, status=200 if bound.changed_rows else 422)
+        return _form_page(request, "signal", context | {"form": bound}, status=200 if bound.changed_rows else 422)
     try:
         sent = send_signal(viewer, run_id, name, None if empty else bound.value, key=key_of(request))
     except Invalid as error:
         wrong = [one for one in error.errors if list(one["loc"]) == ["name"]]
         inside = [{**one, "loc": list(one["loc"])[1:]} for one in error.errors if one not in wrong]
         problem = str(wrong[0]["msg"]) if wrong else ""
-        return _signal_page(request, context | {"form": bound.with_errors(inside), "problem": problem}, status=422)
+        return _form_page(
+            request, "signal", context | {"form": bound.with_errors(inside), "problem": problem}, status=422
+        )
     except WrongState as error:
         messages.warning(request, str(error))
     else:
         messages.success(request, _sent_message(name, received=bool(sent.taken)))
     return redirect("wfdash:run", run_id)
-
-
-def _signal_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    key = request.POST.get("_key") or new_key()
-    return render(request, "runs/actions/signal.html", context | {"key": key}, status=status)
 
 
 def _only(found: RunSignals) -> str:
