@@ -34,6 +34,18 @@ failing = Workflow("failing")
 @failing.step(start=True)
 def look(n: int) -> int:
     return {}["gone"]
+
+forgetful = Workflow("forgetful")
+
+@forgetful.step(start=True)
+async def forget(n: int, ctx: Context) -> str:
+    return "yes" if ctx.ask("Which?").approved else "no"
+
+mistaken = Workflow("mistaken")
+
+@mistaken.step(start=True)
+async def mistake(n: int, ctx: Context) -> str:
+    return await ctx.ask("Which?", answer=str, need=2)
 """
 SERVED_SECONDS = 20.0
 """A limit that only a failure reaches; what it takes as a rule is in docs/workflows.md."""

@@ -11,16 +11,17 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
+from traceback import TracebackException
 
 from django.conf import settings
 from django.db import connections
 
+from checkpoints.errors import ErrorWithFacts
 from wfdash import pubsub
 from wfdash.access.viewer import EVERY
 from wfdash.actions.runs.migrate import release_declared
 from wfdash.engines import catalog
-from wfdash.installation.workflow_sources import Stamps, author_modules, own_traceback, stamps
+from wfdash.installation.workflow_sources import Stamps, author_modules, is_own, own_traceback, stamps
 from wfdash.telemetry.logs import LineFormatter
 from wfdash.values.errors import watch_failures
 
@@ -75,14 +76,18 @@ def _stamps() -> Stamps:
 
 def _say_failure(error: BaseException, step: str) -> None:
     """Print a step's error with the author's lines: once, until files are read again."""
-    text = _frames(error, own_traceback(error) or error.__traceback__)
+    text = _frames(error)
     if text not in _said:
         _said.add(text)
         print(f"  Step {step} failed:\n{text}", flush=True)
 
 
-def _frames(error: BaseException, since: TracebackType | None) -> str:
-    return LineFormatter().formatException((type(error), error, since))
+def _frames(error: BaseException) -> str:
+    """Return an error with its traceback, of which only authors' lines where wfdash itself refuses something."""
+    shown = TracebackException(type(error), error, own_traceback(error) or error.__traceback__)
+    if isinstance(error, ErrorWithFacts):
+        shown.stack[:] = (line for line in shown.stack if is_own(line.filename))
+    return LineFormatter().formatStack("".join(shown.format()).rstrip())
 
 
 def _reload() -> None:
@@ -107,4 +112,4 @@ def _reload() -> None:
         kept = f" The last good version of {', '.join(failure.kept)} is still served." if failure.kept else ""
         print(f"  {failure.where or failure.source}: {failure.error}.{kept}", flush=True)
         if failure.raised is not None and failure.raised.__traceback__ is not None:
-            print(_frames(failure.raised, failure.raised.__traceback__), flush=True)
+            print(_frames(failure.raised), flush=True)

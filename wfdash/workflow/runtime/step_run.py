@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from checkpoints.records import ErrorInfo, Json
@@ -146,11 +146,13 @@ class StepRun:
         retry = self.node.retry
         delay = retry.delay_after(self._record.get("attempt", 1), error) if retry is not None else None
         attempts = retry.attempts if retry is not None else 1
-        if delay is None:
-            report_failure(error, self.node.name)
         info = describe_error(error, self.node)
         if "coroutine" in info.message and (forgotten := self.ops.forget()):
             info = info.model_copy(update={"message": f"{info.message}. The step did not await {forgotten}"})
+            with suppress(Exception):  # An author's class may refuse it.
+                error.add_note(f"The step did not await {forgotten}")
+        if delay is None:
+            report_failure(error, self.node.name)
         raised = causes_of(error)
         calls = tuple(index for index, its in self.ops.errors.items() if its in raised)
         at = self._host.now()
