@@ -76,23 +76,27 @@ def test_a_saved_file_is_served_a_broken_one_is_not_and_a_waiting_run_continues(
         wait_until(lambda: read_again(admin) > number, what="the second look at it")
         assert server.log().count("is still served") == 1
         assert "importlib" not in server.log()
+        (tmp_path / "other.py").write_text(FILE)
+        second = Server(tmp_path / "data", files=[tmp_path / "other.py"]).start()
+        assert f"(workflows: {file}); until it ends this one only serves pages" in second.log()
+        assert second.stop() == 0
         command = [sys.executable, "-m", "wfdash", "workflows", "list", "--data", str(tmp_path / "data")]
-        said = subprocess.run(
-            command, env=server.env | {"WFDASH_WORKFLOWS": str(file)}, capture_output=True, text=True, timeout=120
-        )
+        said = subprocess.run(command, env=server.env, capture_output=True, text=True, timeout=120)
         assert said.returncode == 0, said.stderr
         (line,) = said.stderr.splitlines()
         assert f"Could not load workflows: see 'wfdash check {file}'" in line
 
         file.write_text(FILE + FAILING)
         shows(admin, "/workflows/failing/", 'id="step-look"')
-        for _ in range(2):
-            failed = str(post(admin, "/api/v1/runs", {"workflow": "failing", "message": 1})["id"])
+        for name in ("failing", "forgetful", "mistaken", "failing"):
+            failed = str(post(admin, "/api/v1/runs", {"workflow": name, "message": 1})["id"])
             wait_until(lambda one=failed: admin.get(f"/api/v1/runs/{one}").json()["status"] == "failed", what=failed)
         log = server.log().partition("Step look failed:")[2]
         assert log.count("KeyError: 'gone'") == 1
         assert f'File "{file}"' in log
-        assert "workflow/runtime" not in log
+        assert "The step did not await ctx.ask(...): write 'await ctx.ask(...)'" in log
+        assert "ctx.ask takes no need=" in log
+        assert "wfdash/" not in log.replace(str(file), "")
         assert "restart the worker" not in admin.get(f"/runs/{failed}/").text
 
         file.write_text(FILE)

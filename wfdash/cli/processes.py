@@ -118,7 +118,8 @@ def loading() -> Iterator[None]:
 def _announce(options: argparse.Namespace, settings: Any, name: str, address: str) -> None:
     """Say where the server is, and how ``name`` signs in."""
     location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
-    location.note_sources(settings.DATA_DIR, os.environ)
+    if not settings.WFDASH_EMBED or settings.WFDASH_HOLD:
+        location.note_sources(settings.DATA_DIR, os.environ)
     if settings.WFDASH_LOG == "json":
         # Without the sign-in link: such a log is collected.
         _say(f"wfdash is up at {address}")

@@ -32,7 +32,7 @@ from checkpoints.database.storage import DatabaseStorage
 from checkpoints.ids import new_token
 from wfdash.contract import DEFAULT_QUEUE
 from wfdash.engines import catalog
-from wfdash.installation.location import make_private
+from wfdash.installation.location import make_private, note_sources, noted_sources
 from wfdash.installation.stopping import stopping
 from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook
@@ -195,7 +195,9 @@ class EmbeddedWorker:
             self._begin(lock)
             return True
         folder = self._lock_path.parent
-        log.warning("Another process runs the worker for %s; this one only serves pages until that ends", folder)
+        files = noted_sources(folder).get("WFDASH_WORKFLOWS", "none of files")
+        words = "Another process runs the worker for %s (workflows: %s); until it ends this one only serves pages"
+        log.warning(f"{words}, and runs of other workflows wait", folder, files)
         self._waiting = threading.Thread(target=self._wait_for_lock, name="wfdash-worker-lock", daemon=True)
         self._waiting.start()
         return False
@@ -226,6 +228,7 @@ class EmbeddedWorker:
         found = os.fstat(lock.fileno())
         place = f"{_boot_id()}:{found.st_dev}:{found.st_ino}"
         self._lock, self._home = lock, f"{token}-{sha256(place.encode()).hexdigest()[:12]}"
+        note_sources(self._lock_path.parent, os.environ)
         signals.start()
         self._thread = threading.Thread(target=self._main, name="wfdash-worker", daemon=True)
         self._thread.start()
