@@ -27,6 +27,15 @@ def test_empty_lists_of_a_new_installation_say_what_is_left(adam: Client):
     assert shown(adam, "/getting-started/")
 
 
+def test_a_project_s_mail_and_database_are_its_own(adam: Client, settings):
+    assert "smtp://" in adam.get("/getting-started/").content.decode()
+    settings.WFDASH_SIGN_IN = False
+    page = adam.get("/getting-started/").content.decode()
+    assert "smtp://" not in page
+    assert "data directory" not in page
+    assert "WFDASH_MAIL = True" in page
+
+
 def test_a_list_with_rows_is_left_alone(adam: Client):
     made.make_run()
     assert not shown(adam, "/runs/")
