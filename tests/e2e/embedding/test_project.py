@@ -67,6 +67,7 @@ def test_a_person_of_the_project_starts_a_run_and_decides_it(
     expect_live(page)
 
     request.goto("/people/")
+    assert request.evaluate("document.documentElement.scrollHeight <= innerHeight")
     request.get_by_role("main").get_by_role("link", name="Refund 5 EUR?").first.click()
     request.get_by_role("button", name="Approve").first.click()
     expect_status(page, "completed")
