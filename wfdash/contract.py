@@ -283,6 +283,9 @@ class JudgesCode(Protocol, metaclass=PortType):
     def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
         """Return each mistake, with ``file:line``; runs no code of any step."""
 
+    def code_notes(self, definition: object) -> Iterable[tuple[str, str]]:
+        """Return what works and may not be meant, with ``file:line``; runs no code of any step."""
+
 
 @runtime_checkable
 class LocatesCode(Protocol, metaclass=PortType):

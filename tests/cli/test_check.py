@@ -115,6 +115,49 @@ def test_a_new_project_never_overwrites(folder: Path, capsys: pytest.CaptureFixt
     assert "other-one/workflows.py: other-one is valid, 2 steps" in capsys.readouterr().out
 
 
+LOOPS = """
+from wfdash.workflow import Context, Workflow
+
+loops = Workflow("loops")
+
+@loops.step(start=True, after="late")
+async def early(n: int, ctx: Context) -> FIRST:
+    await ctx.call(len, "abc")
+    return n
+
+@loops.step(after=early, when=None)
+def late(n: int) -> int:
+    return n
+
+@loops.step(after=early)
+def beside(n) -> str:
+    return "an end of its own"
+
+async def asks(ctx: Context) -> None: ...
+"""
+CALL = 'ctx.call(len, "abc")'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("FIRST", "int", True),
+        ("FIRST", "int | str", False),
+        ("when=None", "when=bool", False),
+        *((CALL, one, False) for one in ("ctx.sleep(60)", "ctx.receive('go')", "ctx.ask('Again?')", "asks(ctx)")),
+    ],
+)
+def test_a_loop_that_nothing_leaves_is_a_problem_and_a_message_without_a_type_a_note(
+    folder: Path, old: str, new: str, found: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "loops.py").write_text(LOOPS.replace(old, new).replace("FIRST", "int"))
+    assert cli.main(["check", "loops.py"]) == found
+    *problems, note, _, _ = capsys.readouterr().out.splitlines()
+    assert note.startswith("loops.py:15: note: step 'beside' does not say what 'n' is, so it takes any JSON: ")
+    named = "loops.py:6: step 'early' is in a loop that never ends (early, late): give an edge of it a when=, "
+    assert problems == [f"{named}or let a step return another type to end with"] * found
+
+
 def test_a_test_of_a_decisions_truth_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GOOD.replace(
         "n: int) -> int:\n    return n", "n: int, ctx: Context) -> str:\n    if await ctx.ask(Approval("

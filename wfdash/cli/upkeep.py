@@ -143,12 +143,14 @@ def _report(sources: list[str]) -> dict[str, Any]:
     for failure in found.failures:
         flaws = failure.flaws or ((failure.error, failure.where),)
         problems += [_problem(words, where or failure.source) for words, where in flaws]
+    notes = []
     for entry in found.entries.values():
-        judged = entry.engine.code_flaws(entry.definition) if isinstance(entry.engine, JudgesCode) else ()
-        problems += [_problem(words, where) for words, where in judged]
+        if isinstance(entry.engine, JudgesCode):
+            problems += [_problem(*one) for one in entry.engine.code_flaws(entry.definition)]
+            notes += [_problem(*one) for one in entry.engine.code_notes(entry.definition)]
     if not workflows and not problems:
         problems.append(_problem("No workflow found: a module needs a Workflow(...) under a name of its own", ""))
-    return {"workflows": workflows, "problems": problems}
+    return {"workflows": workflows, "problems": problems, "notes": notes}
 
 
 def _problem(words: str, where: str) -> dict[str, Any]:
@@ -164,9 +166,10 @@ def _near(path: str) -> str:
 
 
 def _report_lines(report: dict[str, Any]) -> Iterator[str]:
-    for one in report["problems"]:
-        place = ":".join(str(part) for part in (one["file"], one["line"]) if part)
-        yield f"{place}: {one['message']}" if place else one["message"]
+    for kind, mark in (("problems", ""), ("notes", "note: ")):
+        for one in report[kind]:
+            place = ":".join(str(part) for part in (one["file"], one["line"]) if part)
+            yield f"{place}: {mark}{one['message']}" if place else one["message"]
     for flow in report["workflows"]:
         steps = f"{flow['steps']} step{'s' if flow['steps'] != 1 else ''}"
         yield f"{flow['source']}: {flow['name']} is valid, {steps}, version {flow['version']}"

@@ -28,7 +28,7 @@ from wfdash.domain.graph_diff import compare
 from wfdash.workflow.answers import check_answer
 from wfdash.workflow.describe import addressees, describe
 from wfdash.workflow.edit import edit
-from wfdash.workflow.flaws import await_flaws, flaws_of, truth_flaws
+from wfdash.workflow.flaws import await_flaws, flaws_of, loop_flaws, truth_flaws, type_notes
 from wfdash.workflow.migration import carry, state_after
 from wfdash.workflow.reducer.look_ahead import in_flight, look_ahead
 from wfdash.workflow.reducer.routing import accept_json, plain
@@ -55,9 +55,13 @@ class NativeEngine:
         return flaws_of(_as_workflow(definition), error)
 
     def code_flaws(self, definition: object) -> Iterable[tuple[str, str]]:
-        """Return each test of the truth of an answer and each forgotten await, with file and line."""
-        graph = _as_workflow(definition).graph
-        return [*await_flaws(graph), *truth_flaws(graph)]
+        """Return each test of the truth of an answer, forgotten await and endless loop, with file and line."""
+        workflow = _as_workflow(definition)
+        return [*await_flaws(workflow.graph), *truth_flaws(workflow.graph), *loop_flaws(workflow)]
+
+    def code_notes(self, definition: object) -> Iterable[tuple[str, str]]:
+        """Return each step whose message has no type, with file and line."""
+        return type_notes(_as_workflow(definition))
 
     def check_input(self, definition: object, message: Json) -> Json:
         """Return the message as the run will receive it; ``InvalidInput`` with errors per field."""

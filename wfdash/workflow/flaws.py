@@ -16,7 +16,7 @@ from wfdash.questions.card import Card
 from wfdash.questions.cards import Approval
 from wfdash.questions.choices import Choice
 from wfdash.questions.tools import ToolCall
-from wfdash.workflow.describe import parsed, used_of
+from wfdash.workflow.describe import kind_of, parsed, used_of
 from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.workflow import Workflow
 
@@ -95,6 +95,45 @@ def await_flaws(graph: Graph) -> Iterator[tuple[str, str]]:
                 yield f"step {node.name!r} is a plain function: make it 'async def' to {name}", place
             elif not _is_handed_on(call, tree, above):
                 yield f"step {node.name!r} does not await ctx.{name}(...): write 'await ctx.{name}(...)'", place
+
+
+# -- loops without an end, and messages without a type
+
+CANNOT_WAIT = r"\.(?:call|checkpoint|emit|progress|state|title)\b"
+"""What a step does with its context and waits for no one."""
+
+
+def loop_flaws(workflow: Workflow) -> Iterator[tuple[str, str]]:
+    """Yield a loop that nothing leaves and in which no one is waited for, with the ``file:line`` of a step.
+
+    Whatever may lead out is taken to do so: a condition, a value of another type, a context that is handed on.
+    """
+    nodes, after = workflow.graph.nodes, dict[str, set[str]]()
+    # One mention of a context is the parameter itself.
+    going = {
+        node.name
+        for node, code in _sources(workflow.graph)
+        if len(re.findall(rf"\b{node.context}\b(?!{CANNOT_WAIT})", ast.unparse(parsed(code)))) == 1
+    }
+    for name in (name for name, node in nodes.items() if name in going or not node.context):
+        made = set(nodes[name].produces or [None])
+        plain = {edge.target for edge in nodes[name].out if kind_of(edge) == "plain"}
+        after[name] = {one for one in plain if made <= set(nodes[one].accepts or made)}
+    while left := [name for name, targets in after.items() if not targets & after.keys()]:
+        for name in left:
+            del after[name]
+    if names := [name for name in nodes if name in after and nodes[name].looped]:
+        words = f"step {names[0]!r} is in a loop that never ends ({', '.join(names)}): "
+        words += "give an edge of it a when=, or let a step return another type to end with"
+        yield words, _place(workflow, words)
+
+
+def type_notes(workflow: Workflow) -> Iterator[tuple[str, str]]:
+    """Yield each step whose message has no annotation, with its ``file:line``."""
+    for node in workflow.graph.nodes.values():
+        if node.message and node.message not in getattr(inspect.unwrap(node.function), "__annotations__", {}):
+            words = f"step {node.name!r} does not say what {node.message!r} is, so it takes any JSON"
+            yield f"{words}: annotate it, as in '{node.message}: Refund'", _place(workflow, words)
 
 
 def _sources(graph: Graph) -> Iterator[tuple[Node, CodeType]]:
