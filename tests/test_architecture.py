@@ -22,7 +22,7 @@ SHARED = {
     "wfdash/actions": "common pacing retention",
     "wfdash/web/api": "document long_poll params router",
     "wfdash/web/pages": "site tags ui",
-    "wfdash/queries": "history palette run_names search secrets timemachine unreadable workers",
+    "wfdash/queries": "history palette run_names search step_states timemachine unreadable workers",
     "templates": "api bare base components errors mail",
     "static/js": "live site",
     "static/css": "site",

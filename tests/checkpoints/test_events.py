@@ -33,7 +33,7 @@ from checkpoints.events import (
 from checkpoints.models import Event
 from checkpoints.records import EventDraft, Status
 from wfdash.actions.statistics import MEASURED
-from wfdash.queries.history.events import plain, traceless
+from wfdash.queries.history import plain, traceless
 from wfdash.web.pages.ui.event_text import describe, icon_of, tone_of
 from wfdash.web.pages.ui.fragments import draw_icon
 

@@ -13,15 +13,22 @@ from checkpoints.models import Claim, HumanRequest, Run
 from tests import people
 from wfdash.access.viewer import Origin
 from wfdash.domain.errors import Invalid, NotFound
+from wfdash.queries import history
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history import events
-from wfdash.queries.history.events import events_after, lanes_of, last_events, read_checkpoints
-from wfdash.queries.history.lineage import CheckpointNode, path_to, ranges_to
-from wfdash.queries.history.step_states import count_states, step_transitions
+from wfdash.queries.history import (
+    CheckpointNode,
+    events_after,
+    lanes_of,
+    last_events,
+    path_to,
+    ranges_to,
+    read_checkpoints,
+)
 from wfdash.queries.requests import inbox
 from wfdash.queries.requests.inbox import count_open, count_tabs, read_inbox, requests_of
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.runs.listing import read_run, read_runs
+from wfdash.queries.step_states import count_states, step_transitions
 from wfdash.queries.workflows import read_workflows
 
 
@@ -314,12 +321,12 @@ def test_history_reads_no_content(run, django_assert_num_queries):
 
 def test_the_rail_holds_while_the_run_goes_on(run, monkeypatch):
     first = people.save(run)
-    read = events.nodes_of
+    read = history.nodes_of
 
     def read_then_go_on(run_id):
         nodes = read(run_id)
         people.save(run, first)
         return nodes
 
-    monkeypatch.setattr(events, "nodes_of", read_then_go_on)
+    monkeypatch.setattr(history, "nodes_of", read_then_go_on)
     assert [row.info.n for row in read_checkpoints(people.viewer("vera"), run.pk).rows] == [1]

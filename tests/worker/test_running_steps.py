@@ -16,8 +16,8 @@ from tests.worker.script import checkpoint_after
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.contract import Finished
 from wfdash.engines.running_steps import RunningSteps
-from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.runs.steps import read_activations
+from wfdash.queries.step_states import step_transitions
 from wfdash.web.pages.runs.timeline import timeline
 from wfdash.web.pages.ui.times import duration
 

@@ -26,8 +26,8 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog, Entry, TimeLimit
 from wfdash.engines.native import NativeEngine
 from wfdash.queries import timemachine
-from wfdash.queries.history.step_states import count_states, step_transitions
 from wfdash.queries.runs.listing import read_run
+from wfdash.queries.step_states import count_states, step_transitions
 from wfdash.queries.workers import unserved
 from wfdash.web.pages.runs.header import head, plain
 from wfdash.worker import serving, sweeps

@@ -1,7 +1,12 @@
-"""Content that cannot be decrypted is shown as unreadable in its place: one such row breaks no list."""
+"""What is shown in the place of content that cannot be decrypted, or that is secret.
+
+One such row breaks no list. Secrets, the secret fields of a workflow, are masked in everything that is read, whatever
+the viewer's rights.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Case, Model, When
@@ -9,11 +14,15 @@ from django.db.models.lookups import LessThan
 
 from checkpoints.content.encryption import Locked, NotEncrypted
 from checkpoints.errors import CheckpointsError, Damaged
-from checkpoints.models import HumanRequest
+from checkpoints.events import VALUES
+from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import StoredSize, current_encryptor, decrypted
 from checkpoints.records import Json
 from wfdash.domain.labels import visible
+from wfdash.engines import catalog
+from wfdash.engines.catalog import secrets_of
 from wfdash.records.base import UNREADABLE
+from wfdash.values.schemas.secrets import masked
 
 LARGEST_LISTED = 100_000
 """Bytes of an encrypted card that is decrypted for a row of a list."""
@@ -76,3 +85,23 @@ def headline(card: Any, step: str) -> str:
     """Return the headline of a card, or of an unreadable one."""
     fields = card if isinstance(card, dict) else {}
     return visible(str(fields.get("subject") or fields.get(UNREADABLE) or step))
+
+
+def masked_for(workflow: str, value: Json) -> Json:
+    """Return a value of a run with its workflow's secrets masked."""
+    return masked(value, secrets_of(workflow))
+
+
+def masked_data(run_id: str, data: dict[str, Json]) -> dict[str, Json]:
+    """Return an event's data with secrets masked (one query per run and process, if anything in it may be one)."""
+    values = {name: data[name] for name in VALUES & data.keys()}
+    known = catalog.all_secrets() if values else frozenset[str]()
+    if not known or masked(values, known) == values:
+        return data
+    hidden: dict[str, Json] = masked(values, secrets_of(_workflow_of(run_id)))
+    return data | hidden
+
+
+@lru_cache(maxsize=1000)
+def _workflow_of(run_id: str) -> str:
+    return Run.objects.values_list("workflow", flat=True).get(pk=run_id)

@@ -22,7 +22,7 @@ from wfdash.actions.hooks import webhooks
 from wfdash.actions.retention import BatchSize, RunRemover, read_archive
 from wfdash.actions.runs.bulk import delete_run
 from wfdash.domain.errors import NotFound
-from wfdash.queries.history.events import last_events, read_checkpoints
+from wfdash.queries.history import last_events, read_checkpoints
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.statistics.gauges import count_by_status, count_statuses

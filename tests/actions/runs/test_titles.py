@@ -18,7 +18,7 @@ from wfdash.actions.runs import search_index
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
-from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.requests.inbox import read_inbox, requests_of
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.run_names import titles_of

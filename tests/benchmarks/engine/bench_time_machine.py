@@ -76,7 +76,7 @@ def measure() -> int:
     from wfdash.domain.json_patch import make
     from wfdash.queries.checkpoints.compare import compare_checkpoints
     from wfdash.queries.checkpoints.preview import read_preview
-    from wfdash.queries.history.events import read_checkpoints
+    from wfdash.queries.history import read_checkpoints
     from wfdash.queries.runs.values import read_replay
 
     (run, made), otto = fill(), viewer("otto")

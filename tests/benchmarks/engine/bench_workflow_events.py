@@ -60,7 +60,7 @@ def measure(report: Report, url: str) -> None:
     from django.db import connection
 
     from checkpoints.database.high_water_mark import HighWaterMark, settled_id
-    from wfdash.queries.history.events import SCANNED_IDS, read_span
+    from wfdash.queries.history import SCANNED_IDS, read_span
 
     fill()
     mark = HighWaterMark()
@@ -88,7 +88,7 @@ def measure(report: Report, url: str) -> None:
 
 def page_of(workflow: str, last: int, limit: int) -> float:
     """Return the milliseconds that one read takes in the middle of the table."""
-    from wfdash.queries.history.events import read_span
+    from wfdash.queries.history import read_span
 
     return timed(lambda: read_span(workflow, after=last // 2, last=last, limit=limit))
 

@@ -22,7 +22,7 @@ from tests.live.world import append_events, make_person, make_run
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account import create_token
-from wfdash.queries.history.events import read_cursor, read_workflow_events
+from wfdash.queries.history import read_cursor, read_workflow_events
 from wfdash.web.live.hub import Hub
 from wfdash.web.live.streams import WorkflowEventStream
 

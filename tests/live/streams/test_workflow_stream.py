@@ -16,7 +16,7 @@ from tests.live.world import append_events, make_person, make_run, sign_in
 from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account import create_token, revoke_token
-from wfdash.queries.history import events as history
+from wfdash.queries import history
 from wfdash.web.http import PagesHandler
 from wfdash.web.live import streams as stream_module
 from wfdash.web.live.hub import Hub, process_admissions

@@ -121,7 +121,7 @@ def test_who_did_what_is_told(run, as_):
 
 
 def test_a_secret_of_the_input_is_not_shown(run, as_, monkeypatch):
-    monkeypatch.setattr("wfdash.queries.secrets.secrets_of", lambda workflow: frozenset({"token"}))
+    monkeypatch.setattr("wfdash.queries.unreadable.secrets_of", lambda workflow: frozenset({"token"}))
     Run.objects.filter(pk=run.pk).update(input={"token": "hush", "n": [{"token": "hush"}]})
     client = as_("otto")
     assert "hush" not in client.get(f"/runs/{run.pk}/").content.decode()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfdash.contract import EdgeInfo
-from wfdash.queries.history.step_states import StepTransition
+from wfdash.queries.step_states import StepTransition
 from wfdash.web.pages.runs.timeline import (
     FOLDED_FROM,
     MAX_ROWS,

@@ -22,7 +22,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
 from wfdash.queries.checkpoints.checkpoint import read_editing
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history.step_states import count_states, step_transitions
+from wfdash.queries.step_states import count_states, step_transitions
 from wfdash.records.checkpoints import CheckpointPreview, StateCounts
 from wfdash.workflow import Workflow
 

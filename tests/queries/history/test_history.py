@@ -11,10 +11,10 @@ import pytest
 from checkpoints.models import Checkpoint, Claim, Event, Run
 from checkpoints.records import Reason
 from tests import people
-from wfdash.queries.history.lineage import EventRange
-from wfdash.queries.history.step_states import EventCache, count_states, step_transitions
+from wfdash.queries.history import EventRange
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations
+from wfdash.queries.step_states import EventCache, count_states, step_transitions
 from wfdash.web.pages.runs.timeline import intervals_by_state, total_busy
 
 pytestmark = pytest.mark.django_db
@@ -210,7 +210,7 @@ def test_of_a_map_the_items_are_counted_whichever_of_them_spoke_last(run):
     assert progress(run) == {"fraction": None, "text": "2 items done"}
 
 
-step_states = sys.modules["wfdash.queries.history.step_states"]  # the package has a function of this name
+step_states = sys.modules["wfdash.queries.step_states"]  # the package has a function of this name
 STATES = ("started", "finished", "failed", "waiting")
 
 

@@ -17,7 +17,7 @@ from checkpoints.sql.statements import POSTGRES, SQLITE
 from tests import people
 from wfdash.actions.runs import search_index
 from wfdash.queries.audit import read_entries
-from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.requests.inbox import SORTS, next_request, position, read_inbox, read_neighbours
 from wfdash.queries.runs.listing import read_runs
 from wfdash.queries.schedules import read_schedules

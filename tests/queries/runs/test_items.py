@@ -18,7 +18,7 @@ from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
-from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.runs.logs import EventFilter, all_events
 from wfdash.queries.runs.steps import read_activation, read_activations
 from wfdash.workflow import Approval, Context, Workflow, each

@@ -24,7 +24,7 @@ from wfdash.engines.catalog import Catalog, Entry
 from wfdash.engines.native import NativeEngine
 from wfdash.engines.published import UNSERVED
 from wfdash.queries.runs.listing import read_run
-from wfdash.queries.secrets import masked_for
+from wfdash.queries.unreadable import masked_for
 from wfdash.queries.workflows import PublishedReader
 from wfdash.worker import consultations as jobs_publish
 from wfdash.worker.consultations import publish

@@ -18,9 +18,8 @@ from wfdash.contract import ActivationInfo, LookAhead, LooksAhead, Message, Show
 from wfdash.domain.errors import CodeElsewhere, NotAllowed, NotFound
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
-from wfdash.queries.history.events import workflow_of
-from wfdash.queries.history.lineage import ranges_to
-from wfdash.queries.history.step_states import transitions_within
+from wfdash.queries.history import ranges_to, workflow_of
+from wfdash.queries.step_states import transitions_within
 from wfdash.queries.timemachine import NotShown, shown_of
 from wfdash.records.checkpoints import CallInProgress, EditableParts, EditableStep
 from wfdash.values.schemas.secrets import masked, secret_names, without

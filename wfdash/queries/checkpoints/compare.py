@@ -12,11 +12,10 @@ from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.json_patch import Differ, make, same
 from wfdash.queries.checkpoints.checkpoint import CheckpointView, read_checkpoint
-from wfdash.queries.history.events import workflow_of
-from wfdash.queries.history.lineage import ranges_to
-from wfdash.queries.history.step_states import counts_within
-from wfdash.queries.secrets import masked_for
+from wfdash.queries.history import ranges_to, workflow_of
+from wfdash.queries.step_states import counts_within
 from wfdash.queries.timemachine import shown_json
+from wfdash.queries.unreadable import masked_for
 from wfdash.records.checkpoints import (
     ChangedRequest,
     CheckpointComparison,

@@ -22,7 +22,7 @@ from wfdash.domain.errors import CodeElsewhere
 from wfdash.domain.labels import visible
 from wfdash.queries import timemachine
 from wfdash.queries.checkpoints.checkpoint import find_row, outlook_of
-from wfdash.queries.history.lineage import (
+from wfdash.queries.history import (
     CheckpointNode,
     EventRange,
     current_ranges,
@@ -33,10 +33,9 @@ from wfdash.queries.history.lineage import (
     range_filter,
     ranges_of,
 )
-from wfdash.queries.history.step_states import StepTransition, transitions_within
-from wfdash.queries.secrets import masked_for
+from wfdash.queries.step_states import StepTransition, transitions_within
 from wfdash.queries.timemachine import driver_of, patch_of, refuse_edits, unmasked_of
-from wfdash.queries.unreadable import data_of, document
+from wfdash.queries.unreadable import data_of, document, masked_for
 from wfdash.records.checkpoints import (
     CallRecord,
     CheckpointPreview,

@@ -31,8 +31,7 @@ from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.search import KeysetOrder
-from wfdash.queries.secrets import masked_for
-from wfdash.queries.unreadable import document, hidden_cards, subject_in
+from wfdash.queries.unreadable import document, hidden_cards, masked_for, subject_in
 from wfdash.queries.workers import with_workflow
 from wfdash.questions.choices import name_in
 from wfdash.records.base import ScannedPage

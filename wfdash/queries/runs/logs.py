@@ -14,7 +14,7 @@ from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import Reply
 from checkpoints.records import Event
 from wfdash.access.viewer import Viewer
-from wfdash.queries.history.events import event_of, plain, workflow_of
+from wfdash.queries.history import event_of, plain, workflow_of
 from wfdash.queries.unreadable import data_of, text
 from wfdash.records.base import UNREADABLE
 from wfdash.records.runs import EventRecord, LogLevel, LogLineRecord

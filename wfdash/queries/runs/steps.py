@@ -26,9 +26,9 @@ from checkpoints.records import Event, Json
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import folded
 from wfdash.engines import catalog
-from wfdash.queries.history.events import event_of, workflow_of
-from wfdash.queries.history.step_states import OPEN, STOPPED, StepTransition, step_transitions
+from wfdash.queries.history import event_of, workflow_of
 from wfdash.queries.requests.inbox import RequestRow, request_rows
+from wfdash.queries.step_states import OPEN, STOPPED, StepTransition, step_transitions
 from wfdash.queries.timemachine import NotShown, secrets_of, unmasked_of
 from wfdash.queries.unreadable import data_of, document
 from wfdash.records.checkpoints import CallInProgress

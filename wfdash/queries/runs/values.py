@@ -27,14 +27,12 @@ from wfdash.contract import Message
 from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.domain.search_attributes import OUTPUT, PARTS, RunField, field_of, fields_of
 from wfdash.engines import catalog
-from wfdash.queries.history.events import event_of, shown_info, workflow_of
-from wfdash.queries.history.lineage import CheckpointNode, EventRange, nodes_of, ranges_of
-from wfdash.queries.history.step_states import StepTransition, count_states, transitions_within
+from wfdash.queries.history import CheckpointNode, EventRange, event_of, nodes_of, ranges_of, shown_info, workflow_of
 from wfdash.queries.runs.listing import RunRow
 from wfdash.queries.search import asked_for
-from wfdash.queries.secrets import masked_for
+from wfdash.queries.step_states import StepTransition, count_states, transitions_within
 from wfdash.queries.timemachine import NotShown, shown_json, shown_of
-from wfdash.queries.unreadable import subject_of, why
+from wfdash.queries.unreadable import masked_for, subject_of, why
 from wfdash.records.checkpoints import CheckpointRecord, PastRequestRecord, ReplayFacts
 
 MAX_STATE_BYTES = 16_000_000

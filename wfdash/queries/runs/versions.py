@@ -18,9 +18,9 @@ from wfdash.domain.labels import visible
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
 from wfdash.queries.checkpoints.checkpoint import outlook_of
-from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.runs.before_acting import operated_run
 from wfdash.queries.runs.listing import RunView
+from wfdash.queries.step_states import step_transitions
 from wfdash.queries.timemachine import NotShown, shown_of
 
 FINISHED = [Phase.COMPLETED.value, Phase.CANCELLED.value]

@@ -13,7 +13,7 @@ from wfdash.actions.runs import bulk
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint, read_editing
 from wfdash.queries.checkpoints.compare import compare_checkpoints
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.runs.values import read_replay
 from wfdash.records.base import Created
 from wfdash.records.checkpoints import (

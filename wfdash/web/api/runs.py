@@ -14,7 +14,7 @@ from wfdash.actions.hooks.incoming import start_with_callback
 from wfdash.actions.runs import bulk, lifecycle, migrate, signals
 from wfdash.actions.runs import lifecycle as follow_ups
 from wfdash.actions.runs.bulk import MOST_AT_ONCE, continue_bulk, find_bulk, preview_bulk, start_bulk, tag_runs
-from wfdash.queries.history.events import check_cursor, events_after
+from wfdash.queries.history import check_cursor, events_after
 from wfdash.queries.runs.before_acting import read_signals
 from wfdash.queries.runs.listing import all_ids, read_run, read_runs
 from wfdash.queries.runs.logs import LogFilter, find_logs

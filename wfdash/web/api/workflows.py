@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Header, Router
 from pydantic import Field
 
-from wfdash.queries.history.events import read_workflow_events, workflow_place
+from wfdash.queries.history import read_workflow_events, workflow_place
 from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents
 from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage

@@ -20,7 +20,7 @@ from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.events import EventKind
 from checkpoints.models import Event
 from wfdash import pubsub
-from wfdash.queries.history.events import cursor_at, event_of, read_span
+from wfdash.queries.history import cursor_at, event_of, read_span
 from wfdash.records.messages import VERSION
 from wfdash.web.live.database import DatabaseThreads, Head, Limits, read_events, read_heads
 

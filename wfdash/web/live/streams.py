@@ -14,7 +14,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from checkpoints.errors import Unsupported
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import REFUSALS, NotAllowed, ProblemKind, TooOften, kind_of
-from wfdash.queries.history.events import cursor_at
+from wfdash.queries.history import cursor_at
 from wfdash.web.live.authorization import Guard, read_inspect, read_viewer
 from wfdash.web.live.feeds import (
     EventBatch,

@@ -31,7 +31,7 @@ from wfdash.queries.checkpoints.checkpoint import (
 )
 from wfdash.queries.checkpoints.compare import Comparison, compare_checkpoints
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history.events import read_checkpoints
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.runs.listing import read_run
 from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCounts
 from wfdash.values.schemas.secrets import secret_names

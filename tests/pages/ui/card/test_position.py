@@ -13,8 +13,8 @@ from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.engines import catalog
 from wfdash.examples.expense_batch import expense_batch
 from wfdash.examples.publish_article import publish_article
-from wfdash.queries.history.step_states import StepTransition, step_transitions
 from wfdash.queries.requests.request import read_request
+from wfdash.queries.step_states import StepTransition, step_transitions
 from wfdash.web.pages.requests.panel import panel
 from wfdash.web.pages.ui.card import path_through
 from wfdash.workflow import Approval, Context, Workflow, all_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.pages.runs.test_timeline import at, move
 from tests.pages.ui.graph.test_graph import describe
 from wfdash.contract import Description, EdgeInfo
-from wfdash.queries.history.step_states import count_states
+from wfdash.queries.step_states import count_states
 from wfdash.web.pages.runs.state import draw
 from wfdash.web.pages.runs.timeline import intervals_by_state
 from wfdash.web.pages.ui.graph import ALL, draw_definition, fold, layout, opened_in

@@ -17,9 +17,9 @@ from django.utils.dateparse import parse_datetime
 from wfdash.domain.json_patch import FIELD, comments_in, place_of
 from wfdash.domain.labels import label_of_field
 from wfdash.engines import catalog
-from wfdash.queries.history.step_states import step_transitions
 from wfdash.queries.requests.inbox import TABS
 from wfdash.queries.requests.request import Collaboration, RequestView, answerable_for, read_collaboration
+from wfdash.queries.step_states import step_transitions
 from wfdash.values.schemas.secrets import secret_names, without
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, UNDO_COOKIE, answered_here
 from wfdash.web.pages.site.decorators import number_in

@@ -28,7 +28,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import secrets_of
 from wfdash.notifications.rendering import render
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint
-from wfdash.queries.history.events import last_events
+from wfdash.queries.history import last_events
 from wfdash.queries.runs.before_acting import (
     RunSignals,
     contents_of,

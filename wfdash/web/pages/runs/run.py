@@ -11,13 +11,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
-from wfdash.queries.history.events import read_checkpoints
-from wfdash.queries.history.step_states import StepTransition, count_states, step_transitions
+from wfdash.queries.history import read_checkpoints
 from wfdash.queries.requests.inbox import requests_of
 from wfdash.queries.runs.before_acting import thread_of
 from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.logs import find_events, read_interventions, reasons
 from wfdash.queries.runs.values import read_conversation
+from wfdash.queries.step_states import StepTransition, count_states, step_transitions
 from wfdash.queries.workflows import description_of
 from wfdash.web.pages.runs.actions import again_commands, follow_up_form, new_key
 from wfdash.web.pages.runs.header import DRIVEN, address, head

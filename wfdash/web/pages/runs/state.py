@@ -17,9 +17,9 @@ from wfdash.contract import Description, unpack_transcript
 from wfdash.domain.errors import NotFound
 from wfdash.notifications.rendering import render
 from wfdash.queries.checkpoints.checkpoint import read_checkpoint
-from wfdash.queries.history.step_states import OPEN, StepTransition
 from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.values import ReplayView, RunValues, read_replay, read_run_values
+from wfdash.queries.step_states import OPEN, StepTransition
 from wfdash.queries.workflows import description_of
 from wfdash.records.checkpoints import StateCounts
 from wfdash.web.pages.runs.header import address, head

@@ -13,8 +13,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from wfdash.contract import Description
-from wfdash.queries.history.step_states import OPEN, StepTransition
 from wfdash.queries.runs.listing import RunView
+from wfdash.queries.step_states import OPEN, StepTransition
 from wfdash.web.pages.runs.header import address
 from wfdash.web.pages.runs.step import StepPanel
 from wfdash.web.pages.ui.event_text import step_label

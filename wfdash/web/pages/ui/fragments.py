@@ -21,8 +21,8 @@ from django.utils.safestring import SafeString
 
 from wfdash.domain.labels import visible
 from wfdash.notifications.rendering import render
-from wfdash.queries.history.events import created_at, plain, traceless, workflow_by_run
-from wfdash.queries.secrets import masked_data
+from wfdash.queries.history import created_at, plain, traceless, workflow_by_run
+from wfdash.queries.unreadable import masked_data
 from wfdash.web.pages.ui.event_text import describe, icon_of, tone_of
 from wfdash.web.pages.ui.json_value import pretty
 from wfdash.web.pages.ui.time_html import draw_moment

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_datetime
 
 from checkpoints.events import EventKind
 from checkpoints.models import Event
-from wfdash.queries.history.lineage import EventRange, range_filter, ranges_to
+from wfdash.queries.history import EventRange, range_filter, ranges_to
 from wfdash.records.checkpoints import StateCounts
 from wfdash.workflow.migration import Renaming
 

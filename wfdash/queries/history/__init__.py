@@ -1,1 +1,0 @@
-"""Reads of a run's history: events, the tree of checkpoints, and step states."""
