@@ -26,7 +26,7 @@ class WfdashConfig(AppConfig):
         add_defaults(settings, apps=[app.name for app in apps.get_app_configs()])
         embedding.register_checks()
         from wfdash.actions import audit
-        from wfdash.engines.agent_framework.stored.encoding import signing
+        from wfdash.engines.agent_framework.encoding import signing
         from wfdash.web.live import hub
 
         guard_last_resort(settings.WFDASH_LOG)

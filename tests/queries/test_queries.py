@@ -15,15 +15,7 @@ from wfdash.access.viewer import Origin
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.queries import history
 from wfdash.queries.checkpoints.preview import read_preview
-from wfdash.queries.history import (
-    CheckpointNode,
-    events_after,
-    lanes_of,
-    last_events,
-    path_to,
-    ranges_to,
-    read_checkpoints,
-)
+from wfdash.queries.history import CheckpointNode, events_after, lanes_of, last_events, path_to, ranges_to
 from wfdash.queries.requests import inbox
 from wfdash.queries.requests.inbox import count_open, count_tabs, read_inbox, requests_of
 from wfdash.queries.requests.request import read_request
@@ -52,7 +44,7 @@ def test_a_stranger_finds_nothing(run):
         lambda: read_run(sam, run.pk),
         lambda: read_request(sam, question.pk),
         lambda: events_after(sam, run.pk),
-        lambda: read_checkpoints(sam, run.pk),
+        lambda: history.read_checkpoints(sam, run.pk),
     ):
         with pytest.raises(NotFound):
             look_up()
@@ -302,7 +294,7 @@ def test_lists_take_the_same_number_of_queries_however_long(run, django_assert_n
     with django_assert_num_queries(3):
         read_run(vera, run.pk)
     with django_assert_num_queries(4):
-        read_checkpoints(vera, run.pk)
+        history.read_checkpoints(vera, run.pk)
     with django_assert_num_queries(2):
         events_after(vera, run.pk)
     with django_assert_num_queries(2):
@@ -315,7 +307,7 @@ def test_history_reads_no_content(run, django_assert_num_queries):
     people.save(run)
     vera = people.viewer("vera")
     with django_assert_num_queries(4) as captured:
-        read_checkpoints(vera, run.pk)
+        history.read_checkpoints(vera, run.pk)
     assert all('"body"' not in query["sql"] for query in captured.captured_queries)
 
 
@@ -329,4 +321,4 @@ def test_the_rail_holds_while_the_run_goes_on(run, monkeypatch):
         return nodes
 
     monkeypatch.setattr(history, "nodes_of", read_then_go_on)
-    assert [row.info.n for row in read_checkpoints(people.viewer("vera"), run.pk).rows] == [1]
+    assert [row.info.n for row in history.read_checkpoints(people.viewer("vera"), run.pk).rows] == [1]

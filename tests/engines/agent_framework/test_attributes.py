@@ -14,7 +14,7 @@ from agent_framework import Executor, WorkflowBuilder, WorkflowContext, Workflow
 from checkpoints.content import pickles
 from tests.engines.agent_framework.desk import Desk
 from wfdash.contract import Finished
-from wfdash.engines.agent_framework.driving import attributes
+from wfdash.engines.agent_framework import drive
 
 
 @dataclass
@@ -165,5 +165,5 @@ async def test_an_executor_with_hooks_keeps_what_they_give_and_nothing_else():
 
 
 def test_the_framework_s_own_attributes_are_those_of_a_bare_executor():
-    assert {"id", "_handlers", "_execution_lock"} <= attributes.names_of_the_framework()
-    assert vars(desks().executors["desks"]).keys() - attributes.names_of_the_framework() == {"limit", "_open", "notes"}
+    assert {"id", "_handlers", "_execution_lock"} <= drive.names_of_the_framework()
+    assert vars(desks().executors["desks"]).keys() - drive.names_of_the_framework() == {"limit", "_open", "notes"}

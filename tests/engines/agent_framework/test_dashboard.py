@@ -24,7 +24,7 @@ from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import follow_up, retry_run, start_run
 from wfdash.actions.runs.migrate import override_run
 from wfdash.engines import catalog
-from wfdash.engines.agent_framework.stored.encoding import PICKLED, signing
+from wfdash.engines.agent_framework.encoding import PICKLED, signing
 from wfdash.queries import timemachine
 
 pytestmark = pytest.mark.django_db(transaction=True)

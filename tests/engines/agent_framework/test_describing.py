@@ -154,7 +154,7 @@ def test_a_workflow_that_cannot_be_copied_says_what_to_serve_instead():
 
 
 def test_agents_and_their_clients_are_shared_by_the_copies():
-    from wfdash.engines.agent_framework.definition.definitions import agents_of, workflow_for_drive
+    from wfdash.engines.agent_framework.definitions import agents_of, workflow_for_drive
 
     workflow = samples.refunds()
     next(agents_of(workflow)).client.lock = threading.Lock()

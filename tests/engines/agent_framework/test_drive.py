@@ -19,9 +19,7 @@ from tests.engines.agent_framework.desk import Desk
 from tests.engines.agent_framework.samples import counting, nested_review, questionnaire, review_workflow
 from tests.workflow.world import PowerCut
 from wfdash.contract import Failed, Finished, Waiting
-from wfdash.engines.agent_framework import AgentFrameworkEngine
-from wfdash.engines.agent_framework.driving import commits, drive
-from wfdash.engines.agent_framework.stored import encoding
+from wfdash.engines.agent_framework import AgentFrameworkEngine, commits, drive, encoding
 from wfdash.engines.serving import NotServable, Served
 
 

@@ -31,9 +31,9 @@ from checkpoints.errors import Damaged
 from checkpoints.records import Json
 from tests.engines.agent_framework import samples
 from tests.engines.agent_framework.desk import Desk
-from wfdash.engines.agent_framework.definition.allowed_types import codec_of
-from wfdash.engines.agent_framework.stored import encoding
-from wfdash.engines.agent_framework.stored.encoding import PICKLED, NotSigned, PickleCodec, Signing, signing
+from wfdash.engines.agent_framework import encoding
+from wfdash.engines.agent_framework.allowed_types import codec_of
+from wfdash.engines.agent_framework.encoding import PICKLED, NotSigned, PickleCodec, Signing, signing
 from wfdash.values.errors import NotStorable
 
 EITHER = FORMS["Union"][samples.Draft, int]

@@ -14,11 +14,11 @@ from agent_framework._workflows import _checkpoint_encoding
 from checkpoints.agent_framework import registered_types
 from tests.engines.agent_framework import functions, samples
 from tests.engines.agent_framework.desk import Desk
-from wfdash.engines.agent_framework.definition.allowed_types import response_types
-from wfdash.engines.agent_framework.definition.definitions import steps_of
-from wfdash.engines.agent_framework.definition.describing import code_places
-from wfdash.engines.agent_framework.driving.commits import not_saved
-from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS
+from wfdash.engines.agent_framework.allowed_types import response_types
+from wfdash.engines.agent_framework.commits import not_saved
+from wfdash.engines.agent_framework.definitions import steps_of
+from wfdash.engines.agent_framework.describing import code_places
+from wfdash.engines.agent_framework.transcripts import EXECUTORS
 
 
 def test_classes_that_authors_register_are_found(monkeypatch: pytest.MonkeyPatch):
@@ -44,9 +44,9 @@ def test_types_of_answers_are_found_at_executors():
 
 
 async def test_answers_are_still_taken_where_their_types_are_not_found(monkeypatch: pytest.MonkeyPatch):
-    from wfdash.engines.agent_framework.definition import allowed_types, people
+    from wfdash.engines.agent_framework import allowed_types, describing
 
-    for module in (allowed_types, people):
+    for module in (allowed_types, describing):
         monkeypatch.setattr(module, "response_types", lambda executor: [])
     desk = Desk(samples.review_workflow())
     await desk.start("Spring")
@@ -68,7 +68,7 @@ def test_steps_of_a_function_are_found_in_its_code(monkeypatch: pytest.MonkeyPat
 
 async def test_a_function_whose_events_come_late_ends_the_same(monkeypatch: pytest.MonkeyPatch):
     assert "_execute" in vars(FunctionalWorkflow)
-    monkeypatch.setattr("wfdash.engines.agent_framework.driving.functions.watch", lambda *_: False)
+    monkeypatch.setattr("wfdash.engines.agent_framework.step_events.watch", lambda *_: False)
     functions.CALLS.clear()
     desk = Desk(functions.publish)
     await desk.start("spring")
@@ -100,9 +100,9 @@ async def test_an_agent_keeps_its_pending_calls_under_these_names():
 
 
 async def test_a_call_is_only_approved_or_rejected_where_the_agents_state_is_not_found(monkeypatch: pytest.MonkeyPatch):
-    from wfdash.engines.agent_framework.driving import tool_approvals
+    from wfdash.engines.agent_framework import questions
 
-    monkeypatch.setattr(tool_approvals, "agent_state", lambda state, request: None)
+    monkeypatch.setattr(questions, "agent_state", lambda state, request: None)
     samples.REFUNDS.clear()
     desk = Desk(samples.refunds())
     await desk.start("please refund")

@@ -22,7 +22,7 @@ from checkpoints.content.encryption import Locked
 from checkpoints.content.pickles import Keyring
 from checkpoints.errors import Damaged
 from checkpoints.records import Json
-from wfdash.engines.agent_framework.library import is_own
+from wfdash.engines.agent_framework.definitions import is_own
 from wfdash.values.codec import is_large
 from wfdash.values.errors import NotStorable
 from wfdash.workflow.errors import StepTimeout

@@ -1,19 +1,22 @@
-"""What the framework reports of a run, as events of its steps: which executor runs, waits, has given what."""
+"""What the framework reports of a run, as events of its steps: which executor runs, waits, has given what.
+
+The framework keeps the events of a workflow that is a function until it has ended or asks. They are taken here where
+they are added.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 from checkpoints.events import EventKind
 from checkpoints.records import Json
 from checkpoints.storage import Recorder
-from wfdash.engines.agent_framework.library import is_kind, is_of
-from wfdash.engines.agent_framework.stored.display import display
-from wfdash.engines.agent_framework.stored.framework_checkpoint import is_update
-from wfdash.engines.agent_framework.stored.position import Asker, FrameworkPosition
+from wfdash.engines.agent_framework.definitions import is_kind, is_of
+from wfdash.engines.agent_framework.position import Asker, FrameworkPosition, is_update
+from wfdash.engines.agent_framework.transcripts import display
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.display import truncate
 
@@ -217,3 +220,45 @@ def _only(given: Any) -> Json:
     if pieces and not any(is_of(one, "AgentExecutorResponse") for one in given):
         whole.append(pieces)
     return whole[0] if len(whole) == 1 else whole or None
+
+
+BODY = "1"
+"""The activation of the function itself: it begins first."""
+
+
+def watch(workflow: Any, events: ExecutorEvents, interrupted: Mapping[str, str], check: Callable[[], None]) -> bool:
+    """Report what a function and its steps do, as they do it; return whether that is possible.
+
+    ``check`` is called before each, and may raise. ``interrupted``: activation -> step of those that asked, or waited
+    for what asked: they continue as they were. Where the framework makes the context of a run has a private name; if
+    that is gone, its events come when the function has ended.
+    """
+    if events.number:
+        body = Asker(activation=BODY, step=workflow.name, request="")
+        steps = [Asker(activation=key, step=step, request="") for key, step in interrupted.items() if key != BODY]
+        events.resumed([body, *steps])
+    execute = getattr(workflow, "_execute", None)
+    if execute is None:
+        return False
+
+    async def observed(context: Any, message: Any) -> Any:
+        events.began(workflow.name, message)
+        add = context.add_event
+
+        async def added(event: Any) -> None:
+            check()
+            await add(event)
+            events.saw(event)
+
+        context.add_event = added
+        return await execute(context, message)
+
+    workflow._execute = observed
+    return True
+
+
+def has_ended() -> bool:
+    """Return whether the function has ended, or asked: the framework saves a last time."""
+    from agent_framework import get_run_context
+
+    return get_run_context() is None

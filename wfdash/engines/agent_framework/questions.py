@@ -1,10 +1,15 @@
-"""Requests for information as questions to people, and answers as what the framework expects."""
+"""Requests for information as questions to people, and answers as what the framework expects; so are tool calls.
+
+An agent keeps its pending calls in its own state, and runs the call that is recorded there, whatever an answer holds.
+So arguments that a person has edited are written there, and so are words for the model: in the checkpoint that the run
+continues from, in memory.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_origin
@@ -12,18 +17,16 @@ from typing import Any, get_origin
 from checkpoints.limits import KEY
 from checkpoints.records import Json, Request
 from wfdash.domain.labels import label_of_step
-from wfdash.engines.agent_framework.definition.inputs import chat_value, is_chat, schema_of
-from wfdash.engines.agent_framework.driving import tool_approvals
-from wfdash.engines.agent_framework.library import is_kind, is_of
-from wfdash.engines.agent_framework.stored.display import display
-from wfdash.engines.agent_framework.stored.transcripts import arguments_of
+from wfdash.engines.agent_framework.definitions import agents_of, is_kind, is_of, tools_of
+from wfdash.engines.agent_framework.describing import chat_value, is_chat, schema_of
+from wfdash.engines.agent_framework.transcripts import EXECUTORS, arguments_of, display
 from wfdash.engines.serving import Served
 from wfdash.questions.card import Asking, Card, headline_about, headline_field
 from wfdash.questions.cards import Approval, Question, make_request, prepare
 from wfdash.questions.choices import open_answer, text_in
 from wfdash.questions.evidence import Evidence, Transcript
 from wfdash.questions.policy import Policy
-from wfdash.questions.tools import ToolDecision
+from wfdash.questions.tools import ToolCall, ToolDecision, Verb
 from wfdash.values.errors import InvalidCall
 
 BODIES = ("description", "body", "details", "instructions")
@@ -67,16 +70,16 @@ def ask(
 ) -> Request:
     """Return a request as people see it. ``InvalidCall`` if its answer has no form. ``state``: the checkpoint's."""
     data = asked.data
-    call = data.function_call if tool_approvals.is_approval(data) else data
-    names = [call.name] if tool_approvals.is_call(call) else []
+    call = data.function_call if is_approval(data) else data
+    names = [call.name] if is_call(call) else []
     policy = served.policy_of(*names, asked.step) or Policy()
     asking = _asking(served, workflow, asked, state, evidence)
     return make_request(asked.key, asked.step, asking, policy.resolved(asking.card.get("proposal")), due=None, now=now)
 
 
 def _asking(served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
-    if tool_approvals.is_approval(asked.data) or tool_approvals.is_call(asked.data):
-        return tool_approvals.ask(workflow, asked.data, state, evidence)
+    if is_approval(asked.data) or is_call(asked.data):
+        return ask_approval(workflow, asked.data, state, evidence)
     if is_kind(asked.response_type, *REVIEWS):
         return prepare(_review(asked, evidence), None)
     given = served.answer_schema(asked.step)
@@ -184,8 +187,8 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
     ``state``: that of the checkpoint the run continues from, as the framework will restore it; see ``tool_approvals``.
     """
     data, kind = asked.data, asked.response_type
-    if tool_approvals.is_approval(data) or tool_approvals.is_call(data):
-        call = data.function_call if tool_approvals.is_approval(data) else data
+    if is_approval(data) or is_call(data):
+        call = data.function_call if is_approval(data) else data
         given = value.get("arguments") if value["action"] == "edit" else arguments_of(call)
         decision = ToolDecision(
             action=value["action"],
@@ -193,7 +196,7 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
             feedback=value.get("feedback"),
             response=value.get("response"),
         )
-        return tool_approvals.answer(data, decision, state)
+        return answer(data, decision, state)
     if is_kind(kind, *REVIEWS):
         return _reviewed(kind, value)
     if is_chat(kind):
@@ -209,3 +212,117 @@ def _reviewed(kind: Any, value: Json) -> Any:
     words = value.get("reason") if value["action"] == "reject" else None
     said = [Message(role="user", contents=[words])] if words else []
     return kind(**{next(iter(kind.__dataclass_fields__)): said})
+
+
+ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
+PLAIN: tuple[Verb, ...] = ("approve", "reject")
+REJECTED = "The call of {tool} was rejected by a person, who said: {words}"
+ANSWERED = "The call of {tool} was not made. A person answered in its place: {words}"
+
+
+def is_approval(value: Any) -> bool:
+    """Return whether a request is one to approve a tool call."""
+    return is_of(value, "Content") and value.type == "function_approval_request" and value.function_call is not None
+
+
+def is_call(value: Any) -> bool:
+    """Return whether a request is a tool call that people answer: its tool has no function."""
+    return is_of(value, "Content") and value.type == "function_call"
+
+
+def ask_approval(workflow: Any, request: Any, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
+    """Return the question about a tool call. ``state``: that of the checkpoint in which it is pending."""
+    call = request.function_call if is_approval(request) else request
+    arguments = arguments_of(call)
+    tools = (tool for agent in agents_of(workflow) for tool in tools_of(agent))
+    tool = next((one for one in tools if getattr(one, "name", None) == call.name), None)
+    known = agent_state(state, request.id) is not None
+    allow: tuple[Verb, ...] = (ALL if known else PLAIN) if is_approval(request) else ("respond",)
+    card = ToolCall(
+        tool=call.name,
+        arguments=arguments if isinstance(arguments, dict) else {"arguments": arguments},
+        parameters=_parameters(tool) if isinstance(arguments, dict) else None,
+        body=str(getattr(tool, "description", "") or ""),
+        allow=allow,
+        evidence=evidence,
+    )
+    return prepare(card, None)
+
+
+def _parameters(tool: Any) -> dict[str, Json] | None:
+    try:
+        schema = tool.parameters()
+    except Exception:  # A tool of another kind: its arguments are shown as they are.
+        return None
+    return dict(schema) if isinstance(schema, dict) and schema.get("properties") else None
+
+
+def answer(request: Any, decision: ToolDecision, state: Any) -> Any:
+    """Return the response to a request, having written into the agent's state what the response cannot carry."""
+    from agent_framework import Content
+
+    if not is_approval(request):
+        return Content.from_function_result(call_id=request.call_id, result=decision.response or "")
+    kept, tool = agent_state(state, request.id), request.function_call.name
+    if decision.action == "edit" and kept is not None:
+        for record in _records_of(kept, request.function_call):
+            _set(record, "arguments", dict(decision.arguments))
+        request.function_call.arguments = dict(decision.arguments)
+    words = decision.response if decision.action == "respond" else decision.feedback
+    if words and kept is not None:
+        said = ANSWERED if decision.action == "respond" else REJECTED
+        kept["pending_responses_to_agent"].append(Content.from_text(said.format(tool=tool, words=words)))
+    return request.to_function_approval_response(decision.approved)
+
+
+def agent_state(state: Any, request_id: str) -> Any:
+    """Return what the executor keeps that waits for this request, in sub-workflows too; None where it is not found."""
+    executors = state.get(EXECUTORS) if isinstance(state, Mapping) else None
+    for one in (executors or {}).values():
+        if not isinstance(one, dict):
+            continue
+        if request_id in (one.get("pending_agent_requests") or {}) and "pending_responses_to_agent" in one:
+            return one
+        inner = getattr(one.get("sub_workflow_checkpoint"), "state", None)
+        found = agent_state(inner, request_id)
+        if found is not None:
+            return found
+    return None
+
+
+def _records_of(kept: Any, call: Any) -> Iterator[Any]:
+    """Yield every record of a call in an agent's state: the framework's objects, and their dicts."""
+    seen: set[int] = set()
+    pending = [kept]
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif is_of(value, "Content", "Message"):
+            pending += vars(value).values()
+        if _is_call(value, call):
+            yield value
+
+
+def _is_call(value: Any, call: Any) -> bool:
+    if not (isinstance(value, dict) or is_of(value, "Content")):
+        return False
+    return _get(value, "type") == "function_call" and all(
+        _get(value, name) == getattr(call, name) for name in ("call_id", "name", "id")
+    )
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _set(value: Any, name: str, item: Any) -> None:
+    if isinstance(value, dict):
+        value[name] = item
+    else:
+        setattr(value, name, item)

@@ -9,9 +9,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
-from wfdash.engines.agent_framework.definition.definitions import executors_of, nested
-from wfdash.engines.agent_framework.library import is_function
-from wfdash.engines.agent_framework.stored.encoding import PickleCodec, classes_in, key_of
+from wfdash.engines.agent_framework.definitions import executors_of, is_function, nested
+from wfdash.engines.agent_framework.encoding import PickleCodec, classes_in, key_of
 
 
 def codec_of(workflow: Any) -> PickleCodec:

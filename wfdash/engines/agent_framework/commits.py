@@ -12,15 +12,13 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_che
 from checkpoints.records import Checkpoint, Commit, EventDraft, Json, Phase, Reason, Request, Standing
 from checkpoints.storage import Recorder
 from wfdash.contract import Failed, Finished, Outcome, Waiting
-from wfdash.engines.agent_framework.definition.definitions import receivers
-from wfdash.engines.agent_framework.definition.describing import ENGINE, version_of
-from wfdash.engines.agent_framework.driving.questions import Asked, ask, key_of
-from wfdash.engines.agent_framework.driving.step_events import ExecutorEvents
-from wfdash.engines.agent_framework.library import is_function
-from wfdash.engines.agent_framework.stored.encoding import PickleCodec, aside
-from wfdash.engines.agent_framework.stored.framework_checkpoint import packed, state_shown
-from wfdash.engines.agent_framework.stored.position import FrameworkPosition, framework_part
-from wfdash.engines.agent_framework.stored.transcripts import EXECUTORS, conversations_of, extended
+from wfdash.engines.agent_framework.definitions import is_function, receivers
+from wfdash.engines.agent_framework.describing import ENGINE, version_of
+from wfdash.engines.agent_framework.encoding import PickleCodec, aside
+from wfdash.engines.agent_framework.position import FrameworkPosition, framework_part, packed, state_shown
+from wfdash.engines.agent_framework.questions import Asked, ask, key_of
+from wfdash.engines.agent_framework.step_events import ExecutorEvents
+from wfdash.engines.agent_framework.transcripts import EXECUTORS, conversations_of, extended
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.engines.serving import Served
 from wfdash.questions.tools import conversation
