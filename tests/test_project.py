@@ -129,6 +129,7 @@ def test_the_readme_is_read_in_two_minutes() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 90
     assert len(text.split()) <= 600
+    assert not re.findall(r"(?<!venv/bin/)wfdash (?:check|new|up) ", text), "only that works as typed in the checkout"
 
 
 async def test_the_readme_s_workflow_runs_and_waits_for_a_person(tmp_path: Path) -> None:

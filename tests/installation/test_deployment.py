@@ -16,7 +16,7 @@ from wfdash import cli
 from wfdash.cli import processes
 from wfdash.cli.new import written
 from wfdash.installation.defaults import DEFAULTS
-from wfdash.installation.environment import SECRETS, read_secret_files
+from wfdash.installation.environment import SECRETS, env_networks, read_secret_files
 from wfdash.web.api import long_poll
 from wfdash.web.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
 from wfdash.worker.process import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
@@ -98,17 +98,26 @@ def test_the_page_names_each_secret_that_can_be_in_a_file() -> None:
 
 
 def test_every_setting_that_the_files_name_exists() -> None:
-    known = set(
-        re.findall(
-            r"WFDASH_\w+", (ROOT / "wfdash" / "settings.py").read_text() + (ROOT / "docs/configuration.md").read_text()
-        )
-    )
+    texts = ((ROOT / name).read_text() for name in ("wfdash/settings.py", "docs/configuration.md"))
+    known = set(re.findall(r"WFDASH_\w+", "".join(texts)))
     # These two are the compose file's own.
     known |= {"WFDASH_HOST"} | {f"{name}_FILE" for name in SECRETS}
     files = [path for path in DEPLOYMENT.rglob("*") if path.is_file()]
     assert len(files) > 8
     for path in files:
         assert set(re.findall(r"WFDASH_\w+", path.read_text())) <= known, path.name
+
+
+def test_the_page_of_settings_has_those_that_the_code_reads() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "wfdash").rglob("*.py"))
+    rows = "".join(re.findall(r"^\|.*", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE))
+    read, listed = (set(re.findall(r'["`]WFDASH_([A-Z_]*[A-Z])(?:"|`|=)', one)) for one in (text, rows))
+    others = {"agents": {"AGENT_MODEL"}, "client": {"TOKEN"}, "ask-from-anywhere": {"CALLBACK_SECRET"}}
+    others["django"] = {"DATABASE_ALIAS", "DATA_DIR", "MAX_BODY", "SIGN_IN"}
+    others["sign-in"] = {name for name in read if name.startswith("OIDC_")} - {"OIDC_PROBLEMS"}
+    assert read - {"KNOWN_COOKIE", "OIDC", "OIDC_PROBLEMS"} - set().union(*others.values()) == listed
+    for page, names in others.items():
+        assert [name for name in names if name not in (ROOT / f"docs/{page}.md").read_text()] == []
 
 
 @pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
@@ -209,9 +218,18 @@ def test_the_objects_of_kubernetes_name_each_other_rightly() -> None:
     assert settings["WFDASH_ORIGINS"] == settings["WFDASH_URL"] == f"https://{host['host']}"
     assert host["http"]["paths"][0]["backend"]["service"] == {"name": "wfdash", "port": {"name": "http"}}
     assert settings["WFDASH_DATA"].startswith("/data/")
+    policy = made["NetworkPolicy", "wfdash"]["spec"]
+    assert all(policy["podSelector"]["matchLabels"].items() <= one.items() for one in labels)
+    assert policy["ingress"][0]["ports"] == [{"port": "http"}]
     flow: dict[str, Any] = {}
     exec(made["ConfigMap", "wfdash-workflows"]["data"]["hello.py"], flow)
     assert flow["hello"].name == "hello"
+
+
+def test_the_example_of_proxies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WFDASH_PROXIES", kubernetes()["ConfigMap", "wfdash"]["data"]["WFDASH_PROXIES"])
+    with pytest.raises(ValueError, match="WFDASH_PROXIES must list addresses or networks"):
+        env_networks("WFDASH_PROXIES")
 
 
 def test_the_examples_of_secrets_are_in_no_folder_that_is_applied_and_are_refused(tmp_path: Path) -> None:
