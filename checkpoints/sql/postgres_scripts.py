@@ -139,19 +139,14 @@ async def _write_whole(connection: Connection, scripts: Sequence[BegunScript], *
         await connection.rollback()
         found = [[] for _ in statements]
     except psycopg.Error as error:
-        if not hurried or not _has_rolled_back(error):
+        # A server that ends the connection may have committed before: what is written again would find itself.
+        surely = isinstance(error, errors.PipelineAborted) or error.diag.severity_nonlocalized == "ERROR"
+        if not hurried or not surely:
             raise
         raise GroupRolledBack from error
     for one, rows in zip(scripts, found, strict=True):
         one.resume([rows])
         one.committed = one.batch is None
-
-
-def _has_rolled_back(error: psycopg.Error) -> bool:
-    """Return whether it is sure that nothing was stored: a server that ends the connection may have committed before,
-    and what is written again then would find itself, and fail its run.
-    """
-    return isinstance(error, errors.PipelineAborted) or error.diag.severity_nonlocalized == "ERROR"
 
 
 async def _written(

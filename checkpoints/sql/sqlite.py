@@ -74,11 +74,15 @@ class BlockingSqlite:
         except IndexError:
             connection = connect(self._path)
             set_synchronous(connection, self._synced, True)
+        used: sqlite3.Connection | None = connection
         try:
             yield connection
+        except sqlite3.Error as error:
+            used = usable(connection, error)
+            raise
         finally:
-            if len(self._idle) < MAX_IDLE:
-                self._idle.append(connection)
+            if used is not None and len(self._idle) < MAX_IDLE:
+                self._idle.append(used)
             else:
                 connection.close()
 
@@ -197,6 +201,7 @@ class SqliteThread:
             try:
                 connection = connection or self._connect()
                 self._run_all(connection, jobs)
+                connection = usable(connection, *(job.error for job in jobs))
             except Exception as error:
                 fail_all(jobs, error)
             resolve_in_loops(jobs)
@@ -318,6 +323,7 @@ class InlineWriter:
         except sqlite3.Error:
             return False
         run_and_commit(self._connection, job)
+        self._connection = usable(self._connection, job.error)
         return True
 
     def close(self) -> None:
@@ -499,6 +505,16 @@ def read_undecodable(connection: sqlite3.Connection, batch: Sequence[Statement],
         connection.text_factory = str
 
 
+def usable(connection: sqlite3.Connection, *errors: BaseException | None) -> sqlite3.Connection | None:
+    """Return the connection that had these errors; closed and None if it was opened while its file could not be
+    written: it would stay so.
+    """
+    if all(getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_READONLY for error in errors):
+        return connection
+    connection.close()
+    return None
+
+
 def run_and_commit(connection: sqlite3.Connection, job: QueuedScript) -> None:
     """Run a job in the transaction that was begun for it, and commit it; a failure is the job's alone."""
     run_job(connection, job)
@@ -528,7 +544,7 @@ LONGEST_TURN = 0.003
 class QueuedScript:
     """A script with its result or error, and the future of it once it waits in a queue."""
 
-    __slots__ = ("error", "future", "loop", "make", "result", "sync", "writer")
+    __slots__ = ("error", "future", "make", "result", "sync", "writer")
 
     def __init__(self, make: Callable[[], Script[Any]], *, sync: bool = True, writer: str = "") -> None:
         """``sync``: its commit has to survive a power failure. ``writer``: who writes, if not the task: a run."""
@@ -536,15 +552,13 @@ class QueuedScript:
         self.sync = sync
         # A run commits one state after the other, some engines each in a task of its own.
         self.writer: object = writer or id(asyncio.current_task())
-        self.loop: asyncio.AbstractEventLoop | None = None
         self.future: asyncio.Future[Any] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
     def queued(self) -> asyncio.Future[Any]:
         """Return the future of its result, which belongs to the running loop."""
-        self.loop = asyncio.get_running_loop()
-        self.future = self.loop.create_future()
+        self.future = asyncio.get_running_loop().create_future()
         return self.future
 
     def resolve(self) -> None:
@@ -600,8 +614,8 @@ def resolve_in_loops(jobs: list[QueuedScript]) -> None:
     """Resolve scripts in their loops, one call per loop; closed loops are skipped."""
     loops: dict[asyncio.AbstractEventLoop, list[QueuedScript]] = {}
     for job in jobs:
-        if job.loop is not None:
-            loops.setdefault(job.loop, []).append(job)
+        if job.future is not None:
+            loops.setdefault(job.future.get_loop(), []).append(job)
     for loop, theirs in loops.items():
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(resolve_all, theirs)

@@ -344,7 +344,9 @@ class FoldOutages(logging.Filter):
         if error is not None and self._outage.covers(error):
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            if not (words := self._outage.note(_reason(error))):
+            # What is the same for all errors of one reason: empty where there is no connection.
+            code = _code(error)
+            if not (words := self._outage.note(code if code in REFUSALS else "")):
                 return False
             text = str(error).strip().partition("\n")[0]
             first = record.getMessage().partition("\n")[0].partition(f": {text}")[0]
@@ -413,11 +415,6 @@ def is_outage(error: BaseException) -> bool:
 def _code(error: BaseException) -> str:
     """Return PostgreSQL's code of an error, or of the one that it wraps; empty without one."""
     return getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None) or ""
-
-
-def _reason(error: BaseException) -> str:
-    """Return what is the same for all errors of one reason: empty where there is no connection."""
-    return code if (code := _code(error)) in REFUSALS else ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -223,17 +223,14 @@ def _refused(hook: IncomingHook, received: Received, error: WfdashError, *, know
     except WfdashError:
         raise error from None
     why = "; ".join(_words(one) for one in error.errors) if isinstance(error, Invalid) else str(error)
-    row = _row(hook, received, "refused", status=status_for(error), why=_storable(why[:2_000]))
+    # A reason may quote what was delivered, and not every database takes all of that.
+    why = why[:2_000].encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    row = _row(hook, received, "refused", status=status_for(error), why=why)
     row.body = row.body if known else ""
     with write():
         row.save(force_insert=True)
     log.info("Incoming webhook %s refused a delivery: %d", hook.pk, row.status)
     raise error
-
-
-def _storable(text: str) -> str:
-    """Return a text that every database takes: a reason may quote what was delivered."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _words(problem: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from checkpoints.events import EventKind
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
 from checkpoints.records import CheckpointInfo, Commit
-from checkpoints.sql import tables
+from checkpoints.sql import sqlite, tables
 from checkpoints.sql.sqlite import (
     QUICK,
     FairLock,
@@ -167,6 +167,27 @@ async def test_a_database_that_cannot_be_opened_fails_each_call(tmp_path: Any) -
     writer.close()
     with pytest.raises(RuntimeError, match="closed"):
         writer.submit(QueuedScript(select_one))
+
+
+async def test_a_file_that_could_not_be_written_when_it_was_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    path, latency = str(tmp_path / "runs.sqlite3"), WriteLatency()
+    connect(path).close()
+    kept = {"isolation_level": None, "check_same_thread": False}
+    first = [sqlite3.connect(f"file:{path}?mode=ro", uri=True, **kept) for _ in range(2)]
+    monkeypatch.setattr(sqlite, "connect", lambda *given, **more: first.pop() if first else connect(*given, **more))
+    writer, inline = SqliteWriter(path), InlineWriter(path, FairLock(), latency)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        await writer.submit(QueuedScript(create_and_fail))
+    assert inline.write(hurried(latency, job := QueuedScript(create_and_fail)))
+    assert "readonly" in str(job.error)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await writer.submit(QueuedScript(create_and_fail))
+    assert inline.write(hurried(latency, job))
+    assert "readonly" not in str(job.error)
+    writer.close()
+    inline.close()
 
 
 def writers() -> set[threading.Thread]:

@@ -298,13 +298,9 @@ def _state_count(counts: Any, state: str) -> int:
     return int((counts.get(state) if isinstance(counts, Mapping) else getattr(counts, state, 0)) or 0)
 
 
-def _total(counts: Any) -> int:
-    return sum(_state_count(counts, state) for state in ORDER)
-
-
 def _progress_text(counts: Any) -> str:
     """Return the progress of a step that runs more than once: ``3/5``."""
-    total = _total(counts)
+    total = sum(_state_count(counts, state) for state in ORDER)
     return f"{_state_count(counts, 'done')}/{total}" if total > 1 else ""
 
 
