@@ -47,8 +47,7 @@ def test_it_is_neither_suggested_nor_found_by_a_mention(robot):
     request = people.ask(people.make_run(created_by=robot))
     assert "robot" not in [one.name for one in readers("expense_batch", [], Origin(starter="robot"))]
     assert "robot" not in request_queries.mentionable(find(people.viewer("ana"), request.pk))
-    comment = comments.comment_on(people.viewer("otto"), request.pk, "@robot and @ana, look")
-    assert comment.mentions == ["ana"]
+    assert comments.comment_on(people.viewer("otto"), request.pk, "@robot and @ana, look").mentions == ["ana"]
 
 
 def test_no_request_is_assigned_to_it(robot):

@@ -60,8 +60,7 @@ def test_a_shell_reads_every_block_for_shells() -> None:
     ]
     assert len(shown) > 20
     script = "\n".join(f"f{number}() {{\n{text}\n}}" for number, (_, text) in enumerate(shown))
-    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
+    assert subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, timeout=60).stderr == ""
 
 
 def test_no_page_branches_by_the_truth_of_what_was_approved() -> None:

@@ -72,8 +72,7 @@ def test_a_folder_serves_its_files_and_a_dotted_name_its_module(tmp_path, settin
     flow(tmp_path / "sold" / "workflows.py", "three")
     flow(tmp_path / "sold" / "more.py", "four")
     monkeypatch.chdir(tmp_path)
-    names = served(settings, str(tmp_path / "all"), "sold", "sold.more")
-    assert sorted(names) == ["four", "one", "three", "two"]
+    assert sorted(served(settings, str(tmp_path / "all"), "sold", "sold.more")) == ["four", "one", "three", "two"]
     assert all(Path(catalog.location(entry)).is_file() for entry in catalog.entries())
 
 

@@ -498,8 +498,7 @@ def reviewing() -> Workflow:
 async def test_a_step_gets_the_comments_of_the_answer():
     wf = reviewing()
     outcome = await answered(wf, await wf.run(None), {"action": "reject", "line_comments": [ON_LINE, RANGE]})
-    decision = finished(outcome)
-    assert decision["line_comments"] == [LineComment(**one).model_dump() for one in (ON_LINE, RANGE)]
+    assert finished(outcome)["line_comments"] == [LineComment(**one).model_dump() for one in (ON_LINE, RANGE)]
 
 
 async def test_an_answer_without_comments_is_what_it_was():

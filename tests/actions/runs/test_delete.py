@@ -69,8 +69,7 @@ def test_a_fork_goes_on_without_its_origin(run, history, person):
     otto = person("otto", "operator")
     fork = fork_run(otto, run.pk, history["1"])
     delete_run(otto, ended(run).pk)
-    again = fork_run(otto, fork.pk, Checkpoint.objects.get(run=fork).pk)
-    assert Run.objects.get(pk=again.pk).family == run.pk
+    assert Run.objects.get(pk=fork_run(otto, fork.pk, Checkpoint.objects.get(run=fork).pk).pk).family == run.pk
 
 
 def test_only_a_checkpoint_that_no_one_needs_is_deleted(run, history, person):

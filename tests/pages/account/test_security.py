@@ -119,8 +119,7 @@ def test_sessions_are_named_by_their_browser_and_ended_one_by_one(ana: Client, o
     assert ana.post(ADDRESS, {"act": "end", "session": session}).status_code == 302
     assert not signed_in(other)
     assert signed_in(ana)
-    again = ana.post(ADDRESS, {"act": "end", "session": session}, follow=True)
-    assert "already ended" in again.content.decode()
+    assert "already ended" in ana.post(ADDRESS, {"act": "end", "session": session}, follow=True).content.decode()
     assert AuditEntry.objects.filter(verb="end sessions", actor="ana").count() == 1
 
 

@@ -15,8 +15,7 @@ def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> 
     shown = ana.get("/settings/").content.decode()
     assert all(f'name="{kind}.mail"' in shown for kind in KINDS)
     assert "ana@example.org" in shown
-    response = ana.post("/settings/", {**FORM, "opened.mail": "1", "quiet": "1", "digest": "daily"})
-    assert response.status_code == 302
+    assert ana.post("/settings/", {**FORM, "opened.mail": "1", "quiet": "1", "digest": "daily"}).status_code == 302
     data = Preference.objects.get().data
     assert data["channels"]["opened"] == ["apprise", "mail", "push"], "what is not shown stays"
     assert data["channels"]["reminder"] == ["apprise", "push"]

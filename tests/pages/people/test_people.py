@@ -121,8 +121,7 @@ def test_a_form_sent_twice_makes_one_link_and_shows_it_each_time(adam: Client, u
 
 
 def test_an_invitation_without_a_role_says_so(adam: Client) -> None:
-    shown = adam.post("/people/invite/", {"name": "nora"}, follow=True).content.decode()
-    assert "nora has no role yet" in shown
+    assert "nora has no role yet" in adam.post("/people/invite/", {"name": "nora"}, follow=True).content.decode()
 
 
 def test_what_is_shown_once_is_for_its_page_and_person_alone(adam: Client, everybody) -> None:

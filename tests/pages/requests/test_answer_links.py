@@ -82,8 +82,7 @@ def test_an_answer_by_link_that_is_sent_twice_counts_once(request_, client: Clie
 
 
 def test_the_form_needs_the_page_s_own_token(request_) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    assert strict.post(path(request_), {"_action": "approve"}).status_code == 403
+    assert Client(enforce_csrf_checks=True).post(path(request_), {"_action": "approve"}).status_code == 403
     assert not Answer.objects.exists()
 
 

@@ -82,8 +82,7 @@ def test_a_failed_run_says_when_where_and_why(header):
 
 def test_a_run_says_who_stopped_it_and_what_it_is_running(header):
     course = (intervention("run.paused", NOW - timedelta(minutes=5)),)
-    words = told(header, "paused", (), course, acted_by="otto")
-    assert words == "Paused by otto 5 min ago. Answers are kept."
+    assert told(header, "paused", (), course, acted_by="otto") == "Paused by otto 5 min ago. Answers are kept."
     busy = {"read": NOW - timedelta(minutes=3), "pay": NOW - timedelta(minutes=9)}
     assert told(header, "running", (), (), busy) == "Running Read claims and Pay, for 9 min."
     assert "It is cancelled after" in told(header, "running", (), (intervention("run.ending", by="otto"),), busy)

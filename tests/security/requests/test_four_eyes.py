@@ -210,8 +210,7 @@ def test_who_was_stood_in_for_is_no_second_person_either(person, olga) -> None:
     run = start_run(person("oto"), "expense_batch", limits)
     drive(run)
     request = next(iter(pending(run).values()))
-    reply = answer_request(person("rex"), request.pk, {"action": "approve", "reason": "ok"})
-    assert reply.acting_for == "ana"
+    assert answer_request(person("rex"), request.pk, {"action": "approve", "reason": "ok"}).acting_for == "ana"
     drive(run)
     (second,) = [one for one in pending(run).values() if one.not_by]
     assert second.not_by == ["ana", "rex"]
