@@ -15,8 +15,8 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the checks of databases and parameters, and make ORM writes take the write lock on SQLite."""
-        from checkpoints.database import checks, direct
+        from checkpoints.database import direct, schema
 
-        pre_migrate.connect(checks.refuse_gaps, sender=self)
+        pre_migrate.connect(schema.refuse_gaps, sender=self)
         direct.install_text_guard()
         direct.install_write_lock()

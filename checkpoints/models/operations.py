@@ -290,7 +290,7 @@ class Tally(models.Model):
 class TallyRollup(models.Model):
     """What the tallies of a span of hours add up to, of one workflow, or of all of them if ``workflow`` is empty.
 
-    ``data``: see ``wfdash.domain.histograms.packed``.
+    ``data``: see ``wfdash.queries.statistics.durations.packed``.
     """
 
     span = models.SmallIntegerField()

@@ -283,7 +283,7 @@ def _migrate_and_say(*, new_key: bool) -> None:
 
 def _refuse_settings() -> None:
     """Raise ``ImproperlyConfigured`` for a database, or a hook for errors, that cannot be used."""
-    from checkpoints.database.checks import refuse_database
+    from checkpoints.database.schema import refuse_database
     from wfdash.telemetry.error_hook import refuse_broken_hook
 
     refuse_database()
