@@ -18,5 +18,4 @@ class CheckpointsConfig(AppConfig):
         from checkpoints.database import direct, schema
 
         pre_migrate.connect(schema.refuse_gaps, sender=self)
-        direct.install_text_guard()
-        direct.install_write_lock()
+        direct.install_guards()

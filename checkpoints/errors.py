@@ -49,7 +49,11 @@ class ClaimLost(CheckpointsError):
     """Another worker took over, or the claim expired: stop driving this run, nothing was written."""
 
 
-class Damaged(CheckpointsError):
+class Unreadable(CheckpointsError):
+    """What is stored cannot be read: ``Damaged`` or ``Locked``."""
+
+
+class Damaged(Unreadable):
     """The stored checkpoint does not match its hash: choose an older good one."""
 
 

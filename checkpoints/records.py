@@ -98,6 +98,11 @@ class Phase(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @classmethod
+    def stored(cls, text: str) -> Phase:
+        """Return the phase that a row holds: ``failed`` for what no code writes, so that it hides no other run."""
+        return next((one for one in cls if one == text), cls.FAILED)
+
 
 class Status(StrEnum):
     """The status of a run as it is shown to people."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from operator import itemgetter
+from typing import Any
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.content.chunks import digest
@@ -41,6 +42,8 @@ TAKEOVER_DELAYS = (0, 0, 2, 4, 8, 16, 32, 64, 128, 256, 300)
 RISKS = {"low": 1, "medium": 2, "high": 3}
 
 UNREADABLE = "its metadata cannot be read"
+NEVER = datetime.fromtimestamp(0, UTC)
+"""What is read in place of a time that cannot be."""
 
 MAX_LABEL = NAME
 """Characters of a checkpoint's label."""
@@ -279,3 +282,11 @@ def is_message_due(checkpoint: CheckpointInfo) -> bool:
     Restoring, forking and editing keep facts, so a run that is taken back to there gets its message again.
     """
     return checkpoint.facts.get(MESSAGE_DUE) is True
+
+
+def time_or_none(convert: Callable[..., Any], *stored: Any) -> Any:
+    """Return a time as ``convert`` does; None for what is none."""
+    try:
+        return convert(*stored)
+    except (AttributeError, TypeError, ValueError):
+        return None

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from checkpoints.content.canonical_json import dumps, loads
-from checkpoints.errors import Damaged, Incompatible, InvalidConfig
+from checkpoints.errors import Damaged, Incompatible, InvalidConfig, Unreadable
 
 MARK = "wfdash-sealed:"
 CHUNK_MARK = b"\x00wfs"
@@ -52,7 +52,7 @@ UNENCRYPTED = (
 )
 
 
-class Locked(Incompatible):
+class Locked(Incompatible, Unreadable):
     """The stored content cannot be decrypted with the configured keys: the message says what to add."""
 
 

@@ -10,9 +10,11 @@ frozen machine, a disk that hangs) is given up by nothing but the limit of the t
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -21,10 +23,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
+from django.utils.dateparse import parse_datetime
 
 from checkpoints.database.alias import alias, connection
 from checkpoints.errors import InvalidValue
 from checkpoints.limits import findable, is_holdable
+from checkpoints.rules import time_or_none
 from checkpoints.sql.conninfo import application_name, be_process, parameters_of, settings_of
 from checkpoints.sql.sqlite import write_lock
 
@@ -42,17 +46,6 @@ def keep_storable(execute: Callable[..., Any], sql: str, params: Any, many: bool
     return execute(sql, params, many, context)
 
 
-def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Install the wrapper on a new connection of the ORM."""
-    if keep_storable not in connection.execute_wrappers:
-        connection.execute_wrappers.append(keep_storable)
-
-
-def install_text_guard() -> None:
-    """Connect the wrapper to every connection that is opened from now on."""
-    connection_created.connect(guard_connection, dispatch_uid="checkpoints.database.direct")
-
-
 # Makes every ORM write on SQLite take the process's write lock first (sessions, the admin and shells included).
 
 READS = ("SELECT", "PRAGMA", "EXPLAIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
@@ -66,15 +59,22 @@ def with_write_lock(execute: Callable[..., Any], sql: str, params: Any, many: bo
         return execute(sql, params, many, context)
 
 
-def wrap_writes(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Install the wrapper on a new SQLite connection of the ORM."""
-    if connection.vendor == "sqlite" and with_write_lock not in connection.execute_wrappers:
+def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Install the wrappers on a new connection of the ORM; one of SQLite reads a time that is none as null."""
+    if keep_storable in connection.execute_wrappers:
+        return
+    connection.execute_wrappers.append(keep_storable)
+    if connection.vendor == "sqlite":
         connection.execute_wrappers.append(with_write_lock)
+        # Django's own do so only in some columns, and only for text of another form.
+        sqlite3.register_converter("datetime", lambda stored: time_or_none(parse_datetime, stored.decode()))
+        ops: Any = connection.ops
+        ops.convert_datetimefield_value = partial(time_or_none, ops.convert_datetimefield_value)
 
 
-def install_write_lock() -> None:
-    """Connect the wrapper to every connection that is opened from now on."""
-    connection_created.connect(wrap_writes, dispatch_uid="checkpoints.database.direct")
+def install_guards() -> None:
+    """Connect the wrappers to every connection that is opened from now on."""
+    connection_created.connect(guard_connection, dispatch_uid="checkpoints.database.direct")
 
 
 NEEDS_DIRECT = (

@@ -25,10 +25,10 @@ from django.db import DatabaseError, models
 from django.db.models import Model
 
 from checkpoints.content.chunks import digest
-from checkpoints.content.encryption import Locked, encrypted_text_in, key_of
+from checkpoints.content.encryption import encrypted_text_in, key_of
 from checkpoints.database.alias import alias, connection
 from checkpoints.database.storage import write
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.models import AuditEntry, Chunk, HumanRequest, Run
 from checkpoints.models.fields import EncryptedJsonField, EncryptedTextField, StoredDocument, current_encryptor
 from checkpoints.models.operations import Installation
@@ -123,7 +123,7 @@ def noting(left: list[str], row: str) -> Iterator[None]:
     """Return a context manager that notes a row whose content cannot be decrypted, and why."""
     try:
         yield
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         left.append(f"{row}: {error}")
 
 
@@ -219,7 +219,7 @@ def content_flaws(sample: int = SAMPLE, *, oldest: bool = True) -> list[str]:
             for column in columns:
                 try:
                     getattr(one, column)
-                except (Damaged, Locked) as error:
+                except Unreadable as error:
                     found.append(str(error))
     return found
 

@@ -196,7 +196,7 @@ def remove_run(using: str, run: str, *, force: bool = False, in_parts: bool = Fa
     if row is None:
         return None
     claimed = Claim.objects.using(using).filter(run=run, expires__gt=Now()).exists()
-    rules.refuse_removal(RunId(run), Phase(row.phase), claimed=claimed, force=force)
+    rules.refuse_removal(RunId(run), Phase.stored(row.phase), claimed=claimed, force=force)
     whole = not in_parts or row.seq + row.n <= MOST_AT_ONCE
     relatives = (remove_locked(using, [run]) if whole else begin_removal(using, run)).relatives
     return Removed(relative=relatives[0] if relatives else None)

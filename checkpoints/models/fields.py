@@ -14,7 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
 from django.db.models import Func, Index, IntegerField, Model, QuerySet, Subquery
-from django.db.models.fields.json import KeyTransform
+from django.db.models.expressions import Col
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.lookups import Lookup
 from django.db.models.query_utils import DeferredAttribute
 from django.db.models.sql.compiler import SQLCompiler
@@ -22,9 +23,10 @@ from django.db.models.sql.compiler import SQLCompiler
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.content.encryption import MARK, Encryptor, encrypted_text_in, encryptor_of
 from checkpoints.content.pickles import Keyring, keyring_of
-from checkpoints.errors import InvalidValue
+from checkpoints.errors import Damaged, InvalidValue
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import findable, is_storable
+from checkpoints.rules import NEVER
 from checkpoints.sql.statements import POSTGRES, SQLITE
 
 _S = TypeVar("_S", contravariant=True)
@@ -106,7 +108,60 @@ else:
         plain = models.TextField
 
 
-class JsonKey(KeyTransform):
+class BrokenText(str):
+    """What a column of documents holds that is no JSON: to read it as an attribute raises ``Damaged``."""
+
+
+class StoredDocument:
+    """A stored document, decrypted once its row is known."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+
+    @property
+    def clear(self) -> dict[str, Any]:
+        """Return the entries that are readable without a key."""
+        document = self.document if isinstance(self.document, dict) else {}
+        return {name: value for name, value in document.items() if name in UNENCRYPTED}
+
+
+class DecryptingAttribute(DeferredAttribute):
+    """Decrypts a stored document when the attribute is first read."""
+
+    field: Any
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        value = super().__get__(instance, cls)
+        if isinstance(value, BrokenText):
+            raise Damaged(f"The row's {self.field.name} cannot be read")
+        if isinstance(value, StoredDocument):
+            value = instance.__dict__[self.field.attname] = self.field.decrypt_stored(
+                value, *self.field.row_of(instance)
+            )
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self.field.attname] = value
+
+
+class ReadableKey(KeyTransform):
+    """A key within a document; null in a row of SQLite whose text is no JSON, which would fail the whole query."""
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """Return the expression."""
+        sql, params = super().as_sqlite(compiler, connection)
+        column, given, _ = self.preprocess_lhs(compiler, connection)
+        return f"(CASE WHEN json_valid({column}) THEN {sql} END)", (*given, *params)
+
+
+class TextKey(ReadableKey, KeyTextTransform):
+    """The text of a key within a document."""
+
+
+KT = TextKey.from_lookup
+
+
+class JsonKey(ReadableKey):
     """A key within a document: PostgreSQL compares it as ``jsonb``, because ``json`` knows no equality."""
 
     def preprocess_lhs(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any, Any]:
@@ -122,11 +177,19 @@ class JsonField(models.JSONField):
     ``DISTINCT`` and no equality of whole documents. Keys can be looked up as usual.
     """
 
+    descriptor_class = DecryptingAttribute
+
     def get_transform(self, name: str) -> Any:
         """Return the transform that reads a key, or one registered under that name."""
         return super(models.JSONField, self).get_transform(name) or (
             lambda *args, **kwargs: JsonKey(name, *args, **kwargs)
         )
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Return a document; what is no JSON as ``BrokenText``."""
+        document = super().from_db_value(value, expression, connection)
+        broken = document is value and isinstance(value, str) and not isinstance(expression, KeyTransform)
+        return BrokenText(value) if broken else document
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         """Return the column type."""
@@ -159,6 +222,10 @@ class MomentField(models.DateTimeField):  # type: ignore[type-arg]
     itself nor in order with others. Give a ``Value`` or a computed column this field, too.
     """
 
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Return a time; ``NEVER`` where a column that has one in every row holds what is none."""
+        return NEVER if value is None and not self.null and isinstance(expression, Col) else value
+
     def deconstruct(self) -> Any:
         """Return those of a plain column: for the database it is one."""
         name, _, args, options = super().deconstruct()
@@ -181,36 +248,6 @@ def current_keyring() -> Keyring:
     """Return the keys that sign the audit: those of the settings, else the installation's secret key."""
     otherwise = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return keyring_of(getattr(settings, "WFDASH_AUDIT_KEY", ""), *otherwise)
-
-
-class StoredDocument:
-    """A stored document, decrypted once its row is known."""
-
-    def __init__(self, document: Any) -> None:
-        self.document = document
-
-    @property
-    def clear(self) -> dict[str, Any]:
-        """Return the entries that are readable without a key."""
-        document = self.document if isinstance(self.document, dict) else {}
-        return {name: value for name, value in document.items() if name in UNENCRYPTED}
-
-
-class DecryptingAttribute(DeferredAttribute):
-    """Decrypts a stored document when the attribute is first read."""
-
-    field: Any
-
-    def __get__(self, instance: Any, cls: Any = None) -> Any:
-        value = super().__get__(instance, cls)
-        if isinstance(value, StoredDocument):
-            value = instance.__dict__[self.field.attname] = self.field.decrypt_stored(
-                value, *self.field.row_of(instance)
-            )
-        return value
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__[self.field.attname] = value
 
 
 def identity_by(row: tuple[str, ...]) -> Callable[[models.Model], tuple[str, ...]]:
@@ -263,8 +300,6 @@ class EncryptedJsonField(JsonField):
     SQL can only look up keys that are ``clear``. Values that bypass instances (``values()``) may be a
     ``StoredDocument``: see ``decrypted``. ``update()`` encrypts nothing: give it the result of ``encrypted_for``.
     """
-
-    descriptor_class = DecryptingAttribute
 
     def __init__(
         self, table: str = "", row: tuple[str, ...] = (), clear: frozenset[str] = frozenset(), **options: Any

@@ -269,7 +269,7 @@ class ClaimScripts(ReadScripts):
             if live:
                 rules.refuse_held(run, holder, self.dialect.time(expires))
         if not stopped:
-            rules.refuse_stopped(run, Phase(phase), acted_by)
+            rules.refuse_stopped(run, Phase.stored(phase), acted_by)
         rules.refuse_moved(run, heads[0][0] if heads else None, head)
         again = rules.taken_over(attempts, claims[0][0] if claims else None, worker)
         free = FreeRun(run, again, epoch + 1, recovered=bool(claims))
@@ -319,7 +319,7 @@ class ClaimScripts(ReadScripts):
         ]
         # The clock last: it is right when the answer comes.
         due, found, *rows, (times,) = yield [*finds, *beside, (self.sql.clock, ())]
-        now, expiry, wake = map(self.dialect.time, times)
+        now, expiry, wake = (rules.time_or_none(self.dialect.time, time) for time in times)
         return DueLook(now, expiry, wake, bool(due), tuple(RunId(id_) for (id_,) in found), rows)
 
     def expire(self, prefix: str) -> Script[None]:
@@ -396,7 +396,7 @@ def select_due(
     chosen = {name: "" if suspect is None else f" AND {words}" for name, words in (("again", again), ("over", over))}
     # One that a worker had before may be what ended it.
     either = "" if suspect is None else f" AND CASE WHEN {had}) THEN {over} ELSE {again} END"
-    skip = dialect.skip_locked if lock else ""
+    skip, scope = dialect.skip_locked if lock else "", f"{dialect.sound}{scope}"
     limit = "LIMIT ?"
     # Not the bare column: by the phase, every waiting run would be read to find those whose time has come.
     timed = f"COALESCE(r.phase, '') IN {TIMED}"
@@ -428,7 +428,7 @@ def lock_due(dialect: Dialect, count: int, scope: str = "") -> str:
     """Return the statement that locks those of ``count`` runs that are due, without those that others have locked."""
     due = f"(r.phase='ready' OR (r.phase IN {TIMED} AND r.wake_at <= {{now}}))"
     found = f"SELECT r.id FROM checkpoints_run r WHERE r.id IN ({placeholders(count)}) AND r.for_workers AND {due}"
-    return dialect.sql(f"{found}{scope}{dialect.skip_locked}")
+    return dialect.sql(f"{found}{dialect.sound}{scope}{dialect.skip_locked}")
 
 
 @lru_cache(maxsize=512)

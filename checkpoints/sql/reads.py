@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 from checkpoints import rules
@@ -29,7 +28,7 @@ from checkpoints.records import (
     RunFacts,
     RunInfo,
 )
-from checkpoints.rules import UNREADABLE
+from checkpoints.rules import NEVER, UNREADABLE
 from checkpoints.sql.statements import METADATA, Dialect, Rows, Statement, Statements, select_chunks
 from checkpoints.sql.tables import INFO
 
@@ -102,7 +101,7 @@ def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed |
     if not rows:
         return None
     family, phase, claimed = rows[0]
-    rules.refuse_removal(run, Phase(phase), claimed=bool(claimed), force=force)
+    rules.refuse_removal(run, Phase.stored(phase), claimed=bool(claimed), force=force)
     yield [(dialect.sql(statement), (run,)) for statement in OWNED]
     (relatives,) = yield [(dialect.sql("SELECT id FROM checkpoints_run WHERE family=? LIMIT 1"), (family,))]
     if not relatives:
@@ -115,7 +114,6 @@ def remove_run(dialect: Dialect, run: RunId, *, force: bool) -> Script[Removed |
 T = TypeVar("T")
 Script: TypeAlias = Generator[Sequence[Statement], list[Rows], T]
 
-NEVER = datetime.fromtimestamp(0, UTC)
 CHUNKS_PER_READ = 30_000
 """Chunks read by one statement; databases limit the number of parameters."""
 
@@ -151,7 +149,7 @@ class ReadScripts:
     def needs(self, run: RunId) -> Script[Needs]:
         """Return what depends on a run's checkpoints."""
         phases, origins = yield [(self.sql.phase, (run,)), (self.sql.origins, (run,))]
-        ended = bool(phases) and Phase(phases[0][0]) in ENDED
+        ended = bool(phases) and Phase.stored(phases[0][0]) in ENDED
         return Needs(ended=ended, origins=frozenset(id_ for (id_,) in origins))
 
     def load(self, run: RunId, checkpoint: CheckpointId) -> Script[Checkpoint]:

@@ -46,6 +46,8 @@ class Dialect:
     """Whether one statement may write several tables."""
     raw_text: str = "{}"
     """A text column as it is stored, also if it is no text any more."""
+    sound: str = ""
+    """Condition on runs ``r`` that their counters are numbers, where a column takes any text."""
 
     def sql(self, text: str) -> str:
         """Return a statement in this dialect."""
@@ -83,6 +85,7 @@ SQLITE = Dialect(
     skip_locked="",
     by_index=" INDEXED BY {}",
     raw_text="CAST({} AS BLOB)",
+    sound=" AND typeof(r.n) = 'integer' AND typeof(r.epoch) = 'integer' AND typeof(r.attempts) = 'integer'",
 )
 POSTGRES = Dialect(
     name="postgresql",

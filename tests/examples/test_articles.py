@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from wfdash import examples
 from wfdash.examples.articles import SAMPLE, Draft, proofread, typeset
 
 
@@ -20,3 +25,8 @@ def test_untrusted_markup_comes_out_as_text():
 def test_a_slug_is_safe_in_an_address_whatever_the_headline():
     assert typeset(Draft(title="Why? Because: 42!", text="x"), comments=[]).slug == "why-because-42"
     assert typeset(Draft(title="?!", text="x"), comments=[]).slug == "article"
+
+
+@pytest.mark.parametrize("name", ["patch_review", "expense_batch", "publish_article", "parcel", "support_agent"])
+def test_an_example_is_read_in_one_sitting(name: str):
+    assert len((Path(examples.__file__).parent / f"{name}.py").read_text().splitlines()) < 100

@@ -603,3 +603,14 @@ def test_a_second_server_of_a_data_directory_takes_over_once_the_first_has_ended
         assert not began.wait(0.1)
     assert began.wait(20)
     second.stop()
+
+
+@pytest.mark.parametrize("stored", ["'{'", "CAST(x'22ff22' AS TEXT)"], ids=["no JSON", "no text"])
+def test_a_run_whose_input_is_rotten_fails_and_says_so(otto, define, start_worker, stored: str) -> None:
+    define(finish)
+    run = start_run(otto, "script", 1)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE checkpoints_run SET input={stored}")
+    start_worker()
+    until(reaches(run, "failed"))
+    assert Run.objects.values_list("error", flat=True).get()["type"] == "Damaged"

@@ -34,7 +34,7 @@ from checkpoints.database.runs import (
     remove_part,
 )
 from checkpoints.database.storage import write
-from checkpoints.errors import CheckpointsError, Damaged
+from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.models import Answer, Checkpoint, Comment, Effect, Event, HumanRequest, Reply, Run, RunFact, Signal
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import User
@@ -266,7 +266,7 @@ def lines_of(ids: Sequence[str], now: datetime) -> Iterator[tuple[str, bytes]]:
     for run in runs:
         try:
             content = _content(run, parts, people) | {"tags": sorted(fact.text for fact in tags[run.pk])}
-        except (Locked, Damaged) as error:
+        except Unreadable as error:
             log.error("Run %s stays: it cannot be archived: %s", run.pk, error)
             continue
         yield run.pk, _line(run, content, now)

@@ -12,18 +12,15 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import Group
 from django.db import connections
 from django.db.models import Count, Q, Sum
-from django.db.models.fields.json import KT
 from django.db.models.functions import ExtractHour, TruncDate
 from django.utils import timezone
 
-from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import alias
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS, HighWaterMark
 from checkpoints.database.storage import write
-from checkpoints.errors import Damaged
 from checkpoints.events import EventKind
 from checkpoints.models import Event, HumanRequest, Run, Tally, TallyMark, TallyRollup
-from checkpoints.models.fields import StoredDocument, decrypted
+from checkpoints.models.fields import KT
 from checkpoints.models.operations import DecisionRollup
 from checkpoints.records import SIGNAL
 from wfdash.actions.pacing import is_outage
@@ -43,6 +40,7 @@ from wfdash.queries.statistics.durations import (
     rollups_with,
     unpack,
 )
+from wfdash.queries.unreadable import data_of
 
 # Metrics from events: every event is counted once, whichever process counts and however often it is interrupted.
 
@@ -433,14 +431,7 @@ def _errors(failed: list[MeasuredEvent], using: str | None) -> dict[tuple[str, i
 
 
 def _error_class(data: Any, run: str, seq: int) -> str:
-    try:
-        error = (
-            decrypted(Event, "data", data, run, str(seq)).get("error")
-            if isinstance(data, (StoredDocument, dict))
-            else None
-        )
-    except (Damaged, Locked):
-        return ""
+    error = data_of(Event(run_id=run, seq=seq, data=data)).get("error")
     return str(error.get("type", "")) if isinstance(error, dict) else ""
 
 

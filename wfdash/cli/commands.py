@@ -74,7 +74,18 @@ def administration(name: str, text: str, act: Act, *arguments: Add, epilog: str 
     """
 
     def run(options: argparse.Namespace) -> int:
-        return _administer(act, options)
+        setup()
+        from checkpoints.database.installation_key import refuse_other_keys
+        from checkpoints.errors import CheckpointsError, InvalidConfig
+        from wfdash.actions.people.roles import command_line
+        from wfdash.domain.errors import WfdashError
+
+        try:
+            refuse_other_keys(InvalidConfig)
+            return act(command_line(), options, Output(as_json=getattr(options, "json", False))) or OK
+        except (WfdashError, CheckpointsError) as error:
+            named = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in getattr(error, "errors", [])]
+            return print_error("; ".join(named) or str(error))
 
     return plain_command(name, text, run, data_directory, *arguments, epilog=epilog)
 
@@ -307,21 +318,6 @@ def status_of(error: Exception) -> int:
         (client.NotAnswered, UNSUCCESSFUL),
     ]
     return next((status for kind, status in table if isinstance(error, kind)), FAILED)
-
-
-def _administer(act: Act, options: argparse.Namespace) -> int:
-    setup()
-    from checkpoints.database.installation_key import refuse_other_keys
-    from checkpoints.errors import CheckpointsError, InvalidConfig
-    from wfdash.actions.people.roles import command_line
-    from wfdash.domain.errors import WfdashError
-
-    try:
-        refuse_other_keys(InvalidConfig)
-        return act(command_line(), options, Output(as_json=getattr(options, "json", False))) or OK
-    except (WfdashError, CheckpointsError) as error:
-        named = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in getattr(error, "errors", [])]
-        return print_error("; ".join(named) or str(error))
 
 
 def print_error(text: str, status: int = FAILED) -> int:

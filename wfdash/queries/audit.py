@@ -12,8 +12,7 @@ from typing import Any
 from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Length
 
-from checkpoints.content.encryption import Locked
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
 from checkpoints.records import Json
@@ -138,7 +137,7 @@ def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     bodies: dict[str, str] = {}
     for one in Shown.objects.filter(pk__in={key for row in rows for key in _shown_keys(row)}):
         # Content that cannot be decrypted is left out; verification of the pack then fails.
-        with suppress(Damaged, Locked):
+        with suppress(Unreadable):
             bodies[one.pk] = one.body
     found = {}
     for row in rows:
@@ -249,7 +248,7 @@ def _bodies_of(names: Sequence[str]) -> Iterator[tuple[str, str]]:
             rows = Shown.objects.in_bulk(portion)
             for name in portion:
                 # Content that cannot be decrypted is left out; verification of the pack then fails.
-                with suppress(Damaged, Locked, KeyError):
+                with suppress(Unreadable, KeyError):
                     yield name, rows[name].body
 
 

@@ -15,7 +15,6 @@ from functools import lru_cache
 from hashlib import blake2s
 
 from django.db.models import Min, OuterRef, Q, QuerySet, Subquery
-from django.db.models.fields.json import KT
 
 from checkpoints import models
 from checkpoints.database.high_water_mark import last_id, settled_id
@@ -23,6 +22,7 @@ from checkpoints.database.runs import admitted, info_of
 from checkpoints.events import TRACES, VISIBLE
 from checkpoints.ids import RunId
 from checkpoints.models import Checkpoint, Run, WorkflowVersion
+from checkpoints.models.fields import KT
 from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, Json, Reason
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid, NotFound

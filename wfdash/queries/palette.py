@@ -125,7 +125,9 @@ def _runs(viewer: Viewer, ids: list[str]) -> tuple[FoundRun, ...]:
 
 
 def _run_hit(viewer: Viewer, row: dict[str, Any], live: bool | None) -> FoundRun:
-    status = status_of(Phase(row["phase"]), claimed=live is not None, claim_live=bool(live), acted_by=row["acted_by"])
+    status = status_of(
+        Phase.stored(row["phase"]), claimed=live is not None, claim_live=bool(live), acted_by=row["acted_by"]
+    )
     title = title_in(row, viewer.may("inspect", row["workflow"]))
     return FoundRun.trusted(id=row["id"], workflow=row["workflow"], title=title, status=status)
 

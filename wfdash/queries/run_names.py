@@ -9,10 +9,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from checkpoints.content.encryption import Locked
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.models import Run
-from checkpoints.models.fields import decrypted
 from wfdash.access.viewer import Viewer
 
 
@@ -42,8 +40,9 @@ def summary_of(run: Run) -> str:
 
 def title_in(values: dict[str, Any], inspect: bool) -> str:
     """Return the same from the values of a run's columns (id, workflow, title, own_title, summary)."""
-    own, summary = (_decrypted(values[column], column, values["id"]) for column in ("own_title", "summary"))
-    return worded(values["title"] or values["workflow"], own, summary if inspect else "")
+    return title_of(
+        Run(**{name: values[name] for name in ("id", "workflow", "title", "own_title", "summary")}), inspect
+    )
 
 
 def worded(workflow_title: str, own_title: str, summary: str) -> str:
@@ -55,12 +54,5 @@ def _readable(run: Run, column: str) -> str:
     """Return a column's text. One that is missing or cannot be decrypted names nothing."""
     try:
         return getattr(run, column) or ""
-    except (Damaged, Locked):
-        return ""
-
-
-def _decrypted(value: Any, column: str, run_id: str) -> str:
-    try:
-        return decrypted(Run, column, value, run_id) or ""
-    except (Damaged, Locked):
+    except Unreadable:
         return ""

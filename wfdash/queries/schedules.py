@@ -166,7 +166,9 @@ def _runs_in(viewer: Viewer, rows: QuerySet[Run]) -> dict[str, ScheduledRun]:
     return {
         run.pk: ScheduledRun(
             id=run.pk,
-            status=status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by),
+            status=status_of(
+                Phase.stored(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by
+            ),
             created=run.created,
             created_by=run.created_by.get_username() if run.created_by else "",
             label=own_title_of(run) or (summary_of(run) if viewer.may("inspect", run.workflow) else ""),

@@ -11,11 +11,11 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from django.db.models import Case, Q, When
-from django.db.models.fields.json import KT
 from django.utils.dateparse import parse_datetime
 
 from checkpoints.events import EventKind
 from checkpoints.models import Event
+from checkpoints.models.fields import KT
 from wfdash.queries.history import EventRange, range_filter, ranges_to
 from wfdash.records.checkpoints import StateCounts
 from wfdash.workflow.migration import Renaming

@@ -13,11 +13,13 @@ from django.db.models import Case, Model, When
 from django.db.models.lookups import LessThan
 
 from checkpoints.content.encryption import Locked, NotEncrypted
-from checkpoints.errors import CheckpointsError, Damaged
+from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.events import VALUES
 from checkpoints.models import HumanRequest, Run
-from checkpoints.models.fields import StoredSize, current_encryptor, decrypted
-from checkpoints.records import Json
+from checkpoints.models.fields import StoredSize, current_encryptor
+from checkpoints.records import Json, Phase
+from checkpoints.rules import NEVER
+from checkpoints.rules import UNREADABLE as FLAW
 from wfdash.domain.labels import visible
 from wfdash.engines import catalog
 from wfdash.engines.catalog import secrets_of
@@ -41,7 +43,7 @@ def document(row: Model, column: str) -> Any:
     """Return a column's document; ``{"unreadable": words}`` for an unreadable one."""
     try:
         return getattr(row, column)
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         return {UNREADABLE: why(error)}
 
 
@@ -49,8 +51,22 @@ def text(row: Model, column: str) -> str:
     """Return a column's text, or why it is unreadable."""
     try:
         return str(getattr(row, column))
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         return why(error)
+
+
+def is_readable(row: HumanRequest) -> bool:
+    """Return whether everything of a request that it is answered by can be read."""
+    found = [document(row, column) for column in ("card", "answer_schema", "policy")]
+    return isinstance(row.risk, int) and all(isinstance(one, dict) and UNREADABLE not in one for one in found)
+
+
+def flaw_of(run: Any) -> str:
+    """Return why a run is shown as failed whose metadata cannot be read, and replace what cannot; empty for others."""
+    if run.phase in set(Phase) and NEVER not in {run.created, run.updated} and type(run.n) is type(run.seq) is int:
+        return ""
+    vars(run).update(phase=Phase.FAILED, n=0, seq=0)
+    return FLAW.capitalize()
 
 
 def data_of(row: Any) -> dict[str, Json]:
@@ -75,10 +91,7 @@ def hidden_cards() -> dict[str, Case]:
 
 def subject_in(card: Any, request_id: str, step: str) -> str:
     """Return a request's subject, from a card that was read without its row."""
-    try:
-        return headline(decrypted(HumanRequest, "card", card, request_id), step)
-    except (Damaged, Locked) as error:
-        return why(error)
+    return subject_of(HumanRequest(id=request_id, card=card, step=step))
 
 
 def headline(card: Any, step: str) -> str:

@@ -66,7 +66,7 @@ class WorkflowRow:
     @property
     def active(self) -> int:
         """Return the runs that have not ended."""
-        return sum(count for phase, count in self.phases.items() if Phase(phase) not in ENDED)
+        return sum(count for phase, count in self.phases.items() if Phase.stored(phase) not in ENDED)
 
     @property
     def failed(self) -> int:

@@ -409,7 +409,7 @@ def is_outage(error: BaseException) -> bool:
     code = _code(error)
     if "InternalError" in kinds:
         return code == READ_ONLY
-    return code not in PASSING and "locked" not in str(error)
+    return code not in PASSING and not any(words in str(error) for words in ("locked", "malformed JSON"))
 
 
 def _code(error: BaseException) -> str:

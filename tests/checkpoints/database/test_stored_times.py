@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from threading import Event, Thread
 
 import pytest
 from django.apps import apps
+from django.db import transaction
+from django.utils import timezone
 
-from checkpoints.sql.sqlite import connect
+from checkpoints.database.compiled import FirstValues
+from checkpoints.database.storage import write
+from checkpoints.models import Run, WorkerBeat
+from checkpoints.sql.sqlite import connect, write_lock
 from checkpoints.sql.statements import SQLITE
 
 
@@ -28,3 +34,43 @@ def test_every_time_is_kept_with_six_decimals():
 
 def times_of(model):
     return [field for field in model._meta.local_fields if field.get_internal_type() == "DateTimeField"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_within_a_transaction_of_django_it_waits_for_no_one_who_waits_for_that_transaction() -> None:
+    """As the audit does of what Django's admin saves."""
+    held, written, in_time = Event(), Event(), []
+
+    def hold() -> None:
+        with write_lock:
+            held.set()
+            in_time.append(written.wait(5))
+
+    thread = Thread(target=hold)
+    with transaction.atomic():
+        thread.start()
+        held.wait()
+        with write():
+            written.set()
+    thread.join()
+    assert in_time == [True]
+
+
+@pytest.mark.django_db
+def test_the_first_value_of_each_query_is_found_by_one_statement(django_assert_num_queries) -> None:
+    now = timezone.now()
+    for n in (2, 1):
+        WorkerBeat.objects.create(id=f"w{n}", started=now, seen=now - timedelta(seconds=n))
+    beats = WorkerBeat.objects.order_by("seen")
+    values = FirstValues(
+        seen=beats.values_list("seen"),
+        name=beats.values_list("pk"),
+        none=Run.objects.values_list("pk"),
+        never=Run.objects.filter(pk__in=[]).values_list("pk"),
+        serves=beats.values_list("serves"),
+    )
+    values.read()
+    with django_assert_num_queries(1):
+        clock, found = values.read()
+    assert found == {"seen": now - timedelta(seconds=2), "name": "w2"}
+    assert abs((clock - now).total_seconds()) < 60

@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+
+from checkpoints.langgraph import DjangoSaver
 
 pytest.importorskip("langgraph")
 
@@ -38,3 +42,16 @@ def test_the_question_of_one_process_is_answered_in_another(tmp_path: Path) -> N
     run("-m", "django", "migrate", "-v0")
     assert run("claims.py", "claim-7", "80") == "Pay 80 euros?"
     assert run("claims.py", "claim-7", "paid") == "paid"
+
+
+async def test_the_saver_passes_all_checks_of_all_capabilities(alias: str) -> None:
+    @checkpointer_test(name=f"DjangoSaver on {alias}")
+    async def made() -> AsyncGenerator[DjangoSaver, None]:
+        async with DjangoSaver(using=alias) as saver:
+            yield saver
+
+    report = await validate(made)
+    assert {name: result.failures for name, result in report.results.items() if result.failures} == {}
+    assert [name for name, result in report.results.items() if not result.detected] == []
+    assert len(report.results) == 8
+    assert sum(result.tests_passed for result in report.results.values()) == 81

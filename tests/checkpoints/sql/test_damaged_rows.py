@@ -148,3 +148,15 @@ async def test_an_answer_from_before_there_were_digests_is_read(world: AnyWorld)
     await world.storage.answer(run, key, "yes")
     await altered(world, run, f"UPDATE checkpoints_answer SET digest='' {OWN}")
     assert (await world.storage.read_answers(run))[key].value == "yes"
+
+
+@pytest.mark.parametrize("column", ["n", "epoch", "attempts", "priority", "ready_at"])
+async def test_a_run_with_counters_that_are_no_numbers_keeps_no_worker_from_the_others(path: Path, column: str) -> None:
+    async with FileStorage(path) as storage:
+        runs = [new_run_id() for _ in range(3)]
+        for run in runs:
+            await storage.save(checkpoint(run))
+        change(path, "UPDATE checkpoints_run SET for_workers=1")
+        change(path, f"UPDATE checkpoints_run SET {column}='x' WHERE id=?", runs[0])
+        claimed = [await storage.claim_due(worker="w", ttl=30, limit=1) for _ in runs]
+        assert {one.run for some in claimed for one in some} >= {*runs[1:]}

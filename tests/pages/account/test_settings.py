@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from django.test import Client
+from datetime import timedelta
 
-from checkpoints.models import Preference
+from django.test import Client
+from django.utils import timezone
+
+from checkpoints.models import Absence, Preference
 from wfdash.notifications.preferences import KINDS
 
 FORM = {"zone": "Europe/Rome", "digest": "", "digest_at": "08:00", "quiet_from": "22:00", "quiet_to": "07:00"}
@@ -39,3 +42,33 @@ def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(ana: Client) 
     assert 'value="Mars/Base"' in shown
     assert 'name="mentioned.browser" value="1" checked' in shown
     assert not Preference.objects.exists()
+
+
+def days(first: int, last: int) -> dict[str, str]:
+    today = timezone.now().date()
+    return {"since": str(today + timedelta(days=first)), "until": str(today + timedelta(days=last))}
+
+
+def test_someone_goes_away_and_comes_back(everybody, as_):
+    ana, ben = as_("ana"), as_("ben")
+    page = ana.post("/out-of-office/", {"delegate": "ben", **days(0, 7)}, follow=True).content.decode()
+    assert "<strong>ben</strong> decides for you" in page
+    assert "for <strong>ana</strong>" in ben.get("/out-of-office/").content.decode()
+    absence = Absence.objects.get()
+    assert absence.since <= timezone.now()
+    assert ben.post(f"/out-of-office/{absence.pk}/end/").status_code == 404
+    assert "Out of office ended" in ana.post(f"/out-of-office/{absence.pk}/end/", follow=True).content.decode()
+    assert Absence.objects.get().until <= timezone.now()
+
+
+def test_what_does_not_fit_is_said_at_its_field(everybody, as_):
+    ana = as_("ana")
+    for sent, words in [
+        ({"delegate": "ana", **days(0, 1)}, "Choose someone else"),
+        ({"delegate": "ben", **days(3, 1)}, "The last day must not be before the first"),
+        ({"delegate": "ben", "since": "nonsense", "until": "2026-13-45"}, "Enter a date"),
+    ]:
+        answer = ana.post("/out-of-office/", sent)
+        assert answer.status_code == 422
+        assert words in answer.content.decode()
+    assert not Absence.objects.exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from checkpoints.manager import CheckpointManager
@@ -10,6 +12,7 @@ from checkpoints.records import Phase
 from wfdash.contract import Waiting
 from wfdash.workflow import Approval, Context, Workflow
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.runtime.drive import Timers
 
 orders = Workflow("orders")
 
@@ -38,3 +41,26 @@ async def test_runs_are_started_resumed_and_listed() -> None:
 async def test_a_storage_without_a_list_says_so() -> None:
     with pytest.raises(InvalidCall, match="keeps no list of runs"):
         await orders.bind(object()).runs()
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_the_soonest_timer_comes_first() -> None:
+    timers = Timers()
+    assert not timers
+    for minutes in (5, 1, 3):
+        timers.add(NOON + timedelta(minutes=minutes))
+    assert timers
+    assert timers[0] == NOON + timedelta(minutes=1)
+    assert timers.seconds_left(NOON) == 60
+
+
+def test_timers_that_have_passed_are_removed_and_said_once() -> None:
+    timers = Timers()
+    for minutes in (1, 3, 5):
+        timers.add(NOON + timedelta(minutes=minutes))
+    assert not timers.clear_passed(NOON)
+    assert timers.clear_passed(NOON + timedelta(minutes=3))
+    assert timers[0] == NOON + timedelta(minutes=5)
+    assert not timers.clear_passed(NOON + timedelta(minutes=3))

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from django.db.models import Count
 from django.utils import timezone
 
-from checkpoints.content.encryption import Locked
 from checkpoints.database.alias import connection
 from checkpoints.database.storage import write
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, HumanRequest, Notice
 from checkpoints.models.user_model import User
@@ -69,7 +68,7 @@ def _notify_reviewers(request: HumanRequest, reviewers: Sequence[Viewer], unread
     unread.update(user.pk for user in people)
     try:
         notify("opened", request, people)
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         # The others of its batch are announced; its reviewers find it in the inbox.
         log.error("A request was not announced: %s", error)
 

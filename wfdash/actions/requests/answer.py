@@ -19,10 +19,9 @@ from django.db.models.expressions import BaseExpression
 from django.utils import timezone
 
 from checkpoints import ids, records
-from checkpoints.content.encryption import Locked
 from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Run, Shown
@@ -139,7 +138,10 @@ def answer_request(
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of, *(["as text"] * as_text)]
         with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:
             if call.previous_result is not None:
-                return _given_before(call.previous_result["reply"])
+                reply = Reply.objects.select_related("by").get(pk=call.previous_result["reply"])
+                if reply.undone is not None:
+                    raise KeyReused("That answer was undone. Review the request and answer again")
+                return reply
             at_once = _settles(Policy.model_validate(found.policy), timezone.now(), context) is None
             request, counted = lock_for_answer(viewer, found, at_once=at_once)
             context = replace(context, counted=counted)
@@ -169,13 +171,6 @@ def _take_answer(
     if problems:
         raise Invalid(problems)
     return _accept(viewer, request, value, why, right, context)
-
-
-def _given_before(reply_id: Json) -> Reply:
-    reply = Reply.objects.select_related("by").get(pk=reply_id)
-    if reply.undone is not None:
-        raise KeyReused("That answer was undone. Review the request and answer again")
-    return reply
 
 
 def _accept(
@@ -489,7 +484,7 @@ def _assign_one(viewer: Viewer, request_id: str, to: str | None, key: str | None
     try:
         subject = card_subject(found.card, found.step)
         assign_request(viewer, request_id, to, key=key)
-    except (Damaged, Locked):
+    except Unreadable:
         problem = "It cannot be read"
     except Invalid as error:
         problem = str(error.errors[0]["msg"])

@@ -108,7 +108,7 @@ def preview_bulk(viewer: Viewer, verb: str, run_ids: Sequence[str]) -> BulkPrevi
     for at in range(0, len(wanted), RUNS_PER_CHUNK):
         some = wanted[at : at + RUNS_PER_CHUNK]
         rows = Run.objects.filter(viewer.scope("see"), pk__in=some).values_list("id", "workflow", "phase")
-        found = {run: (workflow, Phase(phase)) for run, workflow, phase in rows}
+        found = {run: (workflow, Phase.stored(phase)) for run, workflow, phase in rows}
         for run in some:
             why = _refusal(viewer, verb, found.get(run))
             if why:

@@ -198,20 +198,16 @@ def read(asked: Asked, value: Json, state: Any) -> Any:
         )
         return answer(data, decision, state)
     if is_kind(kind, *REVIEWS):
-        return _reviewed(kind, value)
+        from agent_framework import Message
+
+        words = value.get("reason") if value["action"] == "reject" else None
+        said = [Message(role="user", contents=[words])] if words else []
+        return kind(**{next(iter(kind.__dataclass_fields__)): said})
     if is_chat(kind):
         if value is None or not str(value).strip():
             return [] if get_origin(kind) is list else chat_value("", kind)
         return chat_value(str(value), kind)
     return value if kind in UNTYPED else prepare(Question(subject="."), kind).read(value, None)
-
-
-def _reviewed(kind: Any, value: Json) -> Any:
-    from agent_framework import Message
-
-    words = value.get("reason") if value["action"] == "reject" else None
-    said = [Message(role="user", contents=[words])] if words else []
-    return kind(**{next(iter(kind.__dataclass_fields__)): said})
 
 
 ALL: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")

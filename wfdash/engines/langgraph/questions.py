@@ -260,7 +260,11 @@ def asked_by(
     if isinstance(value, dict) and isinstance(value.get("action_requests"), list) and value["action_requests"]:
         return _batched(value, evidence)
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("name"), str):
-        return _single(value, schema, evidence)
+        name, args = value["name"], _arguments(value.get("args"))
+        kinds, parameters = _decisions_in(schema)
+        part = _tool(name, args, _described(value.get("description")), _verbs(kinds), parameters, evidence)
+        decide = _decision(name)
+        return QuestionsAsked(parts=(part,), join=lambda answers: decide(answers[0]))
     several = value if isinstance(value, list) and value else [value]
     objects = [one for one in several if isinstance(one, dict) and "config" in one]
     if len(objects) == len(several) and all(isinstance(one.get("action_request"), dict) for one in objects):
@@ -286,14 +290,6 @@ def _batched(value: dict[str, Any], evidence: Sequence[Evidence]) -> QuestionsAs
         parts.append(_tool(name, args, _described(call.get("description")), allow, None, evidence))
     join = _joined([_decision(str(call.get("name", ""))) for call in calls])
     return QuestionsAsked(parts=tuple(parts), join=lambda answers: {"decisions": join(answers)}, numbered=True)
-
-
-def _single(value: dict[str, Any], schema: Any, evidence: Sequence[Evidence]) -> QuestionsAsked:
-    name, args = value["name"], _arguments(value.get("args"))
-    kinds, parameters = _decisions_in(schema)
-    part = _tool(name, args, _described(value.get("description")), _verbs(kinds), parameters, evidence)
-    decide = _decision(name)
-    return QuestionsAsked(parts=(part,), join=lambda answers: decide(answers[0]))
 
 
 def _decision(name: str) -> Callable[[Json], Json]:

@@ -251,7 +251,18 @@ def hints_of(kind: Any) -> dict[str, Any]:
 def modern(kind: Any) -> Any:
     """Return a type in which each ``typing.TypedDict`` is one that pydantic takes, also before Python 3.12."""
     if typing_extensions.is_typeddict(kind):
-        return _typed_dict(kind)
+        if sys.version_info >= (3, 12):
+            return kind
+        fields: dict[str, Any] = {}
+        for name, hint in hints_of(kind).items():
+            inner = modern(hint)
+            bare = get_origin(hint) in MARKS
+            mark: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
+            fields[name] = inner if bare else mark[inner]
+        make: Any = typing_extensions.TypedDict
+        made = make(kind.__name__, fields)
+        made.__doc__, made.__module__ = kind.__doc__, kind.__module__
+        return made
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return Annotated[(modern(arguments[0]), *arguments[1:])]
@@ -263,21 +274,6 @@ def modern(kind: Any) -> Any:
     if origin in (Union, types.UnionType):
         return Union[made]  # noqa: UP007 - made of a tuple
     return origin[made]
-
-
-def _typed_dict(kind: Any) -> Any:
-    if sys.version_info >= (3, 12):
-        return kind
-    fields: dict[str, Any] = {}
-    for name, hint in hints_of(kind).items():
-        inner = modern(hint)
-        bare = get_origin(hint) in MARKS
-        mark: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
-        fields[name] = inner if bare else mark[inner]
-    make: Any = typing_extensions.TypedDict
-    made = make(kind.__name__, fields)
-    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
-    return made
 
 
 def output_schema(graph: Graph) -> Schema:

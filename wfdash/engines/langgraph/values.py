@@ -51,17 +51,13 @@ def plain(value: Any) -> Json:
         items = [plain(item) for item in value]
         return FOREIGN if any(item is FOREIGN for item in items) else items
     if kind is dict:
-        return _plain_dict(value)
+        copy: dict[str, Json] = {}
+        for key, item in value.items():
+            if type(key) is not str or plain(key) is FOREIGN or (kept := plain(item)) is FOREIGN:
+                return FOREIGN
+            copy[key] = kept
+        return copy
     return FOREIGN
-
-
-def _plain_dict(value: dict[Any, Any]) -> Json:
-    copy: dict[str, Json] = {}
-    for key, item in value.items():
-        if type(key) is not str or plain(key) is FOREIGN or (kept := plain(item)) is FOREIGN:
-            return FOREIGN
-        copy[key] = kept
-    return copy
 
 
 def _is_text(value: str) -> bool:

@@ -23,9 +23,8 @@ from wfdash.domain.labels import visible
 from wfdash.queries.requests import request
 from wfdash.queries.requests.inbox import filter_requests, tab_filter
 from wfdash.queries.requests.request import RequestView, read_request
-from wfdash.queries.unreadable import document
+from wfdash.queries.unreadable import is_readable
 from wfdash.questions.policy import alone_because
-from wfdash.records.base import UNREADABLE
 from wfdash.values.schemas.work import count_nodes
 
 MAX_SIMILAR_REQUESTS = 200
@@ -119,7 +118,7 @@ def _readable(found: QuerySet[HumanRequest], form: bytes) -> list[HumanRequest]:
     rows: list[HumanRequest] = []
     room = MOST_VALUES
     for row in found.iterator(chunk_size=8):
-        if UNREADABLE not in document(row, "card") and dumps(document(row, "answer_schema")) == form:
+        if is_readable(row) and dumps(row.answer_schema) == form:
             rows.append(row)
             room -= count_nodes(row.card)
         if room < 0:

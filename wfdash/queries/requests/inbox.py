@@ -273,11 +273,8 @@ FIELDS = (
 def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     """Return rows by id, in that order, with who has seen them."""
     found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*FIELDS, **hidden_cards())
-    rows = {values["id"]: _request_row(viewer, values) for values in found}
-    return _with_people(viewer, [rows[one] for one in ids if one in rows])
-
-
-def _with_people(viewer: Viewer, rows: list[RequestRow]) -> tuple[RequestRow, ...]:
+    by_id = {values["id"]: _request_row(viewer, values) for values in found}
+    rows = [by_id[one] for one in ids if one in by_id]
     since = timezone.now() - PRESENCE_TIMEOUT
     mine = Q(user_id=viewer.user.pk)
     presences = Presence.objects.filter(mine | Q(seen__gt=since), request_id__in=[row.id for row in rows])

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import F
 
-from checkpoints.content.encryption import Locked
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from checkpoints.models import FOR_PEOPLE, OPEN, Checkpoint, HumanRequest, Run, Signal
 from checkpoints.records import Json
 from wfdash.access.viewer import Viewer
@@ -65,7 +64,7 @@ def last_pause(run_id: str) -> str:
     """Return the id of the checkpoint at which a failed run can be answered again; empty: there is none to read."""
     try:
         found = timemachine.last_pause(Run.objects.get(pk=run_id))
-    except (Damaged, Locked):
+    except Unreadable:
         return ""
     return found.pk if found is not None else ""
 

@@ -48,7 +48,6 @@ from wfdash.queries.runs.finding import (
 from wfdash.queries.search import (
     SIGNS,
     ListFilter,
-    ParsedFilter,
     Qualifier,
     Span,
     Suggestion,
@@ -542,7 +541,20 @@ def search_for(viewer: Viewer, text: str) -> Search:
     names = {name for term in wanted.terms if term.key == "by" for name in term.values} - {"me", "none"}
     if names:
         asker.people = dict(User.objects.filter(has_name(names, "in")).values_list(USERNAME, "pk"))
-    return _search(asker, wanted)
+    since = until = None
+    parts = visible_to(asker)
+    for term in wanted.terms:
+        if term.key == "started" and not term.negated and len(term.values) == 1:
+            least, below = times_of(term.values[0], term.sign, asker.now)
+            since = max(filter(None, (since, least)), default=None)
+            until = min(filter(None, (until, below)), default=None)
+        else:
+            until = _bounded(until, asker, term)
+            part = FILTER[term.key].condition(asker, term)
+            parts.append(inverse(part) if term.negated else part)
+    parts += [word_occurs(asker, word) for word in wanted.words]
+    parts += [inverse(word_occurs(asker, word, negated=True)) for word in wanted.unwanted]
+    return Search(parts=tuple(parts), since=since, until=until)
 
 
 def run_suggestions(viewer: Viewer) -> dict[str, Any]:
@@ -558,20 +570,3 @@ def _bounded(until: datetime | None, asker: SearchContext, term: Term) -> dateti
         return until
     below = times_of(term.values[0], term.sign, asker.now)[1]
     return min(filter(None, (until, below)), default=None)
-
-
-def _search(asker: SearchContext, wanted: ParsedFilter) -> Search:
-    since = until = None
-    parts = visible_to(asker)
-    for term in wanted.terms:
-        if term.key == "started" and not term.negated and len(term.values) == 1:
-            least, below = times_of(term.values[0], term.sign, asker.now)
-            since = max(filter(None, (since, least)), default=None)
-            until = min(filter(None, (until, below)), default=None)
-        else:
-            until = _bounded(until, asker, term)
-            part = FILTER[term.key].condition(asker, term)
-            parts.append(inverse(part) if term.negated else part)
-    parts += [word_occurs(asker, word) for word in wanted.words]
-    parts += [inverse(word_occurs(asker, word, negated=True)) for word in wanted.unwanted]
-    return Search(parts=tuple(parts), since=since, until=until)

@@ -9,14 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.db.models.fields.json import KT
 from django.db.models.functions import Now, Substr
 from django.utils import timezone
 
 from checkpoints.database.living_workers import served_versions
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
-from checkpoints.models.fields import StoredDocument, current_encryptor
+from checkpoints.models.fields import KT, StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
 from checkpoints.rules import TIMED
@@ -31,13 +30,29 @@ from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
 from wfdash.queries.search import KeysetOrder
-from wfdash.queries.unreadable import document, hidden_cards, masked_for, subject_in
+from wfdash.queries.unreadable import document, flaw_of, hidden_cards, masked_for, subject_in
 from wfdash.queries.workers import with_workflow
 from wfdash.questions.choices import name_in
-from wfdash.records.base import ScannedPage
+from wfdash.records.base import UNREADABLE, ScannedPage
 from wfdash.records.runs import RunDetail, RunError, RunSummary, WaitingFor
 
 MAX_ERROR = 200
+SAME = (
+    "id",
+    "workflow",
+    "created",
+    "updated",
+    "finished",
+    "acted_by",
+    "wake_at",
+    "seq",
+    "n",
+    "version",
+    "altered",
+    "follows",
+    "thread",
+)
+"""The columns that a row shows as they are stored."""
 NEWEST = KeysetOrder(columns=("-created", "-id"))
 DEFAULT_SORT = "-started"
 RUN_SORTS = {
@@ -99,7 +114,11 @@ def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     wanted = list(ids)
     if not wanted:
         return ()
-    found = {run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")}
+    found: dict[str, Any] = {
+        run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")
+    }
+    for run in found.values():
+        run.flaw = flaw_of(run)
     asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
     pending = pending_of(found.values())
     return tuple(
@@ -172,6 +191,7 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
     found: Any = _annotated(viewer).annotate(**more).filter(pk=run_id).first()
     if found is None:
         raise NotFound("Run not found, or you do not have access")
+    found.flaw = flaw_of(found)
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
     return RunView.trusted(
         **_common(found, open_requests_of([found.id])[found.id], inspect, _progress(viewer, [found])),
@@ -180,7 +200,7 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
         engine=found.engine,
         input=masked_for(found.workflow, document(found, "input")) if inspect else None,
         output=masked_for(found.workflow, document(found, "output")) if inspect else None,
-        error=_error(document(found, "error"), inspect, operate),
+        error=_error({UNREADABLE: found.flaw} if found.flaw else document(found, "error"), inspect, operate),
         retry=found.retry,
         origin_checkpoint=found.forked_from,
         origin_run=found.origin,
@@ -221,12 +241,10 @@ def _failures() -> dict[str, Any]:
 
 
 def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
-    status = status_of(Phase(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
+    status = status_of(Phase.stored(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
     driver = "workers" if run.for_workers else "program"
     own_title, summary = own_title_of(run), summary_of(run) if inspect else ""
-    return {
-        "id": run.id,
-        "workflow": run.workflow,
+    return {name: getattr(run, name) for name in SAME} | {
         "workflow_title": run.title or run.workflow,
         "title": worded(run.title or run.workflow, own_title, summary),
         "own_title": own_title,
@@ -235,24 +253,13 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "driver": driver,
         "rests": rests(status, driver, asked),
         "waiting_for": tuple(one.subject for one in asked),
-        "created": run.created,
-        "updated": run.updated,
-        "finished": run.finished,
         "created_by": run.starter or "",
-        "acted_by": run.acted_by,
-        "wake_at": run.wake_at,
-        "seq": run.seq,
-        "n": run.n,
         "requests": tuple(asked),
         "signal": asked[0].signal if asked else "",
         "waits_on": tuple(dict.fromkeys(name for one in asked for name in one.by)),
         "step": run.step or "",
-        "version": run.version,
-        "altered": run.altered,
         "forked": run.forked_from is not None,
-        "follows": run.follows,
-        "thread": run.thread,
-        "failure": ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
+        "failure": run.flaw or ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
         "progress": progress.get(run.id, {}),
     }
 
@@ -321,22 +328,16 @@ def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]
         elif data:
             shown = ("fraction", "text") if inspect else ("fraction",)
             latest[run] = {name: data[name] for name in shown if name in data}
-    done = _items_done(maps) if maps else {}
-    return latest | {
-        run: {"fraction": None, "text": _item_count(done.get((run, step), 0))} for run, step in maps.items()
-    }
-
-
-def _items_done(maps: Mapping[str, str]) -> dict[tuple[str, str], int]:
-    """Return (run, step) -> how many items of the map that the step is in have ended there."""
+    if not maps:
+        return latest
     ends = Event.objects.filter(run_id__in=list(maps), step__in=set(maps.values()), kind=EventKind.STEP_FINISHED)
     items = ends.annotate(item=KT("data__item")).filter(item__isnull=False)
     counted = items.order_by().values_list("run_id", "step").annotate(n=Count("item", distinct=True))
-    return {(run, step): n for run, step, n in counted}
-
-
-def _item_count(number: int) -> str:
-    return f"{number} item{'' if number == 1 else 's'} done"
+    done = {(run, step): n for run, step, n in counted}
+    for place in maps.items():
+        number = done.get(place, 0)
+        latest[place[0]] = {"fraction": None, "text": f"{number} item{'' if number == 1 else 's'} done"}
+    return latest
 
 
 # Why a run that is due is not taken: no running worker has its code, or its workflow has no free place.
@@ -353,7 +354,13 @@ def pending_of(runs: Iterable[Any]) -> dict[str, Pending]:
     Two queries if any is due, and one if a workflow of theirs has a limit.
     """
     now = timezone.now()
-    due = [run for run in runs if run.for_workers and not run.claim_live and _is_due(run, now)]
+    due = [
+        run
+        for run in runs
+        if run.for_workers
+        and not run.claim_live
+        and (run.phase == Phase.READY or (run.phase in TIMED and run.wake_at is not None and run.wake_at <= now))
+    ]
     full, served = _full({run.workflow for run in due}), served_versions() if due else None
     found = {run.id: _why(run, full, served) for run in due}
     return {run: why for run, why in found.items() if why}
@@ -375,11 +382,6 @@ def _full(workflows: Iterable[str]) -> set[str]:
     live = with_workflow(Claim.objects.filter(expires__gt=Now()))
     counts = dict(live.values_list("workflow").annotate(Count("pk")))
     return {name for name, limit in limits.items() if counts.get(name, 0) >= limit}
-
-
-def _is_due(run: Any, now: datetime) -> bool:
-    woken = run.wake_at is not None and run.wake_at <= now
-    return run.phase == Phase.READY.value or (woken and Phase(run.phase) in TIMED)
 
 
 class AwaitedReply(WaitingFor):

@@ -276,7 +276,7 @@ def _last_batch() -> LastBatch | None:
 def removal_of(run: Run) -> RemovalRecord | None:
     """Return when an ended run goes (one query); None for one that has not ended, and where no run ever goes."""
     rules = current_rules()
-    if not rules or run.finished is None or Phase(run.phase) not in ENDED:
+    if not rules or run.finished is None or Phase.stored(run.phase) not in ENDED:
         return None
     at = rules.removed_at(run.workflow, run.finished)
     if at is None:

@@ -15,9 +15,8 @@ from django.db.models import Case, F, Q, TextField, When
 from django.db.models.functions import Cast, Length
 
 from checkpoints import models
-from checkpoints.content.encryption import Locked
 from checkpoints.database.runs import info_of, read_row
-from checkpoints.errors import CheckpointsError, Damaged
+from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Run
 from checkpoints.models.fields import decrypted
@@ -138,7 +137,7 @@ def _read(run_id: str, row: dict[str, Any], field: RunField) -> FieldValue | Jso
         return FieldValue(field=field, problem=TOO_LARGE)
     try:
         document: Json = decrypted(Run, field.part, row[f"{field.part}_read"], run_id)
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         return FieldValue(field=field, problem=why(error))
     return document
 

@@ -29,6 +29,7 @@ from django.db.models import Exists, Q, QuerySet, Subquery, Sum
 from checkpoints.database.compiled import compiled
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS
 from checkpoints.models import Tally, TallyMark, TallyRollup
+from checkpoints.rules import time_or_none
 from wfdash.records.statistics import DurationSummary, TimeSlot
 
 GROWTH = 1.1
@@ -417,7 +418,7 @@ def slot_finder(slots: Sequence[TimeSlot]) -> Callable[[datetime], int | None]:
 
 def moment(stored: str | datetime) -> datetime:
     """Return a time that was read as the database has it: SQLite in UTC without saying so."""
-    at = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    at = (time_or_none(datetime.fromisoformat, stored) or ALL_TIME) if isinstance(stored, str) else stored
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

@@ -92,7 +92,7 @@ def _count_statuses(viewer: Viewer, workflow: str, by: Names) -> Iterable[tuple[
     together = _all_together(viewer, workflow, by)
     for *names, phase, mark, count in (counted_with(others, WHOLE) if together else others).rows():
         key, claimed = tuple(names), mark in {LIVE, EXPIRED}
-        status = status_of(Phase(phase), claimed=claimed, claim_live=mark == LIVE, acted_by=mark)
+        status = status_of(Phase.stored(phase), claimed=claimed, claim_live=mark == LIVE, acted_by=mark)
         counts[key, status] += -count if mark == GONE else count
         if claimed:
             counts[key, Status.QUEUED] -= count

@@ -277,7 +277,7 @@ def if_match(
         if given not in {"", ANY}:
             list(rows.select_for_update(no_key=True).values_list("pk", flat=True))
             now = etag_of(present())
-            if now not in {_replaced(one) for one in parse_etags(given)}:
+            if now not in {('"' + _strong(one).strip('"').partition(".")[0] + '"') for one in parse_etags(given)}:
                 raise Outdated(etag=now)
         yield
 
@@ -285,11 +285,6 @@ def if_match(
 def _strong(tag: str) -> str:
     """Return a tag that a proxy or our own compression may have made weak: the value is the same."""
     return tag.removeprefix("W/")
-
-
-def _replaced(tag: str) -> str:
-    """Return the part of a tag that says what a change replaces."""
-    return '"' + _strong(tag).strip('"').partition(".")[0] + '"'
 
 
 def _digest(content: bytes) -> str:

@@ -237,7 +237,13 @@ def invite(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             if post.get("kind") == "service":
-                return _made_service_account(request, [(role, workflow) for role, workflow in roles if role])
+                # Go where it gets its first token.
+                roles = [(role, workflow) for role, workflow in roles if role]
+                name, about = request.POST.get("name", ""), request.POST.get("about", "")
+                chosen = request.POST.getlist("groups")
+                user = create_service_account(viewer_of(request), name, about=about, groups=chosen, roles=roles)
+                messages.success(request, f"Service account {user.get_username()} made. Make its first token below.")
+                return redirect("wfdash:person", user.get_username())
             made = invite_person(
                 viewer,
                 post.get("name", ""),
@@ -257,15 +263,6 @@ def invite(request: HttpRequest) -> HttpResponse:
         "here": "people",
     }
     return render(request, "people/invite.html", context, status=422 if problems else 200)
-
-
-def _made_service_account(request: HttpRequest, roles: list[tuple[str, str]]) -> HttpResponse:
-    """Make a service account, and go where it gets its first token."""
-    name, about = request.POST.get("name", ""), request.POST.get("about", "")
-    chosen = request.POST.getlist("groups")
-    user = create_service_account(viewer_of(request), name, about=about, groups=chosen, roles=roles)
-    messages.success(request, f"Service account {user.get_username()} made. Make its first token below.")
-    return redirect("wfdash:person", user.get_username())
 
 
 def _people_address(text: str, show: str, number: int = 1) -> str:

@@ -23,15 +23,7 @@ from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
 from checkpoints.records import CheckpointInfo, Commit
 from checkpoints.sql import sqlite, tables
-from checkpoints.sql.sqlite import (
-    QUICK,
-    FairLock,
-    InlineWriter,
-    QueuedScript,
-    SqliteWriter,
-    WriteLatency,
-    connect,
-)
+from checkpoints.sql.sqlite import QUICK, FairLock, InlineWriter, QueuedScript, SqliteWriter, WriteLatency, connect
 from checkpoints.sql.sqlite_schema import UPGRADES, VERSION, create_tables, run_all
 from tests.conformance.worlds import checkpoint, started
 

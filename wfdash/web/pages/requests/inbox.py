@@ -16,8 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from checkpoints.content.encryption import Locked
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
 from wfdash.domain.errors import Invalid, NotFound
@@ -368,7 +367,7 @@ def _card(viewer: Viewer, request_id: str, place: InboxAddress) -> dict[str, Any
         return panel(read_request(viewer, request_id), place.parts)
     except NotFound:
         return {"gone": True}
-    except (Damaged, Locked) as error:
+    except Unreadable as error:
         return {"unreadable": why(error), "remedy": str(error)}
 
 

@@ -16,8 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from checkpoints.content.encryption import Locked
-from checkpoints.errors import Damaged
+from checkpoints.errors import Unreadable
 from wfdash.access.signin.sessions import rights_read_with
 from wfdash.access.viewer import Viewer, evaluated, viewer_for
 from wfdash.actions.audit import asked_by
@@ -164,7 +163,7 @@ class ErrorPages:
         message = with_removal(str(error), request.path) if kind is NOT_FOUND else str(error)
         if is_api(request.path):
             return problem_response(request, kind, message, _facts(error))
-        title = why(error) if isinstance(error, Damaged | Locked) else ""  # empty: its status names it
+        title = why(error) if isinstance(error, Unreadable) else ""  # empty: its status names it
         return error_page(request, kind.status, message, _facts(error), title)
 
 

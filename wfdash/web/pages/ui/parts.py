@@ -504,16 +504,12 @@ def read_table(value: Any, columns: Any = None) -> TableView | None:
         names, rows = picked, value[:MAX_ROWS]
     else:
         names, rows = picked or ["Value"], [[item] for item in value[:MAX_ROWS]]
-    return _padded_table(names, rows, len(value))
-
-
-def _padded_table(names: list[str], rows: Sequence[Sequence[Any]], count: int) -> TableView:
     width = min(max([len(names), *(len(row) for row in rows)], default=0), MAX_COLUMNS)
     padded = [[*row, *[""] * (width - len(row))][:width] for row in rows]
     return TableView(
         columns=tuple(cell(name) for name in [*names, *[""] * (width - len(names))][:width]) if names else (),
         rows=tuple(tuple(cell(item) for item in row) for row in padded),
-        left_out=max(count - len(rows), 0),
+        left_out=max(len(value) - len(rows), 0),
     )
 
 

@@ -111,11 +111,7 @@ class FileDiff:
 def parse_unified(text: str) -> tuple[FileDiff, ...]:
     """Return the files of a unified diff (git's or plain). Text that is none gives an empty tuple."""
     reader = _DiffParser(text.replace("\r\n", "\n").split("\n"))
-    return _fold(tuple(reader.files()))
-
-
-def _fold(files: tuple[FileDiff, ...]) -> tuple[FileDiff, ...]:
-    """Return the files with long ones folded, and those after many open lines; a single file stays open."""
+    files = tuple(reader.files())
     if len(files) < 2:
         return files
     shown = 0

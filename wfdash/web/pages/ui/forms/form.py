@@ -267,7 +267,15 @@ def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict
     if button in {SHOW, MODE} or row is None:
         return copy
     order = _order(button, row, _row_count(copy, parent))
-    return _reordered(copy, parent, order)
+    place = {old: new for new, old in enumerate(order)}
+    moved: dict[str, list[str]] = {}
+    for name, values in copy.items():
+        index, rest = _split(name, parent)
+        if index is None:
+            moved[name] = values
+        elif index in place:
+            moved[f"{parent}.{place[index]}{rest}"] = values
+    return _resized(moved, parent, len(order))
 
 
 def _row_count(post: Mapping[str, Sequence[str]], name: str) -> int:
@@ -289,18 +297,6 @@ def _order(button: str, index: int, count: int) -> list[int]:
     if button != REMOVE and 0 <= other < count:
         order[index], order[other] = order[other], order[index]
     return order
-
-
-def _reordered(post: dict[str, list[str]], parent: str, order: list[int]) -> dict[str, list[str]]:
-    place = {old: new for new, old in enumerate(order)}
-    moved: dict[str, list[str]] = {}
-    for name, values in post.items():
-        index, rest = _split(name, parent)
-        if index is None:
-            moved[name] = values
-        elif index in place:
-            moved[f"{parent}.{place[index]}{rest}"] = values
-    return _resized(moved, parent, len(order))
 
 
 def _split(name: str, parent: str) -> tuple[int | None, str]:

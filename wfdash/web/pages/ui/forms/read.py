@@ -400,9 +400,17 @@ def show(spec: Spec, value: Any) -> str:
     if spec.kind == "duration" and isinstance(value, str):
         return to_words(value)
     if spec.kind == "datetime" and isinstance(value, str):
-        return _show_moment(value)
+        try:
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is not None:
+                moment = moment.astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            return value
+        spoken = moment.isoformat(timespec="auto" if moment.microsecond % 1000 else "milliseconds")
+        whole = spoken.removesuffix(".000")
+        return whole.removesuffix(":00") if len(whole) == len("2026-11-21T05:09:10") else whole
     if spec.kind == "time" and isinstance(value, str):
-        return _show_time(value)
+        return value[:5] if re.fullmatch(r"\d\d:\d\d:00", value) else value
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -497,24 +505,6 @@ def _read_moment(text: str) -> str:
     if not LOCAL_MOMENT.fullmatch(clean):
         return clean
     return f"{clean}:00Z" if len(clean) == len("2026-11-21T05:09") else f"{clean}Z"
-
-
-def _show_moment(text: str) -> str:
-    """Return a time in UTC without its offset, as a browser's control wants it; others unchanged."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
-        return text
-    spoken = moment.isoformat(timespec="auto" if moment.microsecond % 1000 else "milliseconds")
-    whole = spoken.removesuffix(".000")
-    return whole.removesuffix(":00") if len(whole) == len("2026-11-21T05:09:10") else whole
-
-
-def _show_time(text: str) -> str:
-    """Return a time as a browser's control writes it: no seconds when there are none."""
-    return text[:5] if re.fullmatch(r"\d\d:\d\d:00", text) else text
 
 
 def _read_time(text: str) -> str:

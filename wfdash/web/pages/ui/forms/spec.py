@@ -176,7 +176,12 @@ def of(node: Mapping[str, Any]) -> str:
     """Return the kind of a node that has no constant, no options and no alternatives."""
     kind = _TYPES.get(str(node.get("type")))
     if kind == "array":
-        return _array(node)
+        parts = node.get("prefixItems") or (node.get("items") if isinstance(node.get("items"), list) else None)
+        if isinstance(parts, list) and parts:
+            rest = node.get("items") if node.get("prefixItems") else node.get("additionalItems")
+            more = rest not in (None, False) and node.get("maxItems") != len(parts)
+            return "json" if more or node.get("minItems", len(parts)) != len(parts) else "tuple"
+        return "rows" if isinstance(node.get("items"), Mapping) and node["items"] else "json"
     if kind == "object" or (kind is None and mapping(node.get("properties"))):
         return _object(node)
     return _text_kind(node) if kind == "text" else kind or "json"
@@ -215,15 +220,6 @@ def _text_kind(node: Mapping[str, Any]) -> str:
     long = isinstance(most, int) and most > LONG_TEXT and node.get("format") not in {"uri", "url"}
     wide = long or "textarea" in {node.get("format"), node.get("x-widget")} or takes_file(node)
     return kind or ("area" if wide else "text")
-
-
-def _array(node: Mapping[str, Any]) -> str:
-    parts = node.get("prefixItems") or (node.get("items") if isinstance(node.get("items"), list) else None)
-    if isinstance(parts, list) and parts:
-        rest = node.get("items") if node.get("prefixItems") else node.get("additionalItems")
-        more = rest not in (None, False) and node.get("maxItems") != len(parts)
-        return "json" if more or node.get("minItems", len(parts)) != len(parts) else "tuple"
-    return "rows" if isinstance(node.get("items"), Mapping) and node["items"] else "json"
 
 
 def _object(node: Mapping[str, Any]) -> str:
