@@ -186,7 +186,12 @@ def _check_request(request: Request) -> None:
 
 
 def findable(text: S) -> S:
-    """Return text to look up with: itself, or something that nothing has if no database could hold it."""
+    """Return text to look up with: itself, or something that nothing has if no database could hold it.
+
+    ``InvalidValue`` for what is no text.
+    """
+    if not isinstance(text, str):
+        raise InvalidValue(f"{text!r:.50} is a {type(text).__name__}: an id is text")
     return text if is_storable(text) else cast(S, ODD_OR_MARK.sub("\uffff", text))
 
 

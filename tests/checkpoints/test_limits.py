@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.errors import InvalidValue
+from checkpoints.file import FileStorage
 from checkpoints.limits import LIMITS, check, cleaned, findable, is_storable, problem_of
+from checkpoints.manager import CheckpointManager
 from wfdash.workflow import Workflow
 from wfdash.workflow.errors import InvalidWorkflow
 
@@ -19,6 +24,14 @@ def test_only_text_that_every_database_holds_passes(text: str) -> None:
     findable(text).encode()
     cleaned(text).encode()
     assert "\0" not in findable(text) + cleaned(text)
+
+
+@pytest.mark.parametrize("odd", [7, ("a", "b")])
+async def test_an_id_that_is_no_text_is_refused_in_words(odd: Any, tmp_path: Path) -> None:
+    async with FileStorage(tmp_path / "runs.sqlite3") as storage:
+        for asked in (storage.get_latest(odd), storage.delete_run(odd), CheckpointManager(storage).restore(odd, odd)):
+            with pytest.raises(InvalidValue, match="an id is text"):
+                await asked
 
 
 @pytest.mark.parametrize("what", LIMITS)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.content.encryption import encryptor_of
+from wfdash.pubsub import Topic
 from wfdash.pubsub.transport import ORIGINS, Envelope, Message, key_of, read_message
 
 KEYS = [key_of("one")]
@@ -119,3 +120,33 @@ def test_nothing_of_the_content_is_readable_where_content_is_encrypted() -> None
 )
 def test_a_message_of_another_form_is_none(row) -> None:
     assert read_message(json.loads(json.dumps(row))) is None
+
+
+def test_every_listener_hears_until_it_leaves() -> None:
+    heard: list[str] = []
+    topic: Topic[[str]] = Topic()
+    leave = topic.subscribe(heard.append)
+    topic.publish("a")
+    leave()
+    topic.publish("b")
+    assert heard == ["a"]
+
+
+def test_a_listener_whose_loop_has_gone_does_not_keep_the_others_from_hearing() -> None:
+    heard: list[str] = []
+
+    def deaf(_: str) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    topic: Topic[[str]] = Topic()
+    topic.subscribe(deaf)
+    topic.subscribe(heard.append)
+    topic.publish("a")
+    assert heard == ["a"]
+
+
+def test_leaving_twice_is_harmless() -> None:
+    topic: Topic[[]] = Topic()
+    leave = topic.subscribe(lambda: None)
+    leave()
+    leave()

@@ -96,6 +96,7 @@ async def test_anything_with_save_is_a_storage():
         ({"checkpoint": Waiting.model_construct(checkpoint=None)}, "outcome.checkpoint"),
         ({"message": {"amount": 1}, "storage": MemoryStorage}, "class MemoryStorage"),
         ({"run_id": 7, "storage": MemoryStorage()}, "run_id= is a int: an id is text"),
+        ({"message": {"amount": 1}, "run_id": ""}, "run_id= is an empty str"),
         ({"message": {"amount": 1}, "run_id": ("a", "b")}, "run_id= is a tuple"),
         ({"checkpoint": ("a", "b"), "run_id": "r", "storage": MemoryStorage()}, "checkpoint= is a tuple"),
         ({"answers": ["x"], "run_id": "r", "storage": MemoryStorage()}, "dict"),

@@ -259,7 +259,7 @@ def last_pause(run: Run) -> CheckpointRow | None:
     """
     step = (run.error or {}).get("step")
     last = Answer.objects.filter(request__run=run).select_related("request").order_by("-at").first()
-    if run.phase != Phase.FAILED or last is None or last.request.step != step:
+    if run.phase != Phase.FAILED or last is None or not f"{last.request.step}/".startswith(f"{step}/"):
         return None
     paused = CheckpointRow.objects.filter(run=run, waiting__gt=0).order_by("-n")[:MOST_PAUSES]
     return next((row for row in paused if last.request.key in {one.key for one in read_row(row).requests}), None)

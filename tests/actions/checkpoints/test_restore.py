@@ -208,9 +208,14 @@ def test_a_run_that_failed_elsewhere_is_not_answered_again(person, run, history)
     assert Checkpoint.objects.filter(run=run).count() == 3
 
 
-@pytest.mark.parametrize(("step", "offered"), [("review", True), ("pay", False)])
-def test_the_page_of_a_failed_run_leads_to_the_question(person, run, history, client, step, offered) -> None:
+@pytest.mark.parametrize(
+    ("step", "asked", "offered"),
+    [("review", "", True), ("pay", "", False), ("sub", "sub/ask", True), ("sub", "subs/ask", False)],
+)
+def test_the_page_of_a_failed_run_leads_to_the_question(person, run, history, client, step, asked, offered) -> None:
     failed_in(run, step)
+    if asked:
+        HumanRequest.objects.filter(run=run).update(step=asked)
     client.force_login(person("otto", "operator").user)
     shown = client.get(f"/runs/{run.pk}/").content.decode()
     assert ("Answer again…" in shown) is offered

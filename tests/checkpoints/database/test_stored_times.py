@@ -7,12 +7,12 @@ from threading import Event, Thread
 
 import pytest
 from django.apps import apps
-from django.db import transaction
+from django.db import connections, transaction
 from django.utils import timezone
 
 from checkpoints.database.compiled import FirstValues
 from checkpoints.database.storage import write
-from checkpoints.models import Run, WorkerBeat
+from checkpoints.models import Checkpoint, HumanRequest, Run, WorkerBeat
 from checkpoints.sql.sqlite import connect, write_lock
 from checkpoints.sql.statements import SQLITE
 
@@ -74,3 +74,23 @@ def test_the_first_value_of_each_query_is_found_by_one_statement(django_assert_n
         clock, found = values.read()
     assert found == {"seen": now - timedelta(seconds=2), "name": "w2"}
     assert abs((clock - now).total_seconds()) < 60
+
+
+SEARCHED = {(model._meta.db_table, "id") for model in (Run, HumanRequest, Checkpoint)}
+"""What the search over everything looks for by the beginning of its id."""
+INDEXES = """
+SELECT indrelid::regclass::text, attname FROM pg_index
+JOIN pg_class AS index ON index.oid = indexrelid
+JOIN pg_opclass ON pg_opclass.oid = indclass[0]
+JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+WHERE indnatts = 1 AND opcname IN ('varchar_pattern_ops', 'text_pattern_ops')
+"""
+
+
+@pytest.mark.postgres
+def test_no_column_has_an_index_for_like_that_nothing_reads(postgres_alias: str, django_db_blocker) -> None:
+    """A migration that makes a unique text, or a reference to a row whose key is one, has to leave it out."""
+    tables = {model._meta.db_table for model in apps.get_app_config("checkpoints").get_models()}
+    with django_db_blocker.unblock(), connections[postgres_alias].cursor() as cursor:
+        cursor.execute(INDEXES)
+        assert {(table, column) for table, column in cursor.fetchall() if table in tables} == SEARCHED

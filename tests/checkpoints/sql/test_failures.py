@@ -14,8 +14,11 @@ from checkpoints.database.storage import DatabaseStorage, PostgresDatabase, scri
 from checkpoints.errors import CheckpointsError, StorageFailed
 from checkpoints.file import FileStorage
 from checkpoints.ids import new_run_id
+from checkpoints.records import Commit
 from checkpoints.sql import postgres
+from checkpoints.sql.durability import BOUNDS, TransactionMeter, meter
 from checkpoints.sql.statements import POSTGRES
+from tests.conformance.worlds import started
 from wfdash.domain.errors import status_for
 from wfdash.telemetry.logs import is_outage
 from wfdash.workflow import Workflow
@@ -88,3 +91,23 @@ async def test_an_error_of_the_caller_stays_what_it_is(tmp_path: Path) -> None:
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
         with pytest.raises(ValueError, match="not a JSON value"):
             await storage.save(checkpoint(new_run_id(), body={"state": object()}))
+
+
+def test_a_transaction_counts_where_it_is_not_above_the_bound():
+    mine = TransactionMeter()
+    for seconds in (0.0, BOUNDS[0], 0.0011, 99.0):
+        mine.record(3, seconds)
+    read = mine.read()
+    assert (read.transactions, read.scripts) == (4, 12)
+    assert read.counts == (2, 1, *[0] * (len(BOUNDS) - 2), 1)
+
+
+async def test_what_is_committed_is_metered(tmp_path: Path):
+    before, storage, run = meter.read(), FileStorage(tmp_path / "runs.sqlite3"), new_run_id()
+    await storage.commit(started(run))
+    await storage.commit(Commit(run=run, checkpoint=checkpoint(run, 1)))
+    await storage.aclose()
+    after = meter.read()
+    assert after.scripts - before.scripts >= 2
+    assert after.transactions - before.transactions >= 1
+    assert after.seconds > before.seconds

@@ -27,6 +27,7 @@ from checkpoints.records import Answer
 from tests.engines.langgraph.rides import Ride, error, output
 from tests.workflow.world import failed
 from wfdash.contract import Edits, InvalidInput
+from wfdash.engines.langgraph.thread import FORMAT, Thread
 from wfdash.engines.langgraph.values import decode, encode, may_load
 from wfdash.values.errors import NotStorable
 
@@ -95,6 +96,8 @@ def test_nothing_is_called_or_imported_because_a_checkpoint_says_so():
     for text in ("pickle:gASVAA==", "msgpack:!!", "text", "json:e30=", 3, {"other": 1}):
         with pytest.raises(Damaged):
             decode(text)
+    with pytest.raises(Damaged):
+        Thread.of({"position": {"format": FORMAT}, "state": "text"})
 
 
 class State(TypedDict, total=False):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -36,3 +40,27 @@ def test_no_worker_starts(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         serve_worker(print)
     with pytest.raises(CommandError, match="runs no workflow and sends nothing"):
         call_command("wfdash_worker")
+
+
+TOKENS = Path(settings.BASE_DIR, "static/css/site/tokens.css")
+PAIR = re.compile(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)")
+GROUNDS = ("added-bg", "added-mark", "removed-bg", "removed-mark")
+LETTERS = ("code-keyword", "code-string", "code-number", "code-name", "code-comment")
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_code_is_readable_on_every_ground_of_a_diff() -> None:
+    tokens = {name: (light, dark) for name, light, dark in PAIR.findall(TOKENS.read_text())}
+    pairs = {(ground, name, scheme) for ground, name in product(GROUNDS, LETTERS) for scheme in (0, 1)}
+    found = {key: contrast(tokens[key[0]][key[2]], tokens[key[1]][key[2]]) for key in pairs}
+    assert {key: round(value, 2) for key, value in found.items() if value < 4.5} == {}

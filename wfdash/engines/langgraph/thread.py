@@ -168,7 +168,7 @@ class Thread:
     def of(cls, body: Mapping[str, Any]) -> Thread:
         """Return what a checkpoint's body holds. ``Damaged`` if it is not one of a graph."""
         position, state = body.get("position"), body.get("state", {})
-        if not isinstance(position, dict) or position.get("format") != FORMAT:
+        if not (isinstance(position, dict) and isinstance(state, dict) and position.get("format") == FORMAT):
             raise Damaged("this checkpoint is not one of a LangGraph workflow")
         own = position.get("own", {})
         thread = cls(**{name: own[name] for name in own if name in cls.__slots__}, context=position.get("context"))

@@ -135,9 +135,11 @@ async def resume(
 
 
 def as_run_id(run: RunId | str | None) -> RunId | None:
-    """Return a run's id with its type. ``InvalidCall`` for what is no text."""
-    if run is not None and not isinstance(run, str):
-        raise InvalidCall(f"run_id= is a {type(run).__name__}: an id is text of 1 to 200 characters")
+    """Return a run's id with its type. ``InvalidCall`` for what is no text, or an empty one."""
+    if run is not None and (not isinstance(run, str) or not run):
+        raise InvalidCall(
+            f"run_id= is {'an empty' if run == '' else 'a'} {type(run).__name__}: an id is text of 1 to 200 characters"
+        )
     return None if run is None else RunId(run)
 
 
