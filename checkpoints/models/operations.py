@@ -188,7 +188,10 @@ class Bulk(models.Model):
 
 
 class Signal(models.Model):
-    """A message to a run, stored until a step receives it. ``taken``: the request that it answered."""
+    """A message to a run, stored until a step receives it. ``taken``: the request that it answered.
+
+    ``others``: whose act it is besides ``by``, a JSON list of user names; empty without any.
+    """
 
     id = CharField(max_length=36, primary_key=True)
     run = models.ForeignKey("checkpoints.Run", on_delete=models.CASCADE, related_name="signals")
@@ -197,6 +200,7 @@ class Signal(models.Model):
     by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
     at = MomentField()
     taken = CharField(max_length=36, null=True)
+    others = models.TextField(blank=True, db_default="", default="")
 
     class Meta:
         indexes = [models.Index(fields=["run", "name", "id"], condition=Q(taken__isnull=True), name="signal_untaken")]

@@ -249,6 +249,8 @@ class Reply(models.Model):
     """page | api | link | batch | deadline."""
     right = CharField(max_length=300, blank=True)
     acting_for = CharField(max_length=150, blank=True)
+    maker = CharField(max_length=150, blank=True, db_default="", default="")
+    """Who made the token by which a service account gave it: theirs, too, where a later request wants someone else."""
     value = EncryptedJsonField("reply", ("id",), null=True)
     verdict = CharField(max_length=40)
     stands = CharField(max_length=12)

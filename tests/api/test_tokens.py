@@ -5,7 +5,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
-from checkpoints.models import AuditEntry, HumanRequest, Reply, Run
+from checkpoints.models import Answer, AuditEntry, HumanRequest, Reply, Run
 from tests import people
 from wfdash.access.signin import tokens
 from wfdash.access.viewer import maker_of
@@ -194,4 +194,5 @@ def test_a_service_account_has_no_vote_beside_that_of_the_person_who_made_its_to
         answer_request(robot, other.pk, {"action": "approve"})
     with pytest.raises(NotAllowed, match="that of the person who made its token"):
         answer_request(robot, other.pk, {"action": "approve"}, on_behalf_of="ana", reason="on the phone")
-    assert answer_request(robot, asked().pk, {"action": "approve"}).acting_for == ""
+    reply = answer_request(robot, asked().pk, {"action": "approve"})
+    assert (reply.acting_for, Answer.objects.get(request=reply.request).others) == ("", '["adam"]')

@@ -210,7 +210,12 @@ def test_a_signal_goes_to_the_run_that_the_delivery_names_and_to_no_other_workfl
     hook = hook_of(otto, signal="paid", run_at="/run", mapping={"$": "/data/total"})
     run, other = make_run(workflow="orders"), make_run(workflow="payroll")
     assert send(hook, {**BODY, "run": run.pk}).json() | {"id": ""} == {"id": "", "outcome": "signalled", "run": run.pk}
-    assert Signal.objects.get().value == 900
+    signal = Signal.objects.get()
+    assert (signal.value, signal.others) == (900, "")
+    hook = hook_of(otto, signal="paid", run_at="/run", mapping={"$": "/data/total"})
+    IncomingHook.objects.filter(pk=hook.pk).update(authors=["eve", "otto"])
+    send(hook, {**BODY, "run": run.pk})
+    assert Signal.objects.latest("at").others == '["eve"]'
     assert [send(hook, {**BODY, "run": named}).status_code for named in (other.pk, 7, "\ud800", "\0")] == [422] * 4
     assert send(hook).status_code == 422
 

@@ -40,7 +40,8 @@ def otto(person):
 
 def test_a_signal_reaches_the_step_that_waits_for_it(otto, run, wait) -> None:
     waiting = wait()
-    assert send_signal(otto, run.id, "shipped", 7).taken == waiting.id
+    assert send_signal(otto, run.id, "shipped", 7, others=["eve"]).taken == waiting.id
+    assert Answer.objects.get().others == '["eve"]'
     answer = Answer.objects.get()
     assert (answer.request_id, answer.value, answer.by.username) == (waiting.id, 7, "otto")
     assert kinds(run) == ["signal.sent", "signal.received"]

@@ -182,15 +182,15 @@ def _act(hook: IncomingHook, received: Received, signed_id: str) -> Done:
 
 def _perform(viewer: Viewer, hook: IncomingHook, delivery: Json, message: Json, key: str) -> str:
     """Start the run or send the signal; returns the run's id."""
+    authors = [*([hook.created_by.get_username()] if hook.created_by else ()), *(hook.authors or ())]
     if not hook.signal:
-        made_by = [hook.created_by.get_username()] if hook.created_by else []
-        return start_run(viewer, hook.workflow, message, key=key, requesters=[*made_by, *(hook.authors or ())]).pk
+        return start_run(viewer, hook.workflow, message, key=key, requesters=authors).pk
     named = value_at(delivery, hook.run_at)
     known = isinstance(named, str) and not flaws_of(named)
     run = Run.objects.filter(pk=named, workflow=hook.workflow).first() if known else None
     if run is None:
         raise Invalid([{"loc": ["run"], "msg": f"The delivery names no run of {hook.workflow} at {hook.run_at}"}])
-    send_signal(viewer, run.pk, hook.signal, message, key=sha256(key.encode()).hexdigest())
+    send_signal(viewer, run.pk, hook.signal, message, key=sha256(key.encode()).hexdigest(), others=authors)
     return run.pk
 
 

@@ -277,6 +277,7 @@ def _new_reply(
         via=context.via,
         right=right.words[:300],
         acting_for=right.acting_for,
+        maker=viewer.made_by.name if viewer.made_by else "",
         value=value,
         verdict=verdict,
         stands=outcome_of(verdict, request.card, override=right.beyond),

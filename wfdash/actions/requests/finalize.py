@@ -134,7 +134,7 @@ def finalize_answer(
         raise NoLongerOpen("The request has already been answered or closed")
     outcome = {"value": _with_comments_of_others(request, reply), "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
-    others = names_of_voters(request, but=reply)
+    others = sorted({*names_of_voters(request, but=reply), *filter(None, [reply.maker])})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
     request.answered, request.settles = now, None

@@ -6,7 +6,8 @@ that has committed the request, or the sweep. The run's lock lets one of them do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 
 from django.db.models import Exists, OuterRef, QuerySet, Value
 from django.db.models.functions import Concat
@@ -45,9 +46,11 @@ RECEIVABLE = HumanRequest.objects.filter(
 """Requests that wait for a signal of which their run has stored one. Those of another name would always be found."""
 
 
-def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None) -> Signal:
+def send_signal(
+    viewer: Viewer, run_id: str, name: str, value: Json = None, *, key: str | None = None, others: Iterable[str] = ()
+) -> Signal:
     """Send a signal to a run and return it: to the step that waits for it (``taken``: its request), else stored until
-    one does.
+    one does. ``others``: whose act it is besides the viewer's.
 
     For operators and those who may start runs of the workflow. ``Invalid`` with errors per field if it does not match
     what the step waits for; ``WrongState`` if the run has ended, or stores too many already.
@@ -71,7 +74,10 @@ def send_signal(viewer: Viewer, run_id: str, name: str, value: Json = None, *, k
         _match(run)
         if problems := judged or _problems(run, name, value):
             raise Invalid(_at_value(problems))
-        signal = _store_signal(viewer, run, name, value)
+        named = sorted({*viewer.names, *others} - {viewer.name})
+        given = {"by": viewer.user, "at": timezone.now(), "others": json.dumps(named) if named else ""}
+        signal = Signal.objects.create(id=ids.new_request_id(), run=run, name=name, value=value, **given)
+        append_event(run, EventKind.SIGNAL_SENT.draft(by=viewer.name, name=name, value=value))
         call.record(signal=signal.pk)
         shown = masked(value, _secrets(run, name))
         audit.record_run(viewer, "signal", run, right, name=name, signal=signal.pk, value=shown)
@@ -140,18 +146,12 @@ def _deliver(run: Run, request: HumanRequest, signal: Signal) -> None:
     now = timezone.now()
     HumanRequest.objects.filter(pk=request.pk).update(answered=now, alarm=None)
     answer = Answer(request=request, value=signal.value, verdict="received", by=signal.by, at=signal.at)
+    answer.others = signal.others
     answer.bound().save(force_insert=True)
     Signal.objects.filter(pk=signal.pk).update(taken=request.pk)
     facts = {"name": signal.name, "key": request.key, "by": audit.name_of(signal.by)}
     append_event(run, EventKind.SIGNAL_RECEIVED.draft(request.step, **facts), wake=True)
     notify_workers(run.id)
-
-
-def _store_signal(viewer: Viewer, run: Run, name: str, value: Json) -> Signal:
-    now = timezone.now()
-    signal = Signal.objects.create(id=ids.new_request_id(), run=run, name=name, value=value, by=viewer.user, at=now)
-    append_event(run, EventKind.SIGNAL_SENT.draft(by=viewer.name, name=name, value=value))
-    return signal
 
 
 def _judge(run: Run, name: str, value: Json) -> list[Problem]:
