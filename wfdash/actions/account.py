@@ -21,7 +21,7 @@ from checkpoints import ids
 from checkpoints.database.alias import atomic, on_commit
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
-from checkpoints.limits import NAME, cleaned, findable, is_storable
+from checkpoints.limits import NAME, findable, is_storable
 from checkpoints.models import Absence, Notice, Preference, PushSubscription, SavedView, Token
 from checkpoints.models.user_model import User, has_name
 from checkpoints.records import Json
@@ -44,6 +44,7 @@ from wfdash.access.viewer import EVERY, RIGHTS, Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.audit import acting
 from wfdash.actions.pacing import idempotent, made_before
+from wfdash.domain import search_attributes
 from wfdash.domain.cron import known_zones
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.notifications.letters import Undeliverable, refuse_address
@@ -136,7 +137,7 @@ def _facts(view: SavedView) -> dict[str, str]:
 
 
 def _checked_name(name: str, query: str) -> str:
-    name = " ".join(name.split()).replace("\0", "")
+    name = search_attributes.cleaned(name)
     if not name:
         raise Invalid([{"loc": ["name"], "msg": "Enter a name"}])
     if len(name) > LONGEST_NAME:
@@ -456,7 +457,7 @@ def create_token(
     revoked. ``owner``: a service account (for admins of every workflow); one's own account without. The same ``key``
     makes one token, and returns its text each time. ``Invalid`` with errors per field, ``NotAllowed``, ``NotFound``.
     """
-    name = " ".join(cleaned(name).split())
+    name = search_attributes.cleaned(name)
     if problems := [*_no_name(name), *_no_rights(rights), *_no_workflows(workflows), *_no_days(days)]:
         raise Invalid(problems)
     secret = new_secret(f"{viewer.user.pk} {key}" if key else "")

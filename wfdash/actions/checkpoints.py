@@ -29,6 +29,7 @@ from wfdash.actions.runs.lifecycle import names_of_fork
 from wfdash.actions.runs.search_index import index_run
 from wfdash.contract import Edited, Edits
 from wfdash.domain.errors import Changed, Invalid, WrongState
+from wfdash.domain.search_attributes import cleaned
 from wfdash.queries import timemachine
 from wfdash.queries.timemachine import patch_of, refuse_edits
 from wfdash.questions.policy import Policy
@@ -149,7 +150,7 @@ def label_checkpoint(
     viewer: Viewer, run_id: str, checkpoint_id: str, label: str, *, key: str | None = None
 ) -> Checkpoint:
     """Set a checkpoint's label, by which it is found and kept; an empty one removes it."""
-    text = label.strip() or None
+    text = cleaned(label, 1_000) or None
     if text is not None and (problem := problem_of("label", text)):
         raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
     with write(), idempotent(viewer, key, "label", [run_id, checkpoint_id, text]) as call:

@@ -26,6 +26,7 @@ from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
 from wfdash.domain.cron import BadCron, Cron, DueTime, parse, turn
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.search_attributes import cleaned
 from wfdash.engines import catalog
 from wfdash.engines.catalog import TimeLimit
 from wfdash.notifications.write import notify_workflow
@@ -217,7 +218,7 @@ class SchedulePlan:
 
     def kept(self) -> dict[str, Any]:
         """Return the settings as columns, with surrounding spaces removed."""
-        return asdict(self) | {"name": self.name.strip(), "cron": self.cron.strip()}
+        return asdict(self) | {"name": cleaned(self.name), "cron": self.cron.strip()}
 
 
 def create_schedule(viewer: Viewer, workflow: str, plan: SchedulePlan, *, key: str | None = None) -> Schedule:
@@ -350,7 +351,7 @@ def _refuse_unless(viewer: Viewer, right: str, workflow: str) -> None:
 def plan_problems(plan: SchedulePlan) -> list[Problem]:
     """Return what is wrong with a plan except for its input, by field; empty if nothing is."""
     found: list[Problem] = []
-    if not 0 < len(plan.name.strip()) <= LONGEST_NAME or flaws_of(plan.name):
+    if not 0 < len(cleaned(plan.name)) <= LONGEST_NAME or flaws_of(plan.name):
         found.append({"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"})
     for text, zone in ((plan.cron, "UTC"), ("@daily", plan.zone)):
         try:

@@ -27,6 +27,7 @@ from django.core.mail import EmailMessage, EmailMultiAlternatives
 from django.urls import reverse
 
 from checkpoints.models.user_model import User, email_of
+from wfdash.domain.labels import visible
 from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.rendering import absolute, render_to_string
 
@@ -229,7 +230,7 @@ class Letter:
     @property
     def text(self) -> str:
         """Return the text a person wrote, where the notification is about one."""
-        return str(self.payload.get("text") or "")
+        return visible(str(self.payload.get("text") or ""))
 
     @property
     def due(self) -> datetime | None:

@@ -31,6 +31,7 @@ from wfdash.access.signin.identities import identity_row
 from wfdash.access.signin.sessions import OpenSession, sessions_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import NotAllowed, NotFound
+from wfdash.domain.labels import visible
 from wfdash.engines import catalog
 from wfdash.engines.catalog import titles
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
@@ -310,7 +311,7 @@ def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
         id=row.pk,
         kind=row.kind,
         headline=payload.get(UNREADABLE) or headline(row.kind, payload),
-        text=str(payload.get("text") or "")[:300],
+        text=visible(str(payload.get("text") or "")[:300]),
         run=called.get(_run_of(row)) or titles().get(name, name),
         at=row.created,
         read=row.read is not None,

@@ -46,6 +46,7 @@ from wfdash.domain.hooks import (
     template_problems,
     value_at,
 )
+from wfdash.domain.search_attributes import cleaned
 from wfdash.engines import catalog
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import WEBHOOK_KINDS, type_of
@@ -390,7 +391,7 @@ def _authors(hook: IncomingHook, viewer: Viewer) -> list[str]:
 def plan_problems(plan: IncomingPlan) -> list[Problem]:
     """Return what is wrong with a plan, per field."""
     found: list[Problem] = []
-    if not 0 < len(plan.name.strip()) <= 80:
+    if not 0 < len(cleaned(plan.name)) <= 80:
         found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
     if plan.scheme not in SCHEMES:
         found.append({"loc": ["scheme"], "msg": "Choose how deliveries are signed"})
@@ -444,7 +445,7 @@ def _idle(acting: Viewer, workflow: str) -> list[Problem]:
 
 def _columns(plan: IncomingPlan) -> dict[str, Any]:
     return {
-        "name": plan.name.strip(),
+        "name": cleaned(plan.name),
         "workflow": plan.workflow,
         "mapping": plan.mapping,
         "scheme": plan.scheme,

@@ -29,6 +29,7 @@ from wfdash.actions.pacing import idempotent, is_outage
 from wfdash.actions.runs.search_index import error_class, title_for_everyone
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.domain.hooks import new_secret
+from wfdash.domain.search_attributes import cleaned
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import WEBHOOK, WEBHOOK_KINDS, hears, webhooks_for
 from wfdash.notifications.webhook import HookAttempt, newest, rotated
@@ -113,7 +114,7 @@ def create_webhook(
         open_feed()
         webhook = Webhook.objects.create(
             id=ids.new_token(),
-            name=name.strip(),
+            name=cleaned(name),
             url=url.strip(),
             secret=secret,
             workflow=workflow.strip() or EVERY,
@@ -234,7 +235,7 @@ def _refuse_too_many(viewer: Viewer) -> None:
 
 def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[Problem]:
     found: list[Problem] = []
-    if not 0 < len(name.strip()) <= 80:
+    if not 0 < len(cleaned(name)) <= 80:
         found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
     try:
         refuse_address(url.strip(), inside=settings.WFDASH_HOOKS_HOSTS)
