@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -123,24 +124,16 @@ TABLE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("attack", TABLE)
-def test_no_schema_and_no_value_cost_more_than_half_a_second(attack: str) -> None:
+def test_no_schema_costs_more_than_half_a_second_where_it_is_asked_or_checked(attack: str) -> None:
     schema, value = TABLE[attack]
-    assert cpu_of(lambda: problems_of(schema, value)) < MOST_SECONDS
 
+    def ask() -> None:
+        with suppress(InvalidCall):
+            AnswerType(schema)
+            make_request("k", "s", prepare(Form(subject="x"), schema), Policy(), due=None, now=NOW)
 
-def _is_refused(schema: Any) -> bool:
-    try:
-        AnswerType(schema)
-        make_request("k", "s", prepare(Form(subject="x"), schema), Policy(), due=None, now=NOW)
-    except InvalidCall:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("attack", TABLE)
-def test_no_schema_of_an_answer_costs_more_than_half_a_second(attack: str) -> None:
-    schema, _ = TABLE[attack]
-    assert cpu_of(lambda: _is_refused(schema)) < MOST_SECONDS
+    for call in (ask, lambda: problems_of(schema, value)):
+        assert cpu_of(call) < MOST_SECONDS
 
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
@@ -273,30 +266,17 @@ def test_unique_items_are_compared_as_json_schema_says() -> None:
         assert problems_of(unique, value)[0]["msg"] == "Must not contain duplicates"
 
 
-@pytest.mark.parametrize("below", [False, True])
-def test_a_form_of_a_schema_that_grows_with_each_level_is_drawn_up_to_a_limit(below: bool) -> None:
-    schema = bomb(22, "allOf", below=below)
-    if below:
-        parts = {
-            f"b{n}": {"properties": {k: {"$ref": f"#/$defs/b{n + 1}"} for k in "xy"}, "required": ["x", "y"]}
-            for n in range(23)
-        }
-        schema = {"$defs": {**parts, "b23": {"type": "string"}}, "$ref": "#/$defs/b0"}
-    drawn = FormView.from_schema(schema, initial=nested(20)).root
-    assert sum(1 for _ in walk(drawn, every=True)) < 10_000
-    assert cpu_of(lambda: FormView.from_schema(schema, initial=nested(20)).root) < MOST_SECONDS
-
-
 def test_a_field_beyond_the_limit_of_a_form_is_sent_back_as_it_was() -> None:
     part = {"type": "object", "properties": {f"field_{place}": {"type": "string"} for place in range(60)}}
     schema = {"type": "object", "properties": {f"part_{number}": part for number in range(60)}}
     value = {"part_59": {"field_3": "kept"}}
     form = FormView.from_schema(schema, initial=value)
-    last = next(found for found in walk(form.root) if found.loc == ("part_59",))
-    assert last.name.endswith("$")
-    post = QueryDict(mutable=True)
+    last = next(found for found in walk(form.root) if found.name in {"part_59$", "part_59.0$"})
+    post = QueryDict("part_59?=0", mutable=True)
     post[last.name] = last.text
     assert form.bind(post).value == value
+    post[last.name] = '{"field_3": 7}'
+    assert [one.message for one in form.bind(post).complaints] == ["field_3: Must be text"]
 
 
 @pytest.mark.parametrize(

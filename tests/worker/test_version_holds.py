@@ -14,6 +14,7 @@ from django.utils import timezone
 from checkpoints.errors import Incompatible
 from checkpoints.models import Answer, Checkpoint, Claim, Event, HumanRequest, Run
 from checkpoints.models.fields import StoredDocument
+from tests.driving import put
 from tests.people import kinds, make_people, make_run, row_of, viewer
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.graphs import expense
@@ -23,8 +24,7 @@ from wfdash.actions.runs.lifecycle import pause_run, resume_run, start_run
 from wfdash.actions.runs.migrate import migrate_run, override_run
 from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 from wfdash.engines import catalog
-from wfdash.engines.catalog import Catalog, Entry, TimeLimit
-from wfdash.engines.native import NativeEngine
+from wfdash.engines.catalog import Catalog, TimeLimit
 from wfdash.queries import timemachine
 from wfdash.queries.runs.listing import read_run
 from wfdash.queries.step_states import count_states, step_transitions
@@ -38,24 +38,14 @@ from wfdash.workflow.authoring import Migration
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
-engine = NativeEngine()
-
 
 @pytest.fixture
-def serve(monkeypatch) -> Callable[..., Entry | None]:
+def serve(monkeypatch) -> Callable[..., None]:
     """Make the catalogue hold this workflow and nothing else; None for an empty one."""
     found = Catalog()
     monkeypatch.setattr(catalog, "load", lambda: found)
 
-    def put(workflow: Workflow | None) -> None:
-        found.entries.clear()
-        if workflow is not None:
-            description = engine.describe(workflow)
-            found.entries[workflow.name] = Entry(
-                name=workflow.name, definition=workflow, engine=engine, description=description, source="test"
-            )
-
-    return put
+    return lambda workflow: found.entries.clear() if workflow is None else put(found, workflow)
 
 
 @pytest.fixture

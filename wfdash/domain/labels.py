@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 # Deceiving characters, made visible: controls, zero-width and bidirectional marks. Pure.
@@ -69,6 +70,12 @@ def label_of_field(name: str, title: Any) -> str:
     """Return a field's title; its name as a label where it has none but the one that pydantic makes of the name."""
     made = name.replace("_", " ").title()
     return humanize(name) if not title or str(title).strip() == made.strip() else str(title)
+
+
+def in_words(names: Sequence[str], joint: str = "and", most: int = 0) -> str:
+    """Return names as a list in a sentence; of more than ``most`` how many follow: ``finance, ana and 2 more``."""
+    shown = [*names[:most], f"{len(names) - most} more"] if 0 < most < len(names) else names
+    return f" {joint} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
 def label_of_type(name: str) -> str:

@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid
+from wfdash.domain.labels import in_words
 from wfdash.engines import catalog
 
 # Where the values come from that a search box suggests: rows of the list, and the catalogue.
@@ -192,7 +193,7 @@ class ListFilter(Generic[C, S]):
 
     def _sign_rule(self, sign: str) -> str:
         keys = [one.key for one in self.qualifiers if sign in one.signs]
-        return f"{sign} can only be used with {_list(keys)}" if keys else f"{sign} cannot be used here"
+        return f"{sign} can only be used with {in_words(keys)}" if keys else f"{sign} cannot be used here"
 
 
 def _joins(one: Term, other: Term) -> bool:
@@ -202,10 +203,6 @@ def _joins(one: Term, other: Term) -> bool:
 def _offered(one: Suggestion) -> dict[str, str]:
     quoted = f'"{one.value}"' if " " in one.value or "," in one.value else one.value
     return {"value": quoted, "label": one.label if one.label != one.value else ""}
-
-
-def _list(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 # The grammar of filters: text in, terms and words out. Pure.

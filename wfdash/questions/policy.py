@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from checkpoints.records import Answer, Request
 from wfdash.contract import Addressees
+from wfdash.domain.labels import in_words
 from wfdash.values.errors import InvalidCall
 from wfdash.values.fingerprints import note_of
 
@@ -252,7 +253,7 @@ def _fallback(on_timeout: Any) -> str:
 
 def _names(names: Sequence[str]) -> str:
     parts = ["the requester" if name == "requester" else name for name in names]
-    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return in_words(parts, "or")
 
 
 def addressees_of(step: str, policy: Policy, *, certain: bool = True) -> Addressees:

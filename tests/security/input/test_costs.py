@@ -5,6 +5,7 @@ Checks of schemas by themselves are in ``tests/schemas/test_work.py``.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,17 +14,18 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from checkpoints.memory import MemoryStorage
 from checkpoints.models import HumanRequest, Run
 from tests import people
-from tests.schemas.test_work import MOST_SECONDS, bomb, cpu_of, nested
+from tests.driving import put
+from tests.schemas.test_work import MOST_SECONDS, bomb, branching, cpu_of, nested
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.hooks.incoming import IncomingPlan, create_incoming
+from wfdash.contract import InvalidInput
 from wfdash.engines import catalog
-from wfdash.engines.catalog import Catalog, Entry
-from wfdash.engines.native import NativeEngine
 from wfdash.questions.cards import prepare
 from wfdash.web.pages.ui.markup import TextCache
-from wfdash.workflow import Approval
+from wfdash.workflow import Approval, Waiting
 from wfdash.workflow.asking.workflows import ask_people
 
 pytestmark = pytest.mark.django_db
@@ -58,8 +60,8 @@ HALF, SAID = LINES[0][:9_000], {"role": "assistant"}
 HUNDRED: dict[str, Callable[[int], dict[str, Any]]] = {
     "tables in Markdown": lambda n: {"kind": "markdown", "value": f"{n}\n\n|a|b|\n|-|-|\n" + "x|y\n" * 2_400},
     "brackets in Markdown": lambda n: {"kind": "markdown", "value": f"{n} " + "[[](" * 2_500},
-    "Markdown": lambda n: {"kind": "markdown", "value": f"{n} *a*\n" * 2_000},
-    "code": lambda n: {"kind": "code", "language": "python", "value": f"{n}\n" + "x = {'a': [1]}\n" * 250},
+    "pieces of Markdown": lambda n: {"kind": "markdown", "value": f"{n} *a*\n" * 2_000},
+    "pieces of code": lambda n: {"kind": "code", "language": "python", "value": f"{n}\n" + "x = {'a': [1]}\n" * 250},
     "values": lambda n: {"kind": "json", "value": {f"k{k}": k + n for k in range(450)}},
     "tables": lambda n: {"kind": "table", "value": [{"a": k, "b": "x" * 20, "c": n} for k in range(120)]},
     "differences of texts": lambda n: {"kind": "diff", "value": {"before": HALF, "after": LINES[1][n:9_000]}},
@@ -79,13 +81,16 @@ SHORT = {
 }
 
 
+def weigh(client: Client, *paths: str) -> None:
+    for path in paths:
+        assert client.get(path).status_code == 200
+        assert cpu_of(lambda path=path: client.get(path)) < MOST_SECONDS, path
+
+
 @pytest.fixture(autouse=True)
 def _asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, engine = Catalog(), NativeEngine()
-    described = engine.describe(ask_people)
-    found.entries["ask_people"] = Entry(
-        name="ask_people", definition=ask_people, engine=engine, description=described, source="test"
-    )
+    found = catalog.Catalog()
+    put(found, ask_people)
     monkeypatch.setattr(catalog, "load", lambda: found)
 
 
@@ -119,21 +124,12 @@ def _first_views(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextCache, "get", lambda _cache, _way, _source, render: render())
 
 
-@pytest.mark.parametrize("name", PIECES)
+@pytest.mark.parametrize("name", [*PIECES, *long_where(HUNDRED, lambda name: name not in SHORT)])
 @pytest.mark.usefixtures("_first_views")
-def test_the_first_page_of_a_request_costs_little_whatever_its_evidence_is(run: Run, ana: Client, name: str) -> None:
-    asked = ask(run, PIECES[name])
-    assert cpu_of(lambda: ana.get(f"/requests/{asked.pk}/")) < MOST_SECONDS
-
-
-@pytest.mark.parametrize("name", long_where(HUNDRED, lambda name: name not in SHORT))
-@pytest.mark.usefixtures("_first_views")
-def test_a_hundred_pieces_of_evidence_cost_little_wherever_they_are_shown(run: Run, ana: Client, name: str) -> None:
-    asked = ask(run, [HUNDRED[name](number) for number in range(100)])
+def test_evidence_costs_little_on_the_first_pages_that_show_it(run: Run, ana: Client, name: str) -> None:
+    asked = ask(run, PIECES.get(name) or [HUNDRED[name](number) for number in range(100)])
     address = f"/requests/{asked.pk}/"
-    for path in (address, f"{address}?piece=99", f"/?request={asked.pk}"):
-        assert ana.get(path).status_code == 200
-        assert cpu_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
+    weigh(ana, address, f"{address}?piece=99", f"/?request={asked.pk}")
 
 
 def test_evidence_that_is_too_much_for_a_page_is_text_with_a_link_that_draws_it(run: Run, ana: Client) -> None:
@@ -162,9 +158,7 @@ def test_lists_and_tables_cost_little_while_ten_huge_cards_are_open(run: Run, as
     for number in range(10):
         asked = ask(run, [{"kind": "json", "value": {**WIDE, "k0": number}}], proposal={"amount": number})
     ana = as_("ana")
-    for path in ("/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/similar/", "/api/v1/requests"):
-        assert ana.get(path).status_code == 200
-        assert cpu_of(lambda path=path: ana.get(path)) < MOST_SECONDS, path
+    weigh(ana, "/", "/runs/", "/?tab=all", f"/requests/{asked.pk}/similar/", "/api/v1/requests")
 
 
 STATES: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -200,6 +194,13 @@ def late(value: Any) -> dict[str, Any]:
     return {"due": "1h", "policy": {"on_timeout": value}}
 
 
+def referring(word: str, value: Any) -> dict[str, Any]:
+    """Return a schema of many fields that are all as one part of it says."""
+    fields = {f"k{number}": {"$ref": "#/$defs/x"} for number in range(300)}
+    return {"$defs": {"x": {"type": "string", word: value}}, "type": "object", "properties": fields}
+
+
+LONG, ROW = "x" * 300_000, {"type": "array", "items": {"properties": {"a": {"type": "integer"}}}}
 QUESTIONS: dict[str, dict[str, Any]] = {
     **{f"evidence: {name}": {"evidence": pieces} for name, pieces in PIECES.items()},
     "as many values as it may have": {"evidence": [{"kind": "json", "value": dict([*WIDE.items()][:9_900])}]},
@@ -216,6 +217,19 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "an edited proposal": {"proposal": WIDE, "edit": {"type": "object"}},
     "a difference of proposals": {"proposal": WIDE, "current": {**WIDE, "k1": 2}},
     "a million values": {"proposal": [[]] * 1_000_000},
+    **{f"{n} fields that refer back": {"kind": "form", "answer": branching(n)} for n in (2, 10)},
+    "lists of lists": {"kind": "form", "answer": {"type": "array", "minItems": 5, "items": {"$ref": "#"}}},
+    **{f"long {word}": {"kind": "form", "answer": referring(word, LONG)} for word in ("default", "title", "const")},
+    "long choices": {"kind": "form", "answer": referring("enum", [LONG, "b"])},
+    "many choices": {"kind": "form", "answer": referring("enum", [f"o{n}" for n in range(3_000)])},
+    "many rows to edit": {"proposal": {"a": ROWS[:2_400]}, "edit": {"properties": {"a": ROW}}},
+    "many actions": {"kind": "choice", "options": [f"o{n}" for n in range(2_000)]},
+    "long texts": {"proposal": {"a": LINES[0] * 16}, "current": {"a": LINES[1] * 16}},
+    "all of it": {
+        "evidence": PIECES["a patch of equal words"],
+        "edit": referring("description", LONG),
+        **{name: {f"k{n}": f"a {name[0]} c {n}\n" * 200 for n in range(140)} for name in ("proposal", "current")},
+    },
 }
 
 
@@ -230,6 +244,23 @@ def test_a_question_of_a_program_costs_little_whatever_it_says(as_: Any, name: s
 
     assert cpu_of(send) < MOST_SECONDS
     assert set(answers) <= {201, 400, 413, 422}
+
+
+@pytest.mark.parametrize("name", [name for name in QUESTIONS if not name.startswith("evidence: ")])
+@pytest.mark.usefixtures("_first_views")
+def test_the_pages_of_a_question_cost_little_whatever_it_says(run: Run, ana: Client, name: str) -> None:
+    try:
+        outcome = asyncio.run(ask_people.run({"subject": "x", **QUESTIONS[name]}, storage=MemoryStorage()))
+    except InvalidInput:
+        return
+    if not isinstance(outcome, Waiting):
+        return
+    (asked,) = outcome.requests
+    address = f"/requests/{people.ask(run, card=asked.card, answer_schema=asked.answer_schema).pk}/"
+    weigh(ana, address, f"/?request={address[10:-1]}", f"{address}similar/")
+    typed = {"_action": "edit", "_mode": "edit:fields", "value!": "1000", "value.0!": "1000"}
+    assert cpu_of(lambda: ana.post(address, typed)) < MOST_SECONDS
+    assert ana.post(address, typed).status_code in {200, 422}
 
 
 @pytest.mark.parametrize("name", long_where(QUESTIONS, lambda name: name.startswith("evidence: ")))

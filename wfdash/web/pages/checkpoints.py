@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_urlsafe
 from typing import Any
@@ -39,7 +39,7 @@ from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.ui.card import unedited
 from wfdash.web.pages.ui.diff import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
-from wfdash.web.pages.ui.forms.form import BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BoundForm, FormView, on_one_page
 from wfdash.web.pages.ui.forms.read import write
 from wfdash.web.pages.ui.transcript import diff_transcripts, draw_talk
 
@@ -130,17 +130,18 @@ def _given(text: str) -> Edits:
 def _form(
     request: HttpRequest,
     editing: Editing,
-    sections: Iterable[Section],
+    sections: Sequence[Section],
     *,
     problems: Iterable[str] = (),
     reason: str = "",
     status: int = 200,
 ) -> HttpResponse:
+    forms = on_one_page([one.form for one in sections if one.form is not None])
     context = {
         "run": read_run(viewer_of(request), editing.chosen.info.run),
         "editing": editing,
         "chosen": editing.chosen,
-        "sections": list(sections),
+        "sections": [one if one.form is None else replace(one, form=next(forms)) for one in sections],
         "problems": list(problems),
         "reason": reason,
         "typed": _typed(request) if editing.elsewhere else (),

@@ -17,6 +17,7 @@ from checkpoints.events import EventKind
 from checkpoints.records import SIGNAL
 from wfdash.access.viewer import Viewer
 from wfdash.contract import DEFAULT_QUEUE
+from wfdash.domain.labels import in_words
 from wfdash.engines.catalog import limit_of, queue_of
 from wfdash.installation.keep_rules import days_text
 from wfdash.queries.hooks import callback_of
@@ -117,7 +118,7 @@ def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
     if run.signal and waiting[0].kind == SIGNAL:
         sentence = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
     else:
-        whom = _listed(names) or "an answer"
+        whom = in_words([*names], most=MOST_NAMES) or "an answer"
         sentence = _sentence(f"Waiting for {whom} for ", begun, f": “{waiting[0].subject}”{more}")
     dues = [row.due for row in waiting if row.due]
     return sentence + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
@@ -157,7 +158,7 @@ def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interven
 
 
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
-    names = _listed([step_label(step, run.workflow) for step in busy])
+    names = in_words([step_label(step, run.workflow) for step in busy], most=MOST_NAMES)
     ending = _asked(course)
     text = f"Running {names}, for " if names else "Running for "
     doing = _sentence(text, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")
@@ -230,7 +231,7 @@ def intervention_sentences(course: Iterable[Intervention], altered: str = "") ->
     sentences: list[tuple[int, Sentence]] = []
     seen = {change.kind.removeprefix("run.") for change in course}
     if before := [word for word in altered.split(",") if word and word not in seen]:
-        sentences.append((0, _sentence(f"Forked from a run that was {_listed(before)}")))
+        sentences.append((0, _sentence(f"Forked from a run that was {in_words(before, most=MOST_NAMES)}")))
     for change in course:
         if change.kind in ALTERED:
             words = ALTERED[change.kind].format(by=change.by or "someone")
@@ -241,15 +242,6 @@ def intervention_sentences(course: Iterable[Intervention], altered: str = "") ->
 
 def _last_at(course: Sequence[Intervention], kind: str) -> datetime | None:
     return next((change.at for change in reversed(course) if change.kind == kind), None)
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return names as a list in a sentence: ``finance, ana and 2 more``."""
-    known = list(names)
-    shown, rest = known[:MOST_NAMES], len(known) - MOST_NAMES
-    if rest > 0:
-        return f"{', '.join(shown)} and {rest} more"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)
 
 
 DRIVEN = frozenset({"running"})

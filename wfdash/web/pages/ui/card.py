@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from django.http import QueryDict
 
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.json_patch import FIELD
-from wfdash.domain.labels import humanize, visible
+from wfdash.domain.labels import humanize, in_words, visible
 from wfdash.domain.votes import EDITED
 from wfdash.questions.choices import DOUBTFUL, doubt_of, is_open
 from wfdash.values.fingerprints import note_of
 from wfdash.values.schemas.validate import problems_of
 from wfdash.web.pages.ui.diff import ValueChange, diff_values
 from wfdash.web.pages.ui.event_text import step_label
-from wfdash.web.pages.ui.forms.form import BUTTONS, BoundForm, FormView
+from wfdash.web.pages.ui.forms.form import BUTTONS, BoundForm, FormView, on_one_page
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping, part
 from wfdash.web.pages.ui.graph import Transition, travelled
 from wfdash.web.pages.ui.line_comments import LineNotes, pieces_of, placed, read_lines, spots_of
@@ -120,7 +121,7 @@ class CardView:
         """Return whether the author described what the options are."""
         return any(action.choice.description for action in self.actions)
 
-    @property
+    @cached_property
     def outcomes(self) -> bool:
         """Return whether the author described the effect of any action."""
         return any(action.choice.consequence or action.choice.description for action in self.actions)
@@ -147,6 +148,12 @@ def build(
     """
     choices = actions_of(schema, card) if choices is None else choices
     shared = _shared(schema, card, choices, initial, reading)
+    actions = [
+        _action(choice, key, card, initial, reading) for choice, key in zip(choices, _keys(choices), strict=True)
+    ]
+    if url:
+        shared, *forms = on_one_page([shared, *(action.form for action in actions)])
+        actions = [replace(action, form=form) for action, form in zip(actions, forms, strict=True)]
     typed = reading.lines if reading else ()
     parts = (proposal_part(card, schema), *evidence_parts(card, page, {*first, *pieces_of(spot for spot, _ in typed)}))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
@@ -163,7 +170,7 @@ def build(
         undo=_line(card.get("undo")),
         consequence=_line(wanted) if isinstance(wanted := card.get("consequence"), str) else "",
         missing=_missing(card, choices),
-        actions=_actions(choices, card, initial, reading),
+        actions=tuple(actions),
         shared=shared,
         url=url,
         problem=_problem(choices, reading),
@@ -247,10 +254,6 @@ def _keys(choices: tuple[ActionButton, ...]) -> list[str]:
     return keys
 
 
-def _actions(choices: tuple[ActionButton, ...], *given: Any) -> tuple[Action, ...]:
-    return tuple(_action(choice, key, *given) for choice, key in zip(choices, _keys(choices), strict=True))
-
-
 def _action(
     choice: ActionButton,
     key: str,
@@ -293,10 +296,7 @@ def _missing(card: Mapping[str, Any], choices: tuple[ActionButton, ...]) -> str:
     if not any(choice.name == "approve" for choice in choices):
         return ""
     words = [what for name, what in PARTS.items() if card.get(name) in (None, "", [], {})]
-    if not words:
-        return ""
-    *some, last = words
-    return f"The workflow does not state {', '.join(some)}{' or ' if some else ''}{last}."
+    return f"The workflow does not state {in_words(words, 'or')}." if words else ""
 
 
 # The actions of a card: which fields belong to each, and which one a POST chose. Pure but for types.
@@ -587,10 +587,9 @@ def asked_again(card: Mapping[str, Any], before: Mapping[str, Any] | None) -> Ca
         return None
     names = [str(name)[:40] for name in note["parts"]]
     words = [NAMES.get(name, f"the {name}") for name in names] or ["something"]
-    listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     changes: tuple[ValueChange, ...] = ()
     if before is not None:
         shown = [{name: one[name] for name in names if name in one} for one in (before, card)]
         changes = diff_values(shown[0], shown[1])
     problem = str(note.get("problem") or "")[:300]
-    return CardChanges(parts=listed, answered=bool(note.get("answered")), changes=changes, problem=problem)
+    return CardChanges(parts=in_words(words), answered=bool(note.get("answered")), changes=changes, problem=problem)

@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.events import KINDS, EventKind
-from wfdash.domain.labels import humanize, label_of_step, visible
+from wfdash.domain.labels import humanize, in_words, label_of_step, visible
 from wfdash.engines import catalog
 from wfdash.queries.runs.listing import RunRow
 from wfdash.queries.runs.logs import LEVELS
@@ -206,16 +206,10 @@ def _cut_off(data: Mapping[str, Any], workflow: str) -> str:
     if data.get("after"):
         parts.append(f"“{step_label(str(data['after']), workflow)}” finished, no other step started")
     if steps:
-        parts.append(f"{_listed(steps)} interrupted; external effects possible")
+        parts.append(f"{in_words(steps, most=5)} interrupted; external effects possible")
     if calls:
-        parts.append(f"outcome of {_listed(calls)} unknown: check externally")
+        parts.append(f"outcome of {in_words(calls, most=5)} unknown: check externally")
     return f": {'; '.join(parts)}" if parts else ""
-
-
-def _listed(names: list[str]) -> str:
-    """Return at most five names as a list in a sentence."""
-    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def _parse_time(text: str) -> str:

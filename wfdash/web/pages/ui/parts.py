@@ -271,8 +271,8 @@ def _evidence(piece: Any, number: int, href: str) -> CardPart:
     title, value, kind = cell(str(piece.get("title") or "")), piece.get("value"), str(piece.get("kind"))
     if kind in {"image", "pdf", "file"}:
         return _media(title, piece, href)
-    draw = DRAWN.get(kind)
-    part = draw(title, value, piece) if draw is not None else CardPart(kind="json", title=title, value=value)
+    drawn = DRAWN[kind](title, value, piece) if kind in DRAWN else None
+    part = drawn or CardPart(kind="json", title=title, value=value)
     return replace(part, anchor=f"evidence-{number}", href=href if part.kind in OPENED else part.href)
 
 
@@ -287,25 +287,19 @@ def _media(title: str, piece: Mapping[str, Any], href: str) -> CardPart:
     return CardPart(kind=kind, title=title, file=replace(attachment(media, alt, href), before=before))
 
 
-def _text_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
-    if not isinstance(value, str):
-        return CardPart(kind="json", title=title, value=value)
-    return CardPart(kind="text", title=title, block=block(value))
+def _text_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart | None:
+    return CardPart(kind="text", title=title, block=block(value)) if isinstance(value, str) else None
 
 
-def _markdown(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
-    return (
-        CardPart(kind="markdown", title=title, text=value)
-        if isinstance(value, str)
-        else _text_part(title, value, piece)
-    )
+def _markdown(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart | None:
+    return CardPart(kind="markdown", title=title, text=value) if isinstance(value, str) else None
 
 
-def _transcript(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+def _transcript(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart | None:
     try:
         messages = unpack_transcript(value)
     except ValueError:
-        return CardPart(kind="json", title=title, value=value)
+        return None
     left_out = piece.get("earlier")
     left_out = left_out if isinstance(left_out, int) and left_out > 0 else 0
     talk = draw_talk(messages, left_out=left_out)
@@ -314,11 +308,9 @@ def _transcript(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
     return CardPart(kind="transcript", title=title or "Conversation", talk=talk, earlier=earlier)
 
 
-def _table_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
+def _table_part(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart | None:
     table = read_table(value, piece.get("columns"))
-    return (
-        CardPart(kind="table", title=title, table=table) if table else CardPart(kind="json", title=title, value=value)
-    )
+    return CardPart(kind="table", title=title, table=table) if table else None
 
 
 def _link(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
@@ -349,7 +341,7 @@ def _code(title: str, value: Any, piece: Mapping[str, Any]) -> CardPart:
     return CardPart(kind="code", title=title, text=str(text or ""), language=str(language or ""))
 
 
-DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart]] = {
+DRAWN: dict[str, Callable[[str, Any, Mapping[str, Any]], CardPart | None]] = {
     "text": _text_part,
     "markdown": _markdown,
     "transcript": _transcript,

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -16,14 +17,29 @@ from wfdash.values.schemas.formats import limit_of, too_large, wanted_types
 from wfdash.values.schemas.validate import display, problems_of
 from wfdash.web.pages.ui.forms import read
 from wfdash.web.pages.ui.forms.read import LOCAL_DATE, LOCAL_MOMENT, LOCAL_TIME, MISSING, ReadNotes, Unreadable, show
-from wfdash.web.pages.ui.forms.spec import Field, FieldOption, FieldRow, Loc, Schemas, Spec, UnionBranch, child, others
+from wfdash.web.pages.ui.forms.spec import (
+    Field,
+    FieldOption,
+    FieldRow,
+    Loc,
+    Schemas,
+    Spec,
+    UnionBranch,
+    child,
+    mapping,
+    others,
+)
 from wfdash.web.pages.ui.times import size
 
 MAX_RADIOS = 4
 MOST_OPEN = 5  # initial rows of a list that needs some
 MAX_RADIO_TEXT = 40
-MOST_FIELDS = 3_000
-"""Fields that are drawn, rows and branches included; the rest is JSON text. Ten options count as a field."""
+MOST_FIELDS = 500
+"""Fields of all forms of a page, branches included: a part that has more is JSON text. A row with its buttons counts as
+two, as do 8,000 characters of the schema's words and 20 options.
+"""
+MAX_LABEL = 200
+"""Characters of a label, and of an example in an empty control."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,84 +68,95 @@ class FieldSlot:
 class Drawer:
     """Builds the fields of one schema. ``errors``: messages by place."""
 
-    def __init__(self, schemas: Schemas, notes: ReadNotes, errors: Mapping[Loc, Sequence[str]]) -> None:
+    def __init__(self, schemas: Schemas, notes: ReadNotes, errors: Mapping[Loc, Sequence[str]], left: int) -> None:
         self.schemas = schemas
         self.notes = notes
         self.errors = errors
-        self._left = MOST_FIELDS
+        self.left = left
 
     def draw(self, schema: Any, place: FieldSlot, value: Any) -> Field:
         """Return the field of this node for a value or ``MISSING``."""
         spec = self.schemas.spec(schema, place.depth, place.required)
-        if value is MISSING and "default" in spec.schema and place.name not in self.notes.cleared:
-            value = spec.schema["default"]
-        self._left -= 1 + len(spec.branches) + len(spec.options) // 10
-        if self._left < 0 and spec.kind != "const":
+        begins = value is MISSING and "default" in spec.schema and place.name not in self.notes.cleared
+        shown = spec.schema["default"] if begins else value
+        parts = self._count_parts(spec, place, shown)
+        if parts > max(self.left, 0) or (begins and self.left <= 0):
             return self._as_json(spec, place, value, "Shown as JSON because the form has too many fields.")
-        if f"{place.name}$" in self.notes.texts or not _shows(spec, value):
-            return self._as_json(spec, place, value, "Shown as JSON because it does not match its field.")
-        return _DRAWERS.get(spec.kind, Drawer._scalar)(self, spec, place, value)
+        self.left -= parts
+        if f"{place.name}$" in self.notes.texts or not _shows(spec, shown):
+            return self._as_json(spec, place, shown, "Shown as JSON because it does not match its field.")
+        field = _DRAWERS.get(spec.kind, Drawer._scalar)(self, spec, place, shown)
+        words = "".join([field.help, *(option.label for option in field.options)])
+        self.left -= (len(words) + (len(field.text + field.preview) if value is MISSING else 0)) // 4_000
+        return field
 
-    def _field(self, kind: str, spec: Spec, place: FieldSlot, **rest: Any) -> Field:
+    def _count_parts(self, spec: Spec, place: FieldSlot, value: Any) -> int:
+        """Return how many fields the parts of a field count as; each of a long name as several."""
+        rows = len(self.notes.pairs.get(place.name) or (value if isinstance(value, (list, Mapping)) else ()))
+        known, one = spec.schema.get("properties", {}), 1 + len(place.name) // 100
+        match spec.kind:
+            case "group":
+                more = mapping(value).keys() - known
+                return one * len(known) + sum(map(len, known)) // 100 + 2 * len(more)
+            case "rows" | "pairs":
+                rows = rows or min(int(spec.schema.get("minItems") or 0), MOST_OPEN)
+                return rows * (2 * one + len(self.schemas.names_of(spec)) // 10)
+            case _:
+                parts = (*spec.branches, *spec.schema.get("prefixItems", ()))
+                return one * len(parts) + (len(spec.options) * (1 + rows // 500) + 9) // 10
+
+    def _field(self, kind: str, spec: Spec, place: FieldSlot, hint: str = "", **rest: Any) -> Field:
         return Field(
             kind=kind,
-            name=place.name,
             id=f"field-{place.name}",
             loc=place.loc,
-            label=place.label or spec.title,
-            help=help_of(spec),
+            label=(place.label or spec.title)[:MAX_LABEL],
+            help=" ".join(filter(None, (help_of(spec) if self.left > 0 else "", hint))),
             required=place.required and not spec.nullable,
-            **{"errors": tuple(self.errors.get(place.loc, ())), **rest},
+            **{"name": place.name, "errors": tuple(self.errors.get(place.loc, ())), **rest},
         )
 
     def _as_json(self, spec: Spec, place: FieldSlot, value: Any, why: str) -> Field:
         """Return a value that its own control cannot show, as text: nothing is lost, and it can be fixed."""
         text = self.notes.texts.get(f"{place.name}$") or ("" if value is MISSING else read.write(value))
         kind, attributes = control(Spec(kind="json", schema={}), text)
-        field = self._field(kind, spec, place, text=text, attributes=attributes)
-        hint = " ".join(part for part in (field.help, why) if part)
-        return replace(field, name=f"{place.name}$", help=hint)
+        return self._field(kind, spec, place, why, name=f"{place.name}$", text=text, attributes=attributes)
 
     def _file(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         text = value if isinstance(value, str) else ""
+        blank, preview = file_of(spec, text) if text else ("", "")
         return self._field(
             "file",
             spec,
             place,
             text=text,
             original=_emptiness(spec, place, value),
-            blank=describe_file(spec, text),
-            preview=preview_of(spec, text),
+            blank=blank,
+            preview=preview,
             **_upload(spec),
         )
 
     def _scalar(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
+        if spec.kind == "secret":  # never sent back: an empty control, whatever the value
+            kind, attributes = control(spec, "")
+            again = "Secrets are not shown again. If empty, enter it again." if isinstance(value, str) and value else ""
+            return self._field(kind, spec, place, again, attributes=attributes)
         typed = self.notes.texts.get(place.name)
         text = typed or read.show(spec, value)
         kind, attributes = control(spec, text)
         original = None if typed else self.notes.originals.get(place.name) or _original(spec, place, text, value)
-        if spec.kind == "secret":
-            return self._secret(spec, place, value)
         more = _upload(spec) if spec.uploads else {}
         return self._field(kind, spec, place, text=text, original=original, attributes=attributes, **more)
 
-    def _secret(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        """Return an empty control, whatever the value: a secret is never sent back."""
-        kind, attributes = control(spec, "")
-        field = self._field(kind, spec, place, attributes=attributes)
-        again = "Secrets are not shown again. If empty, enter it again." if isinstance(value, str) and value else ""
-        return replace(field, help=" ".join(part for part in (field.help, again) if part))
-
     def _const(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        return self._field("const", spec, place, text=read.show(spec, spec.schema["const"]))
+        text = read.show(spec, spec.schema["const"]) if self.left > 0 else ""
+        self.left -= len(text) // 4_000
+        return self._field("const", spec, place, text=text)
 
     def _switch(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         if not spec.nullable and (place.required or "default" in spec.schema):
             return self._field("switch", spec, place, text="true" if value is True else "")
-        options = (
-            FieldOption(sent="true", label="Yes", chosen=value is True),
-            FieldOption(sent="false", label="No", chosen=value is False),
-        )
+        options = options_of(replace(spec, options=(True, False)), [value] if isinstance(value, bool) else [])
         text, original = "x" if isinstance(value, bool) else "", _emptiness(spec, place, value)
         return self._field("radios", spec, place, options=options, blank="Not set", text=text, original=original)
 
@@ -148,27 +175,23 @@ class Drawer:
         return self._field("checks", spec, place, options=options_of(spec, shown), original=original)
 
     def _group(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        given = value if isinstance(value, Mapping) else {}
-        needed = spec.schema.get("required", ())
-        children = tuple(
-            self.draw(inner, place.inner(key, self._label(inner, key, place), key in needed), given.get(key, MISSING))
-            for key, inner in spec.schema.get("properties", {}).items()
-        )
-        more = {key: item for key, item in given.items() if key not in spec.schema.get("properties", {})}
+        given, known = mapping(value), spec.schema.get("properties", {})
+        children = tuple[Field, ...]()
+        for key, inner in known.items():
+            spot = place.inner(
+                key, label_of_field(key, mapping(inner).get("title")), key in spec.schema.get("required", ())
+            )
+            children += (self.draw(inner, spot, given.get(key, MISSING)),)
+        more = {key: item for key, item in given.items() if key not in known}
         if more or spec.grows or others(place.name) in self.notes.pairs:
             children += (self._others(spec, place, more),)
         return self._field("group", spec, place, children=children)
 
     def _others(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         """Return the fields of a group that its schema does not name, as names and values."""
-        loose = replace(place, name=others(place.name), label="Other fields", depth=place.depth)
+        loose = replace(place, name=others(place.name), label="Other fields")
         field = self._pairs(replace(spec, schema={"additionalProperties": spec.entries}), loose, value)
         return replace(field, errors=(), required=False, help="")
-
-    def _label(self, schema: Any, key: str, place: FieldSlot) -> str:
-        """Return the author's title; a pydantic model's own name is no title for a field that holds one."""
-        own = schema.get("title") if isinstance(schema, Mapping) else None
-        return label_of_field(key, own)
 
     def _rows(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
         least = min(int(spec.schema.get("minItems") or 0), MOST_OPEN) if value is MISSING and place.required else 0
@@ -186,34 +209,27 @@ class Drawer:
         return MISSING if item is None and place.loc in self.notes.errors else item
 
     def _tuple(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        items = value if isinstance(value, list) else []
-        schemas: Sequence[Any] = spec.schema["prefixItems"]
-        children = tuple(
-            self.draw(
-                schema,
-                place.inner(index, title_of(self.schemas, schema) or f"Part {index + 1}", True),
-                self._unless_blank(place.inner(index, "", True), items[index]) if index < len(items) else MISSING,
-            )
-            for index, schema in enumerate(schemas)
-        )
+        schemas = spec.schema["prefixItems"]
+        items = value if isinstance(value, list) else [MISSING] * len(schemas)
+        labels = (title_of(self.schemas, schema) or f"Part {number}" for number, schema in enumerate(schemas, 1))
+        spots = [place.inner(index, label, True) for index, label in enumerate(labels)]
+        children = tuple(map(self.draw, schemas, spots, map(self._unless_blank, spots, items)))
         return self._field("tuple", spec, place, children=children)
 
     def _pairs(self, spec: Spec, place: FieldSlot, value: Any) -> Field:
-        pairs = self.notes.pairs.get(place.name) or list(value.items() if isinstance(value, Mapping) else ())
+        pairs = self.notes.pairs.get(place.name) or list(mapping(value).items())
         rows = tuple(self._pair(spec, place, index, key, item) for index, (key, item) in enumerate(pairs))
         options = tuple(FieldOption(sent=name, label=name, chosen=False) for name in self.schemas.names_of(spec))
         return self._field("pairs", spec, place, rows=rows, options=options, original=_emptiness(spec, place, value))
 
     def _pair(self, spec: Spec, place: FieldSlot, index: int, key: str, item: Any) -> FieldRow:
-        inner = place.inner(index, f"Value {index + 1}", True)
-        spot = FieldSlot(name=inner.name, loc=(*place.loc, key), label=inner.label, required=True, depth=inner.depth)
+        spot = replace(place.inner(index, f"Value {index + 1}", True), loc=(*place.loc, key))
         field = self.draw(spec.entries, spot, self._unless_blank(spot, item))
-        fresh = place.name in self.notes.pairs
         return FieldRow(
-            name=inner.name,
+            name=spot.name,
             field=field,
             key=key,
-            key_original=not key and not fresh,
+            key_original=not key and place.name not in self.notes.pairs,
             known=key in self.schemas.names_of(spec),
         )
 
@@ -224,7 +240,7 @@ class Drawer:
             label = "Choose" if place.required else "Not given"
             branches.insert(0, UnionBranch(sent="", label=label, chosen=here == "", field=None))
         branches += [self._branch(spec, place, value, i, here == str(i)) for i in range(len(spec.branches))]
-        shown = any(branch.chosen and branch.field is not None for branch in branches)
+        shown = any(branch.chosen and branch.field for branch in branches)
         errors = () if shown else tuple(self.errors.get(place.loc, ()))
         return self._field("union", spec, place, branches=tuple(branches), errors=errors)
 
@@ -238,7 +254,7 @@ class Drawer:
         return match_branch(self.schemas, spec, value)
 
     def _branch(self, spec: Spec, place: FieldSlot, value: Any, index: int, chosen: bool) -> UnionBranch:
-        schema, label = spec.branches[index], name_branch(self.schemas, spec, index)
+        schema, label = spec.branches[index], name_branch(self.schemas, spec, index)[:MAX_LABEL]
         picked = place.name in self.notes.picks
         known = value is not MISSING and (value is not None or not spec.nullable)
         field = None
@@ -278,27 +294,19 @@ def _shows_names(value: Any, known: Mapping[str, Any] = MappingProxyType({})) ->
     return not any("\n" in name or "\r" in name for name in value if name not in known)
 
 
-def _shows_tuple(spec: Spec, value: Any) -> bool:
-    return isinstance(value, list) and len(value) == len(spec.schema["prefixItems"])
-
-
 def _shows_option(spec: Spec, value: Any) -> bool:
     return isinstance(value, str) or any(read.same(value, option) for option in spec.options)
-
-
-def _shows_checks(spec: Spec, value: Any) -> bool:
-    return isinstance(value, list) and all(_shows_option(spec, item) for item in value)
 
 
 _SHOWS: dict[str, Callable[[Spec, Any], bool]] = {
     "const": lambda spec, value: read.same(value, spec.schema["const"]),
     "switch": lambda _, value: isinstance(value, bool),
     "choice": _shows_option,
-    "checks": _shows_checks,
+    "checks": lambda spec, value: isinstance(value, list) and all(_shows_option(spec, item) for item in value),
     "group": lambda spec, value: _shows_names(value, spec.schema.get("properties", {})),
     "rows": lambda _, value: isinstance(value, list),
     "pairs": lambda _, value: _shows_names(value),
-    "tuple": _shows_tuple,
+    "tuple": lambda spec, value: isinstance(value, list) and len(value) == len(spec.schema["prefixItems"]),
     "union": lambda *_: True,
 }
 
@@ -396,7 +404,7 @@ def _area(spec: Spec, text: str) -> tuple[tuple[str, str], ...]:
 
 def _placeholder(spec: Spec) -> tuple[tuple[str, str], ...]:
     first = _example(spec)
-    return (("placeholder", first),) if first and "\n" not in first else ()
+    return (("placeholder", first[:MAX_LABEL]),) if first and "\n" not in first else ()
 
 
 def _example(spec: Spec) -> str:
@@ -414,64 +422,42 @@ def help_of(spec: Spec) -> str:
     return f"{ended} {added}".strip()
 
 
-def describe_file(spec: Spec, text: str) -> str:
-    """Return a description of the file that a text represents, empty for none."""
-    if not text:
-        return ""
+def file_of(spec: Spec, text: str) -> tuple[str, str]:
+    """Return a description of the file that a text represents, and an image as a ``data:`` address."""
     try:
         content = formats.decode(spec.schema, text)
     except ValueError:
-        return "A file that cannot be read"
+        return "A file that cannot be read", ""
     kind = formats.sniff(content)
     named = {"text/plain": "Text", formats.BINARY: "File"}.get(kind, kind.partition("/")[2].upper())
-    return f"{named}, {size(len(content))}"
-
-
-def preview_of(spec: Spec, text: str) -> str:
-    """Return an image of a file as a ``data:`` address, empty for none or a too large one."""
-    if not text or len(text) > MAX_PREVIEW:
-        return ""
-    try:
-        content = formats.decode(spec.schema, text)
-    except ValueError:
-        return ""
-    kind = formats.sniff(content)
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}" if kind.startswith("image/") else ""
+    shown = kind.startswith("image/") and len(text) <= MAX_PREVIEW
+    preview = f"data:{kind};base64,{base64.b64encode(content).decode()}" if shown else ""
+    return f"{named}, {size(len(content))}", preview
 
 
 def _limits(spec: Spec) -> str:
     if spec.kind in _NUMBERS:
         return _range(spec)
     if spec.kind in {"rows", "checks", "pairs"}:
-        return _amount(
-            spec, *(("minProperties", "maxProperties") if spec.kind == "pairs" else ("minItems", "maxItems"))
-        )
+        return _amount(spec, "Properties" if spec.kind == "pairs" else "Items")
     if spec.uploads:
         return f"{_file_kinds(spec)}At most {size(formats.limit_of(spec.schema)).replace('.0 ', ' ')}."
     return _length(spec)
 
 
 def _range(spec: Spec) -> str:
-    low, above = spec.schema.get("minimum"), spec.schema.get("exclusiveMinimum")
-    high, below = spec.schema.get("maximum"), spec.schema.get("exclusiveMaximum")
-    step = spec.schema.get("multipleOf")
-    steps = f", multiple of {display(step)}" if step is not None else ""
-    if None not in (low, high) and above is None and below is None:
-        return f"{display(low)} to {display(high)}{steps}."
-    words = (
-        [f"more than {display(above)}"] if above is not None else [f"{display(low)} or more"] if low is not None else []
-    )
-    if below is not None:
-        words.append(f"less than {display(below)}")
-    elif high is not None:
-        words.append(f"at most {display(high)}")
-    if not words:
-        return f"{steps[2:].capitalize()}." if steps else ""
-    return f"{', '.join(words).capitalize()}{steps}."
+    names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
+    low, above, high, below, step = (display(one) if one is not None else "" for one in map(spec.schema.get, names))
+    words = [f"more than {above}" if above else low and f"{low} or more"]
+    words += [f"less than {below}" if below else high and f"at most {high}", step and f"multiple of {step}"]
+    if low and high and not above and not below:
+        words[:2] = [f"{low} to {high}"]
+    found = ", ".join(filter(None, words))
+    return f"{found.capitalize()}." if found else ""
 
 
-def _amount(spec: Spec, least: str, most: str) -> str:
-    low, high = _int_keyword(spec, least) or 0, _int_keyword(spec, most)
+def _amount(spec: Spec, what: str) -> str:
+    low, high = _int_keyword(spec, f"min{what}") or 0, _int_keyword(spec, f"max{what}")
     alone = " No duplicates." if spec.schema.get("uniqueItems") and spec.kind == "rows" else ""
     if high is None:
         return f"At least {low}.{alone}" if low else alone.strip()
@@ -531,10 +517,9 @@ _ALONE = {"group": "Fill in", "const": "Yes", "rows": "List", "pairs": "Entries"
 
 def options_of(spec: Spec, chosen: list[Any]) -> tuple[FieldOption, ...]:
     """Return the options, those in ``chosen`` marked; a chosen value that is not an option is added, and says so."""
-    labels = spec.labels or ("",) * len(spec.options)
     drawn = [
         FieldOption(sent=token, label=label or label_of(option), chosen=any(read.same(option, one) for one in chosen))
-        for token, option, label in zip(read.tokens(spec.options), spec.options, labels, strict=True)
+        for token, option, label in zip_longest(read.tokens(spec.options), spec.options, spec.labels)
     ]
     strange = [value for value in chosen if not any(read.same(option, value) for option in spec.options)]
     for value in strange:
@@ -557,8 +542,7 @@ def match_branch(schemas: Schemas, spec: Spec, value: Any) -> str:
     if value is MISSING or (value is None and spec.nullable):
         return "null" if spec.nullable else "0"
     for index, branch in enumerate(spec.branches):
-        tagged = _discriminated(schemas, spec, branch, value)
-        if tagged or not problems_of(branch, value, root=schemas.root):
+        if _discriminated(schemas, spec, branch, value) or not problems_of(branch, value, root=schemas.root):
             return str(index)
     return str(max(range(len(spec.branches)), key=lambda index: _likeness(spec.branches[index], value)))
 
@@ -581,11 +565,11 @@ def _likeness(branch: Mapping[str, Any], value: Any) -> int:
 
 def name_branch(schemas: Schemas, spec: Spec, index: int) -> str:
     """Return a branch's name: its title, its discriminator, or its kind."""
-    branch = schemas.spec(spec.branches[index])
-    own = title_of(schemas, spec.branches[index])
+    branch = spec.branches[index]
+    own, kind = title_of(schemas, branch), schemas.spec(branch).kind
     if len(spec.branches) == 1:
-        return str(own or _ALONE.get(branch.kind) or _NAMES.get(branch.kind) or "Value")
-    return str(own or _tag(schemas, spec, spec.branches[index]) or _NAMES.get(branch.kind, f"Choice {index + 1}"))
+        return str(own or _ALONE.get(kind) or _NAMES.get(kind) or "Value")
+    return str(own or _tag(schemas, spec, branch) or _NAMES.get(kind, f"Choice {index + 1}"))
 
 
 def title_of(schemas: Schemas, schema: Any) -> str:
@@ -609,7 +593,7 @@ def _discriminator(spec: Spec) -> str | None:
 
 def _discriminated(schemas: Schemas, spec: Spec, branch: Mapping[str, Any], value: Any) -> bool:
     key = _discriminator(spec)
-    if key is None or not isinstance(value, Mapping) or key not in value:
+    if not isinstance(value, Mapping) or key not in value:
         return False
     tag = _tag(schemas, spec, branch)
     return tag is not None and bool(tag == value[key])

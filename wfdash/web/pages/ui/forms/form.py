@@ -7,10 +7,10 @@ switch between fields and the value as JSON text: ``_mode=<prefix>json``, ``_mod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
@@ -19,7 +19,7 @@ from wfdash.values.schemas.formats import LARGEST
 from wfdash.values.schemas.validate import problems_of
 from wfdash.values.schemas.work import bounded_work
 from wfdash.web.pages.ui.forms import read
-from wfdash.web.pages.ui.forms.draw import Drawer, FieldSlot
+from wfdash.web.pages.ui.forms.draw import MOST_FIELDS, Drawer, FieldSlot
 from wfdash.web.pages.ui.forms.read import MAX_ROWS, MISSING, FormReader, ReadNotes
 from wfdash.web.pages.ui.forms.spec import Field, Loc, Schema, Schemas, index_of
 
@@ -29,6 +29,7 @@ from wfdash.web.pages.ui.forms.spec import Field, Loc, Schema, Schemas, index_of
 Problem = Mapping[str, Any]
 
 
+Form = TypeVar("Form", bound="FormView")
 REQUIRED = "This field is required"
 
 
@@ -45,7 +46,7 @@ class FormError:
 class FormView:
     """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart.
 
-    ``text``: the value as JSON text, where it is edited as that; None where it has fields.
+    ``text``: the value as JSON text, where it is edited as that; None where it has fields. ``most``: how many.
     """
 
     schema: Schema
@@ -54,6 +55,7 @@ class FormView:
     notes: ReadNotes = field(default_factory=ReadNotes)
     problems: tuple[Problem, ...] = ()
     text: str | None = None
+    most: int = MOST_FIELDS
 
     @classmethod
     def from_schema(cls, schema: Schema, *, prefix: str = "", initial: Any = None) -> Self:
@@ -62,7 +64,7 @@ class FormView:
 
     def bind(self, post: QueryDict, files: Mapping[str, Any] | None = None) -> BoundForm:
         """Return the form bound to a POST. It renders what was typed, valid or not."""
-        posted: dict[str, list[str]] = {name: [str(v) for v in values] for name, values in post.lists()}
+        posted = {name: [str(v) for v in values] for name, values in post.lists()}
         press = pressed(posted)
         if f"{self.prefix}_json" in posted:
             return self._bind_text(posted[f"{self.prefix}_json"][-1], press)
@@ -108,14 +110,22 @@ class FormView:
         return self.prefix if self.schemas.spec(self.schema).kind == "group" else f"{self.prefix}value"
 
     @cached_property
-    def root(self) -> Field:
-        """Return the whole value as a field, errors in place."""
+    def drawn(self) -> tuple[Field, int]:
+        """Return the whole value as a field, errors in place; and what is left of ``most``."""
         bare = self._draw({})
-        places = {found.loc for found in walk(bare)}
+        names = {found.loc: found.name for found in walk(bare[0])}
         placed: dict[Loc, list[str]] = {}
         for problem in self.problems:
-            placed.setdefault(_nearest(tuple(problem["loc"]), places), []).append(str(problem["msg"]))
+            loc, message = tuple(problem["loc"]), str(problem["msg"])
+            near = _nearest(loc, names)
+            inside = read.path_of(loc[len(near) :]) if names[near].endswith("$") else ""
+            placed.setdefault(near, []).append(f"{inside}: {message}" if inside else message)
         return self._draw(placed) if placed else bare
+
+    @property
+    def root(self) -> Field:
+        """Return the whole value as a field."""
+        return self.drawn[0]
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -125,7 +135,7 @@ class FormView:
     @property
     def by_text(self) -> bool:
         """Return whether to offer the value as JSON text: there is more than a field or two of plain text."""
-        return self.root.kind not in {"area", "const"} and sum(1 for _ in walk(self.root)) > 3
+        return self.root.kind not in {"area", "const"} and len([*walk(self.root)]) > 3
 
     @property
     def schema_text(self) -> str:
@@ -152,16 +162,16 @@ class FormView:
 
     def _complaints_of(self, text: str) -> Iterator[FormError]:
         lines = read.lines_of(text)
-        placed = [(lines.get(_nearest(tuple(problem["loc"]), set(lines)), 0), problem) for problem in self.problems]
+        placed = [(lines.get(_nearest(tuple(problem["loc"]), lines), 0), problem) for problem in self.problems]
         for line, problem in sorted(placed, key=lambda pair: pair[0]):
             loc = tuple(problem["loc"])
             label = ", ".join(part for part in (f"Line {line}" if line else "", read.path_of(loc)) if part)
             yield FormError(target=f"json-{self.prefix}", label=label or "JSON", message=str(problem["msg"]))
 
-    def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> Field:
-        drawer = Drawer(self.schemas, self.notes, errors)
+    def _draw(self, errors: Mapping[Loc, Sequence[str]]) -> tuple[Field, int]:
+        drawer = Drawer(self.schemas, self.notes, errors, self.most)
         with bounded_work():
-            return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial)
+            return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial), drawer.left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +202,7 @@ class BoundForm(FormView):
             yield {"loc": list(loc), "msg": message}
         for problem in self._schema_problems():
             loc = tuple(problem["loc"])
-            if not any(loc[: len(taken)] == taken for taken in reading):
+            if not any(_is_inside(loc, taken) for taken in reading):
                 yield problem
         if self.initial is MISSING and not reading and self._is_open_choice:
             yield {"loc": [], "msg": REQUIRED}
@@ -216,6 +226,16 @@ class BoundForm(FormView):
         yield from kept or found
 
 
+def on_one_page(forms: Sequence[Form]) -> Iterator[Form]:
+    """Yield forms, each with the fields that those before it leave, of a page's last quarter an equal part at least."""
+    left, least = MOST_FIELDS, MOST_FIELDS // (4 * len(forms))
+    for form in forms:
+        bounded = replace(form, most=max(left, least))
+        if form.text is None:
+            left -= bounded.most - bounded.drawn[1]
+        yield bounded
+
+
 def _full_label(field: Field, labels: Mapping[Loc, str]) -> str:
     """Return a field's label, with its parent's: the same label may occur in several places."""
     outer = labels.get(field.loc[:-1], "") if len(field.loc) > 1 else ""
@@ -236,7 +256,7 @@ def read_files(files: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: file.read(LARGEST + 1) for name, file in files.items() if isinstance(file, UploadedFile)}
 
 
-def _nearest(loc: Loc, places: set[Loc]) -> Loc:
+def _nearest(loc: Loc, places: Container[Loc]) -> Loc:
     return next((loc[:size] for size in range(len(loc), -1, -1) if loc[:size] in places), ())
 
 
@@ -259,14 +279,16 @@ def pressed(post: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
 def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict[str, list[str]]:
     """Return the posted fields after the change. ``target``: a list for ``_add``, else a row of one."""
     copy = {name: list(values) for name, values in post.items() if name not in BUTTONS}
+    parent, _, last = (target, "", "0") if button == ADD else target.rpartition(".")
+    row, order = index_of(last), list(range(min(index_of(copy.get(f"{parent}!", ["0"])[-1]) or 0, MAX_ROWS)))
     if button == ADD:
-        count = _row_count(copy, target)
-        return _resized(copy, target, min(count + 1, MAX_ROWS))
-    parent, _, last = target.rpartition(".")
-    row = index_of(last)
-    if button in {SHOW, MODE} or row is None:
+        order = [*order, len(order)][:MAX_ROWS]
+    elif button in {SHOW, MODE} or row is None or row >= len(order):
         return copy
-    order = _order(button, row, _row_count(copy, parent))
+    elif button == REMOVE:
+        del order[row]
+    elif 0 <= (other := row + {UP: -1, DOWN: 1}[button]) < len(order):
+        order[row], order[other] = order[other], order[row]
     place = {old: new for new, old in enumerate(order)}
     moved: dict[str, list[str]] = {}
     for name, values in copy.items():
@@ -275,28 +297,7 @@ def changed(post: Mapping[str, Sequence[str]], button: str, target: str) -> dict
             moved[name] = values
         elif index in place:
             moved[f"{parent}.{place[index]}{rest}"] = values
-    return _resized(moved, parent, len(order))
-
-
-def _row_count(post: Mapping[str, Sequence[str]], name: str) -> int:
-    return min(index_of(post.get(f"{name}!", ["0"])[-1]) or 0, MAX_ROWS)
-
-
-def _resized(post: dict[str, list[str]], name: str, count: int) -> dict[str, list[str]]:
-    return {**post, f"{name}!": [str(count)]}
-
-
-def _order(button: str, index: int, count: int) -> list[int]:
-    """Return the old indexes in their new order."""
-    order = list(range(count))
-    if index >= count:
-        return order
-    if button == REMOVE:
-        del order[index]
-    other = index + {UP: -1, DOWN: 1}.get(button, 0)
-    if button != REMOVE and 0 <= other < count:
-        order[index], order[other] = order[other], order[index]
-    return order
+    return {**moved, f"{parent}!": [str(len(order))]}
 
 
 def _split(name: str, parent: str) -> tuple[int | None, str]:

@@ -70,8 +70,7 @@ class FormReader:
         return _READERS.get(spec.kind, FormReader._scalar)(self, spec, name, loc, required, depth)
 
     def _last_value(self, name: str) -> str | None:
-        given = self.post.get(name)
-        return given[-1] if given else None
+        return (self.post.get(name) or (None,))[-1]
 
     def _row_count(self, name: str) -> int | None:
         count = index_of(self._last_value(f"{name}!") or "")
@@ -412,7 +411,7 @@ def show(spec: Spec, value: Any) -> str:
     if spec.kind == "time" and isinstance(value, str):
         return value[:5] if re.fullmatch(r"\d\d:\d\d:00", value) else value
     if isinstance(value, str):
-        return value.replace("\r\n", "\n").replace("\r", "\n")
+        return _read_text(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return json.dumps(value, ensure_ascii=False)
@@ -444,8 +443,8 @@ def ticked(options: tuple[Any, ...], value: Any) -> Any:
 
 def same(left: Any, right: Any) -> bool:
     """Say whether two JSON values are the same: unlike ``==``, true is not 1. ``MISSING`` is only itself."""
-    if left is MISSING or right is MISSING:
-        return left is right
+    if not isinstance(left, (dict, list)):
+        return type(left) is type(right) and bool(left == right)
     return type(left) is type(right) and json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
