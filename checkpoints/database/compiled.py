@@ -109,7 +109,8 @@ def _kept(build: Callable[..., Any], make: Callable[[Any], T]) -> Callable[..., 
         return make(build(*key))
 
     def statement(*key: Hashable) -> T:
-        return kept(connection().vendor, alias(), *key)
+        used = connection()
+        return kept(used.vendor, used.alias, *key)
 
     return wraps(build)(statement)
 
@@ -235,7 +236,7 @@ def _insert_few(rows: Sequence[Model], *, ignore_conflicts: bool) -> int:
         cursor.execute(_insert(used.vendor, model, len(rows), ignore_conflicts), values)
         count = int(cursor.rowcount)
     for row in rows:
-        row._state.adding, row._state.db = False, alias()
+        row._state.adding, row._state.db = False, used.alias
     return count
 
 

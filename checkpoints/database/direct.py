@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 from math import ceil
 from typing import Any
@@ -67,9 +68,17 @@ def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: 
     if connection.vendor == "sqlite":
         connection.execute_wrappers.append(with_write_lock)
         # Django's own do so only in some columns, and only for text of another form.
-        sqlite3.register_converter("datetime", lambda stored: time_or_none(parse_datetime, stored.decode()))
+        sqlite3.register_converter("datetime", read_time)
         ops: Any = connection.ops
         ops.convert_datetimefield_value = partial(time_or_none, ops.convert_datetimefield_value)
+
+
+def read_time(stored: bytes) -> datetime | None:
+    """Return a stored time, None where it is none."""
+    try:
+        return parse_datetime(stored.decode())
+    except ValueError:
+        return None
 
 
 def install_guards() -> None:

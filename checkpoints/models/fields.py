@@ -61,10 +61,10 @@ class Portable(models.Field):  # type: ignore[type-arg]
         most = self.max_length
         if most is not None and len(value) > most:
             words = f"at most {most} characters fit, not {len(value)}: shorten it"
-        elif not is_storable(value):
-            words = "holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
-        else:
+        elif (value.isascii() and "\0" not in value) or is_storable(value):
             return value
+        else:
+            words = "holds NUL or half a character (a lone surrogate), which cannot be stored: remove it"
         column = f"{self.model._meta.model_name}.{self.name}"
         raise InvalidValue(f"{column}: {words}", field=column)
 

@@ -201,7 +201,9 @@ class SqliteThread:
             try:
                 connection = connection or self._connect()
                 self._run_all(connection, jobs)
-                connection = usable(connection, *(job.error for job in jobs))
+                for job in jobs:
+                    if job.error is not None and connection is not None:
+                        connection = usable(connection, job.error)
             except Exception as error:
                 fail_all(jobs, error)
             resolve_in_loops(jobs)
@@ -323,7 +325,8 @@ class InlineWriter:
         except sqlite3.Error:
             return False
         run_and_commit(self._connection, job)
-        self._connection = usable(self._connection, job.error)
+        if job.error is not None:
+            self._connection = usable(self._connection, job.error)
         return True
 
     def close(self) -> None:
@@ -505,11 +508,11 @@ def read_undecodable(connection: sqlite3.Connection, batch: Sequence[Statement],
         connection.text_factory = str
 
 
-def usable(connection: sqlite3.Connection, *errors: BaseException | None) -> sqlite3.Connection | None:
-    """Return the connection that had these errors; closed and None if it was opened while its file could not be
+def usable(connection: sqlite3.Connection, error: BaseException) -> sqlite3.Connection | None:
+    """Return the connection that had this error; closed and None if it was opened while its file could not be
     written: it would stay so.
     """
-    if all(getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_READONLY for error in errors):
+    if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_READONLY:
         return connection
     connection.close()
     return None

@@ -428,7 +428,9 @@ def questions(workflows: Collection[str] | None = None) -> list[AddressedQuestio
     for question, count in _open(workflows).items():
         match = stored.get(question, question)
         known[match] = known.get(match, 0) + count
-    return sorted((replace(one, open=count) for one, count in known.items()), key=_question_place)
+    return sorted(
+        (replace(one, open=count) for one, count in known.items()), key=lambda one: (one.workflow, one.step, one.by)
+    )
 
 
 def named_in(workflows: Collection[str] | None = None) -> frozenset[str]:
@@ -465,10 +467,6 @@ def _open(workflows: Collection[str] | None) -> Counter[AddressedQuestion]:
         )
         found[question] += 1
     return found
-
-
-def _question_place(question: AddressedQuestion) -> tuple[str, str, tuple[str, ...]]:
-    return question.workflow, question.step, question.by
 
 
 # The roles of people, each with the grant it comes from: what a ``Viewer``'s rights are made of.

@@ -101,7 +101,7 @@ class Questions:
     def interrupts(self) -> list[Pending]:
         """Return every interrupt of a task that has not ended, answered or not, each once: where it was raised."""
         found: dict[str, Pending] = {}
-        for ns in sorted(self._thread.spaces, key=_depth):
+        for ns in sorted(self._thread.spaces, key=lambda name: (name.count("|") + 1 if name else 0, name)):
             space = self._thread.spaces[ns]
             for task in sorted(space.writes, key=lambda name: (space.writes[name]["path"], name)):
                 if task != NULL_TASK and not has_ended(space.writes[task]) and not self._is_over(ns):
@@ -204,10 +204,6 @@ class Questions:
     ) -> Request:
         policy = (self._served.policy_of(*names) or Policy()).resolved(proposal)
         return make_request(key, step, asking, policy, due=None, now=now)
-
-
-def _depth(ns: str) -> tuple[int, str]:
-    return (ns.count("|") + 1 if ns else 0, ns)
 
 
 VERBS: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
