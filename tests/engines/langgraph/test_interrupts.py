@@ -228,6 +228,20 @@ async def test_tasks_of_the_functional_api_do_not_run_again():
     assert calls == [4]
 
 
+async def test_the_error_of_a_task_is_that_of_the_step_that_was_answered():
+    @task
+    def ask(number: int) -> Any:
+        return interrupt("?")["text"]
+
+    @entrypoint()
+    def flow(number: int) -> Any:
+        return ask(number).result()
+
+    ride = Ride(flow)
+    await ride.start(4)
+    assert (await ride.answer("yes")).error.step == "ask"
+
+
 class Verdict(BaseModel):
     ok: bool
     amount: int = Field(ge=1)

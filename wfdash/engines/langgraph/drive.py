@@ -224,7 +224,7 @@ class GraphDrive:
         except WorkflowError:  # It is the error, or one of several: what could be stored is.
             self._saver.forget_written()
         ns_task = self._saver.errors.get(id(error))
-        step = self._tasks.step_of(*ns_task) if ns_task is not None else None
+        step = self._tasks.step_of(*ns_task[1:]) if ns_task is not None else None
         if isinstance(error, WorkflowError):
             step = self._committer.step or None
         report_failure(error, step or "")

@@ -52,8 +52,8 @@ class DriveSaver(BaseCheckpointSaver[int]):
         super().__init__()
         self.on_written: Callable[[str, str, list[tuple[str, Any]]], None] = lambda *_: None
         self.take_ended: Callable[[str], list[str]] = lambda _: []
-        self.errors: dict[int, tuple[str, str]] = {}
-        """The id of an exception that a task raised -> its namespace and task."""
+        self.errors: dict[int, tuple[BaseException, str, str]] = {}
+        """The id of an exception -> itself, and namespace and task of the innermost that raised it."""
         self._run, self._thread, self._committer = run, thread, committer
         self._loop = asyncio.get_running_loop()
         self._lock = threading.RLock()
@@ -156,7 +156,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
             self._written.setdefault(ns, []).append(one)
             for channel, value in writes:
                 if channel == ERROR and isinstance(value, BaseException):
-                    self.errors[id(value)] = (ns, task)
+                    self.errors.setdefault(id(value), (value, ns, task))
         self.on_written(ns, task, one.writes)
 
     def forget_written(self) -> None:
