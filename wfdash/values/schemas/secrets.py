@@ -45,7 +45,7 @@ def sample(schema: Schema) -> Any:
         left -= 10 * len(nodes) + len(name) + len(str(given[:1])) + len(fields)
         if given and left > 0:
             inside[name] = given[0]
-        elif "properties" in first:
+        elif fields:
             inside[name], needed = {}, set(first.get("required", ()) if levels else ())
             waiting += [(inside[name], key, fields[key], levels - 1) for key in fields if key in needed]
         else:
