@@ -6,6 +6,7 @@ breaks these rules belongs to nothing; looking it up finds nothing (``findable``
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ NAME = 200
 """Characters of the name of a workflow, step, worker or label."""
 KEY = 300
 """Characters of the engine's name for a question or call."""
+MOST_NODES = 50_000
+"""Values in a message, an answer or a card, nested ones included; of text a value may have as much as fits."""
+MAX_DEPTH = 32
+"""Lists and objects within each other that a message or an answer may have."""
 FACTS = 4_000
 """Bytes of a checkpoint's facts as JSON."""
 
@@ -198,3 +203,39 @@ def findable(text: S) -> S:
 def cleaned(text: str) -> str:
     """Return text with a mark in place of each character that cannot be stored, for what is only shown."""
     return text if is_storable(text) else ODD_OR_MARK.sub("\ufffd", text)
+
+
+def oversize(value: Json) -> str:
+    """Return why a message or an answer is too large for any check; empty if it is not."""
+    if count_nodes(value, MOST_NODES) > MOST_NODES:
+        return f"Must not hold more than {MOST_NODES:,} values: send large data as text or a link"
+    return f"Must not be nested deeper than {MAX_DEPTH} levels" if depth_of(value) > MAX_DEPTH else ""
+
+
+def count_nodes(value: Json, most: float = math.inf) -> int:
+    """Return how many values a value holds, itself and nested ones counted; without recursion. Above ``most`` it is
+    enough to know that there are more.
+    """
+    stack, count = [value], 1
+    while stack and count <= most:
+        current = stack.pop()
+        if isinstance(current, (dict, list)):
+            count += len(current)
+            inner = current.values() if isinstance(current, dict) else current
+            stack += [item for item in inner if isinstance(item, (dict, list))]
+    return count
+
+
+def depth_of(value: Json, most: int = MAX_DEPTH) -> int:
+    """Return how deep lists and objects are nested (a scalar is 0), without recursion; one more than ``most`` is the
+    greatest depth.
+    """
+    deepest, stack = 0, [(value, 0)]
+    while stack:
+        current, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if depth <= most and isinstance(current, (dict, list)) and current:
+            deepest = max(deepest, depth + 1)
+            children = current.values() if isinstance(current, dict) else current
+            stack.extend((child, depth + 1) for child in children if isinstance(child, (dict, list)))
+    return deepest

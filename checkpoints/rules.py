@@ -13,7 +13,7 @@ from checkpoints.content.chunks import digest
 from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible, InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
-from checkpoints.limits import NAME
+from checkpoints.limits import NAME, oversize
 from checkpoints.limits import check_label as check_label
 from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, EventDraft, Json, Phase
 
@@ -139,6 +139,8 @@ def refuse_decided(run: RunId, key: RequestKey, *, decided: bool) -> None:
 def refuse_unfit(run: RunId, given: Answer, schema: Mapping[str, Json]) -> None:
     """Raise ``InvalidValue`` for an answer that does not fit its request's JSON Schema: the run could not take it."""
     dumps(given.value)
+    if words := oversize(given.value):
+        raise InvalidValue(f"answer to {given.key}: {words}", run=run, key=given.key)
     if not schema:
         return
     # Imported here: it takes longer than the rest of a storage, which may accept no answer at all.

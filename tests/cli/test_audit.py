@@ -45,8 +45,7 @@ def test_the_audit_log_is_listed_and_an_entry_shown(root, say, data, monkeypatch
 def test_an_export_is_a_new_file_of_its_owner_that_verify_accepts(root, say, data, tmp_path):
     say("runs", "cancel", started().pk)
     file = tmp_path / "audit.json"
-    done = data("audit", "export", str(file), "verb:cancel")
-    assert done == {"file": str(file), "bytes": file.stat().st_size}
+    assert data("audit", "export", str(file), "verb:cancel") == {"file": str(file), "bytes": file.stat().st_size}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [entry["verb"] for entry in json.loads(file.read_text())["entries"]] == ["cancel"]
     status, _, problem = say("audit", "export", str(file))

@@ -46,8 +46,7 @@ def test_equal_values_have_no_patch(value):
 
 @given(st.lists(VALUES, max_size=8), st.lists(VALUES, max_size=8), st.lists(VALUES, max_size=8))
 def test_lists_that_share_their_ends_are_patched_between_them(head, tail, middle):
-    patch = make([*head, *tail], [*head, *middle, *tail])
-    assert same(patched([*head, *tail], patch), [*head, *middle, *tail])
+    assert same(patched([*head, *tail], make([*head, *tail], [*head, *middle, *tail])), [*head, *middle, *tail])
 
 
 @given(VALUES, VALUES)

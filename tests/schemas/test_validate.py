@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wfdash.values.schemas.validate import depth_of, problems_of
+from checkpoints.limits import depth_of
+from wfdash.values.schemas.validate import problems_of
 
 
 class Claim(BaseModel):

@@ -13,13 +13,14 @@ import pytest
 from django.http import QueryDict
 from pydantic import BaseModel, Field, create_model
 
+from checkpoints.limits import MOST_NODES
 from wfdash.questions.card import AnswerType, Card
 from wfdash.questions.cards import Approval, Form, make_request, prepare
 from wfdash.questions.evidence import JsonValue, Text
 from wfdash.questions.policy import Policy
 from wfdash.values.errors import InvalidCall
 from wfdash.values.schemas.validate import flaw_of, flaws_of, problems_of
-from wfdash.values.schemas.work import MOST_NODES, TooMuchWork, bounded_work, has_more_values, refuse_heavy, states_of
+from wfdash.values.schemas.work import TooMuchWork, bounded_work, has_more_values, refuse_heavy, states_of
 from wfdash.web.pages.ui.forms.form import FormView, walk
 
 MOST_SECONDS = 0.5

@@ -28,6 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.errors import CheckpointsError, Damaged, Incompatible, InvalidValue, Unsupported
+from checkpoints.limits import depth_of
 from checkpoints.records import Checkpoint, Json, Record, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import (
@@ -50,7 +51,7 @@ from wfdash.contract import (
     TellsInFlight,
 )
 from wfdash.installation.workflow_sources import SourceFile
-from wfdash.values.schemas.validate import Problem, depth_of, problems_of
+from wfdash.values.schemas.validate import Problem, problems_of
 
 LARGEST_ASKED = 16_000_000
 """Bytes of JSON in a question, and in a reply."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from checkpoints.limits import MOST_NODES, count_nodes
 from checkpoints.records import Json
 from wfdash.domain import json_patch
 from wfdash.domain.labels import visible
@@ -20,7 +21,7 @@ from wfdash.values.display import to_display
 from wfdash.values.errors import InvalidCall
 from wfdash.values.schemas.secrets import HIDDEN
 from wfdash.values.schemas.validate import ONLY_WITH, flaw_of
-from wfdash.values.schemas.work import MOST_NODES, TooMuchWork, has_more_nodes, refuse_heavy
+from wfdash.values.schemas.work import TooMuchWork, refuse_heavy
 
 # The headline of a question that a framework asks: the field of its value that says it, or what it is about. Pure.
 
@@ -274,7 +275,7 @@ def checked(asking: Asking) -> Asking:
     unknown = sorted(set(consequence) - set(names)) if names and isinstance(consequence, dict) else []
     if unknown:
         raise InvalidCall(f"{subject!r}: consequence of {', '.join(unknown)}, but its actions are {', '.join(names)}")
-    if has_more_nodes(asking.card, MOST_NODES):
+    if count_nodes(asking.card, MOST_NODES) > MOST_NODES:
         raise InvalidCall(
             f"{subject!r}: the card holds more than {MOST_NODES:,} values: show a part, or give them as a File"
         )

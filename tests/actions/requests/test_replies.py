@@ -27,8 +27,7 @@ def let_time_pass() -> None:
 
 def test_an_answer_that_may_be_undone_takes_effect_only_when_its_time_has_come(person, ask, run) -> None:
     request = ask()
-    reply = answer_request(person("ana", "reviewer"), request.id, YES, undo=True)
-    assert reply.settles == next_finalization()
+    assert answer_request(person("ana", "reviewer"), request.id, YES, undo=True).settles == next_finalization()
     assert Run.objects.get(pk=run.pk).phase == "waiting"
     assert not Answer.objects.exists()
     assert finalize_due() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from typing_extensions import get_protocol_members
 
 from checkpoints import models
 from checkpoints.claims import TTL, is_gone, process_name
-from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, NotFound, Unsupported
+from checkpoints.errors import AlreadyAnswered, ClaimLost, Conflict, InvalidValue, NotFound, Unsupported
 from checkpoints.file import FileStorage
 from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager, KnowsNeeds
@@ -183,10 +184,9 @@ async def test_a_program_answers_its_own_run_with_what_fits_the_request(world: A
     for bad in ("nonsense", {}, {"action": "explode"}, {"action": "approve", "extra": 1}, None, float("nan")):
         with pytest.raises(ValueError, match=f"answer to {key}|not a JSON value"):
             await storage.answer(run, key, bad)
-    with pytest.raises(NotFound):
-        await storage.answer(run, RequestKey("other"), {"action": "approve"})
-    with pytest.raises(NotFound):
-        await storage.answer(new_run_id(), key, {"action": "approve"})
+    for where in ((run, RequestKey("other")), (new_run_id(), key)):
+        with pytest.raises(NotFound):
+            await storage.answer(*where, {"action": "approve"})
     assert await storage.read_answers(run) == {}
     before = len(await storage.read_events(run))
     await storage.answer(run, key, {"action": "approve"})
@@ -201,9 +201,10 @@ async def test_a_program_answers_its_own_run_with_what_fits_the_request(world: A
 async def test_of_many_answers_at_once_one_is_accepted(world: AnyWorld) -> None:
     run = new_run_id()
     key = await asked(world, run)
+    with pytest.raises(InvalidValue, match="Must not be nested"):
+        await world.storage.answer(run, key, json.loads("[" * 34 + "]" * 34))
     calls = [world.storage.answer(run, key, f"{n}") for n in range(6)]
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(one) for one in found if one is not None] == [AlreadyAnswered] * 5
+    assert [type(one) for one in await asyncio.gather(*calls, return_exceptions=True) if one] == [AlreadyAnswered] * 5
 
 
 @pytest.mark.parametrize("kind", DATABASES)

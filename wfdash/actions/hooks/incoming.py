@@ -23,6 +23,7 @@ from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
 from checkpoints.database.alias import atomic, connection
 from checkpoints.database.storage import write
+from checkpoints.limits import MOST_NODES
 from checkpoints.models import IncomingDelivery, IncomingHook, Run, Webhook
 from checkpoints.records import Json
 from wfdash.access.directory import managed_by, refuse_narrow, service_account
@@ -54,7 +55,7 @@ from wfdash.notifications.webhook import newest, rotated
 from wfdash.questions.choices import RULE, is_name
 from wfdash.records.runs import Callback
 from wfdash.values.schemas.validate import Problem, flaws_of
-from wfdash.values.schemas.work import MOST_NODES, has_more_values
+from wfdash.values.schemas.work import has_more_values
 
 # Callbacks: a program starts a run and names the address that hears what becomes of it. Delivered as webhooks are.
 

@@ -18,6 +18,7 @@ from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
+from checkpoints.limits import MOST_NODES, count_nodes
 from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Reply, Shown
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
@@ -34,7 +35,6 @@ from wfdash.questions.card import MAX_CARD, MOST_PIECES
 from wfdash.questions.evidence import Evidence
 from wfdash.questions.policy import Policy
 from wfdash.values.schemas.validate import flaws_of
-from wfdash.values.schemas.work import MOST_NODES, has_more_nodes
 
 # Adding description and evidence to an open request. The proposal itself never changes.
 
@@ -118,7 +118,7 @@ def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
     if len(card.get("evidence") or ()) > MOST_PIECES:
         words = f"The card would have more than {MOST_PIECES} items of evidence. Add the information as a comment"
         raise Invalid([{"loc": ["evidence"], "msg": words}])
-    if has_more_nodes(card, MOST_NODES):
+    if count_nodes(card, MOST_NODES) > MOST_NODES:
         words = f"The card would hold more than {MOST_NODES:,} values. Link to large content instead"
         raise Invalid([{"loc": ["evidence"], "msg": words}])
     size = len(json.dumps(card))

@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import Case, Q, QuerySet, When
 
 from checkpoints.content.canonical_json import dumps
+from checkpoints.limits import count_nodes
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import StoredSize
 from checkpoints.records import Json
@@ -25,7 +26,6 @@ from wfdash.queries.requests.inbox import filter_requests, tab_filter
 from wfdash.queries.requests.request import RequestView, read_request
 from wfdash.queries.unreadable import is_readable
 from wfdash.questions.policy import alone_because
-from wfdash.values.schemas.work import count_nodes
 
 MAX_SIMILAR_REQUESTS = 200
 MOST_BYTES = 4_000_000

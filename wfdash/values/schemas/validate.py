@@ -18,19 +18,10 @@ from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 from typing_extensions import TypeAliasType, TypedDict
 
 from checkpoints.content.canonical_json import dumps, loads
-from checkpoints.limits import is_holdable
+from checkpoints.limits import is_holdable, oversize
 from wfdash.values.schemas import formats, work
 from wfdash.values.schemas.formats import make_checker
-from wfdash.values.schemas.work import (
-    MOST_NODES,
-    TooMuchWork,
-    bounded_work,
-    counting,
-    has_more_nodes,
-    is_known,
-    names_parts,
-    spend,
-)
+from wfdash.values.schemas.work import TooMuchWork, bounded_work, counting, is_known, names_parts, spend
 
 # What JSON Schema 2020-12 says of a schema itself. Pure.
 
@@ -79,7 +70,6 @@ def flaw_of(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-MAX_DEPTH = 32
 MAX_PROBLEMS = 100
 MOST_FOUND = 1_000
 """Problems after which the check ends: there are more than can be shown."""
@@ -187,10 +177,8 @@ def flaws_of(value: Any) -> list[Problem]:
     """Return what no schema allows: more than ``MAX_DEPTH`` levels or ``MOST_NODES`` values, and values that cannot
     be stored everywhere.
     """
-    if has_more_nodes(value, MOST_NODES):
-        return [{"loc": [], "msg": f"Must not hold more than {MOST_NODES:,} values: send large data as text or a link"}]
-    if depth_of(value) > MAX_DEPTH:
-        return [{"loc": [], "msg": f"Must not be nested deeper than {MAX_DEPTH} levels"}]
+    if words := oversize(value):
+        return [{"loc": [], "msg": words}]
     return [] if _is_sound(value) else list(islice(_odd_parts(value, []), MOST_FOUND))
 
 
@@ -225,21 +213,6 @@ def _odd_parts(value: Any, loc: list[Any]) -> Iterator[Problem]:
                 yield {"loc": loc, "msg": "Contains characters that cannot be stored"}
             else:
                 yield from _odd_parts(item, [*loc, key])
-
-
-def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
-    """Return how deep lists and objects are nested (a scalar is 0), without recursion; one more than ``most`` is the
-    greatest depth.
-    """
-    deepest, stack = 0, [(value, 0)]
-    while stack:
-        current, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if depth <= most and isinstance(current, (dict, list)) and current:
-            deepest = max(deepest, depth + 1)
-            children = current.values() if isinstance(current, dict) else current
-            stack.extend((child, depth + 1) for child in children if isinstance(child, (dict, list)))
-    return deepest
 
 
 # The errors of ``jsonschema`` as messages that name the field and the remedy. Pure.

@@ -20,6 +20,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend, validator_for
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from checkpoints.limits import count_nodes
 from wfdash.values.schemas.formats import ENCODED
 
 # Regular expressions of JSON Schemas, matched in time linear in the text. Pure.
@@ -156,8 +157,6 @@ CHECKS = {
 
 MOST_STEPS = 60_000
 """Steps that a check may take: applying a node of a schema to a part of a value is one, about four microseconds."""
-MOST_NODES = 50_000
-"""Values in a message, an answer or a card, nested ones included; of text a value may have as much as fits."""
 MOST_SCHEMA_NODES = 20_000
 """Values in the JSON Schema of an answer."""
 MOST_EXPANSION = 5_000
@@ -212,34 +211,9 @@ def spend(steps: int) -> None:
             raise TooMuchWork("It takes too long to check: make it smaller")
 
 
-def has_more_nodes(value: Any, most: int) -> bool:
-    """Return whether a value holds more than ``most`` values, itself and nested ones counted; without recursion."""
-    stack, count = [value], 1
-    while stack:
-        current = stack.pop()
-        if isinstance(current, (dict, list)):
-            count += len(current)
-            if count > most:
-                return True
-            inner = current.values() if isinstance(current, dict) else current
-            stack += [item for item in inner if isinstance(item, (dict, list))]
-    return False
-
-
 def names_parts(schema: Mapping[str, Any]) -> bool:
     """Return whether a part of a schema has a name, by which ``$ref`` may call it."""
     return any(name for node in _nodes_of(schema) for name in _names_of(node))
-
-
-def count_nodes(value: Any) -> int:
-    """Return how many values a value holds, itself included."""
-    count, stack = 0, [value]
-    while stack:
-        current = stack.pop()
-        count += 1
-        if isinstance(current, (dict, list)):
-            stack.extend(current.values() if isinstance(current, dict) else current)
-    return count
 
 
 def has_more_values(text: bytes, most: int) -> bool:
@@ -256,7 +230,7 @@ def refuse_heavy(schema: Mapping[str, Any]) -> None:
 
     A schema may refer to itself through fields and items, as recursive models do.
     """
-    if has_more_nodes(schema, MOST_SCHEMA_NODES):
+    if count_nodes(schema, MOST_SCHEMA_NODES) > MOST_SCHEMA_NODES:
         raise TooMuchWork(f"it has more than {MOST_SCHEMA_NODES:,} values")
     if sum(map(states_of, patterns_of(schema))) > MOST_STATES:
         raise TooMuchWork(f"its patterns have more than {MOST_STATES:,} states: repeat less in them")

@@ -23,6 +23,7 @@ from ninja.security import HttpBearer, django_auth
 from pydantic import BaseModel, Field
 
 from checkpoints.database.storage import write
+from checkpoints.limits import MOST_NODES
 from checkpoints.models import Token
 from checkpoints.records import Json
 from wfdash.access.signin import tokens
@@ -31,7 +32,7 @@ from wfdash.access.viewer import Viewer, evaluated
 from wfdash.actions.pacing import idempotent, previous_result
 from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated
 from wfdash.records.base import ApiRecord
-from wfdash.values.schemas.work import MOST_NODES, has_more_values
+from wfdash.values.schemas.work import has_more_values
 from wfdash.web.api.long_poll import MAX_WAIT_SECONDS
 
 # Bodies of the API as JSON, read without guessing what a sender may have meant.

@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from checkpoints.limits import count_nodes
 from checkpoints.records import Json
 from wfdash.questions.card import AnswerType, Card
 from wfdash.questions.cards import Approval, Form, Question, prepare
 from wfdash.questions.choices import Choice, Option
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall
-from wfdash.values.schemas.work import has_more_nodes
 from wfdash.workflow.errors import InvalidCall
 
 MOST_ASKED = 10_000
@@ -70,7 +70,7 @@ class PeopleQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_many(cls, given: Any) -> Any:
-        if has_more_nodes(given, MOST_ASKED):
+        if count_nodes(given, MOST_ASKED) > MOST_ASKED:
             raise ValueError(f"more than {MOST_ASKED:,} values: show a part of them, or give them as a file")
         return given
 

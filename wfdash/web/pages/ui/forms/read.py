@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from checkpoints.limits import MOST_NODES
 from wfdash.domain.labels import escaped
 from wfdash.values.schemas import formats
-from wfdash.values.schemas.work import MOST_NODES, has_more_values
+from wfdash.values.schemas.work import has_more_values
 from wfdash.web.pages.ui.forms.spec import Loc, Schema, Schemas, Spec, child, index_of, others
 
 MAX_ROWS = 1000
