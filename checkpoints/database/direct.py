@@ -29,7 +29,7 @@ from django.utils.dateparse import parse_datetime
 from checkpoints.database.alias import alias, connection
 from checkpoints.errors import InvalidValue
 from checkpoints.limits import findable, is_holdable
-from checkpoints.rules import time_or_none
+from checkpoints.rules import NEVER, time_or_none
 from checkpoints.sql.conninfo import application_name, be_process, parameters_of, settings_of
 from checkpoints.sql.sqlite import write_lock
 
@@ -61,7 +61,7 @@ def with_write_lock(execute: Callable[..., Any], sql: str, params: Any, many: bo
 
 
 def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Install the wrappers on a new connection of the ORM; one of SQLite reads a time that is none as null."""
+    """Install the wrappers on a new connection of the ORM; one of SQLite reads what is no time as ``NEVER``."""
     if keep_storable in connection.execute_wrappers:
         return
     connection.execute_wrappers.append(keep_storable)
@@ -70,15 +70,18 @@ def guard_connection(sender: object, connection: BaseDatabaseWrapper, **kwargs: 
         # Django's own do so only in some columns, and only for text of another form.
         sqlite3.register_converter("datetime", read_time)
         ops: Any = connection.ops
-        ops.convert_datetimefield_value = partial(time_or_none, ops.convert_datetimefield_value)
+        ops.convert_datetimefield_value = partial(time_or_never, ops.convert_datetimefield_value)
 
 
-def read_time(stored: bytes) -> datetime | None:
-    """Return a stored time, None where it is none."""
-    try:
-        return parse_datetime(stored.decode())
-    except ValueError:
-        return None
+def read_time(stored: bytes) -> datetime | str:
+    """Return a stored time; text that is none as it is, for a connection that is not wfdash's to refuse."""
+    text = stored.decode(errors="replace")
+    return time_or_none(parse_datetime, text) or text
+
+
+def time_or_never(convert: Callable[..., Any], value: Any, *more: Any) -> Any:
+    """Return a stored time, ``NEVER`` for what is none; None for null."""
+    return None if value is None else time_or_none(convert, value, *more) or NEVER
 
 
 def install_guards() -> None:

@@ -14,7 +14,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
 from django.db.models import Func, Index, IntegerField, Model, QuerySet, Subquery
-from django.db.models.expressions import Col
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.lookups import Lookup
 from django.db.models.query_utils import DeferredAttribute
@@ -223,8 +222,8 @@ class MomentField(models.DateTimeField):  # type: ignore[type-arg]
     """
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Return a time; ``NEVER`` where a column that has one in every row holds what is none."""
-        return NEVER if value is None and not self.null and isinstance(expression, Col) else value
+        """Return a time: for what is none ``NEVER``, or None where the column may have none."""
+        return None if value is NEVER and self.null else value
 
     def deconstruct(self) -> Any:
         """Return those of a plain column: for the database it is one."""

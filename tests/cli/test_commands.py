@@ -98,8 +98,7 @@ def test_many_runs_are_acted_on_after_a_preview(otto, say, data):
 
 
 def test_text_of_workflows_cannot_steer_a_terminal(otto, say):
-    run = started()
-    Run.objects.filter(pk=run.pk).update(title="\x1b[2J\x1b]0;owned\x07 \u202etitle")
+    Run.objects.filter(pk=started().pk).update(title="\x1b[2J\x1b]0;owned\x07 \u202etitle")
     _, text, _ = say("runs", "list", "--as", "otto")
     assert "\x1b" not in text
     assert "\x07" not in text

@@ -319,8 +319,7 @@ def test_what_was_changed_is_on_record_as_a_patch_that_fits(otto):
 def test_answers_that_stay_and_state_that_changed_go_on_together(otto, person):
     ana = person("ana", "reviewer")
     run = started(otto)
-    waiting = head(run)
-    restore_run(otto, run.pk, waiting.pk, edits=Edits(state={"seen": 99}))
+    restore_run(otto, run.pk, head(run).pk, edits=Edits(state={"seen": 99}))
     answer_request(ana, next(iter(pending(run).values())).pk, 1)
     assert drive(run) == "completed"
     assert output(run) == "paid 6, seen 99"

@@ -58,8 +58,7 @@ def sent() -> list[Letter]:
 
 
 def test_each_run_that_ends_is_one_delivery_with_none_left_out_or_sent_twice(adam: Viewer) -> None:
-    before = make_run()
-    happen(before, EventKind.RUN_COMPLETED)
+    happen(make_run(), EventKind.RUN_COMPLETED)
     webhooks.create_webhook(adam, name="n", url=URL, kinds=["completed", "failed"])
     runs = [make_run(phase="completed") for _ in range(5)]
     for run in runs:
@@ -106,8 +105,7 @@ def test_an_event_that_cannot_be_read_does_not_hold_up_the_others(adam: Viewer) 
 
 
 def test_a_person_s_webhook_is_sent_what_they_may_see_when_it_is_sent(person: Person) -> None:
-    vera = person("vera", "viewer", people.WORKFLOW)
-    webhooks.create_webhook(vera, name="n", url=URL, owner="vera")
+    webhooks.create_webhook(person("vera", "viewer", people.WORKFLOW), name="n", url=URL, owner="vera")
     happen(make_run(), EventKind.RUN_COMPLETED)
     happen(make_run(workflow="payroll"), EventKind.RUN_COMPLETED)
     feed()
@@ -121,8 +119,7 @@ def test_a_person_s_webhook_is_sent_what_they_may_see_when_it_is_sent(person: Pe
 
 @pytest.mark.parametrize("values", [True, False])
 def test_values_are_carried_only_where_they_were_chosen(person: Person, values: bool) -> None:
-    vera = person("vera", "viewer")
-    webhooks.create_webhook(vera, name="n", url=URL, owner="vera", values=values)
+    webhooks.create_webhook(person("vera", "viewer"), name="n", url=URL, owner="vera", values=values)
     happen(make_run(phase="completed", output={"iban": "DE00"}), EventKind.RUN_COMPLETED)
     feed()
     (letter,) = sent()

@@ -88,8 +88,7 @@ def test_escalation_lets_one_more_answer(timed, person: Person) -> None:
 
 def test_a_request_for_everybody_stays_so_when_it_is_escalated(timed, person: Person) -> None:
     person("ana", "reviewer")
-    boss = person("boss", "reviewer")
-    boss.user.groups.add(Group.objects.create(name="chiefs"))
+    person("boss", "reviewer").user.groups.add(Group.objects.create(name="chiefs"))
     request = timed(Policy(escalate="chiefs", escalate_after="1h"), 2 * HOUR)
     fire_alarms()
     assert (again(request).by, told("escalated")) == ([], ["boss"])

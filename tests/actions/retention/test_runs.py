@@ -74,8 +74,7 @@ def removed() -> list[str]:
 
 
 def test_an_old_run_goes_with_all_it_has_and_its_audit_stays(run, history, person, old, settings):
-    otto = person("otto", "operator")
-    tag_runs(otto, [run.pk], add=["eu"])
+    tag_runs(person("otto", "operator"), [run.pk], add=["eu"])
     request = run.requests.get()
     Effect.objects.create(run=run, key="e", step="s", name="pay", state="done", n=1, at=timezone.now())
     sent = {"channel": "webhook", "created": timezone.now(), "due": timezone.now(), "sent": timezone.now()}

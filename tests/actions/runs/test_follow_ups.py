@@ -94,8 +94,7 @@ def test_who_writes_second_learns_who_was_first_and_where_it_continues(otto, per
 @pytest.mark.parametrize("gone", ["failed", "cancelled"])
 def test_a_follow_up_that_came_to_nothing_may_be_written_again(otto, gone) -> None:
     first = finished(otto)
-    lost = follow_up(otto, first.pk, "two")
-    Run.objects.filter(pk=lost.pk).update(phase=gone)
+    Run.objects.filter(pk=follow_up(otto, first.pk, "two").pk).update(phase=gone)
     again = follow_up(otto, first.pk, "two again")
     assert drive(again) == "completed"
     assert said(again) == ["one", "two again"]

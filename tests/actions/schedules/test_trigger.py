@@ -100,8 +100,7 @@ def test_of_very_many_missed_times_the_last_hundred_are_made_up_for(daily) -> No
 
 
 def test_a_little_late_is_not_missed(daily) -> None:
-    now = timezone.now()
-    daily(cron="* * * * *", missed="skip", next_at=now.replace(second=0, microsecond=0))
+    daily(cron="* * * * *", missed="skip", next_at=timezone.now().replace(second=0, microsecond=0))
     assert fire_schedules() == 1
     assert Run.objects.count() == 1
 

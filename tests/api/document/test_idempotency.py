@@ -85,8 +85,7 @@ def test_a_call_that_is_sent_twice_is_done_once(each: dict[str, Call], adam: Cli
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.django_db(transaction=True)
 def test_a_run_is_moved_to_its_changed_graph_once(name: str, waiting: Run, catalogue: Catalog, adam: Client) -> None:
-    new = serve(catalogue, expense(extra=True))
-    new.migrate(from_version=waiting.version)(lambda migration: None)
+    serve(catalogue, expense(extra=True)).migrate(from_version=waiting.version)(lambda migration: None)
     check(adam, Call("post", f"/api/v1/runs/{waiting.pk}/{name.removesuffix('_run')}"))
 
 

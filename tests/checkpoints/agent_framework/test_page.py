@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("agent_framework")
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints.agent_framework import run_of_workflow, stored_id, workflow_id
 from checkpoints.limits import problem_of
-
-pytest.importorskip("agent_framework")
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/agent-framework-storage.md").read_text()

@@ -68,7 +68,6 @@ def test_a_condition_is_asked_of_rows_that_carry_the_name_of_its_table() -> None
 
 
 def test_a_filter_that_joins_tables_stays_as_it_is() -> None:
-    group = Group.objects.create(name="finance")
-    group.user_set.create(username="ana")
+    Group.objects.create(name="finance").user_set.create(username="ana")
     held = compiled_filter(Group, lambda name: Q(user__username=name))
     assert (Group.objects.filter(held("ana")).count(), Group.objects.filter(held("ben")).count()) == (1, 0)

@@ -10,11 +10,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("langgraph")
+
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from checkpoints.langgraph import DjangoSaver
-
-pytest.importorskip("langgraph")
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/langgraph-saver.md").read_text()

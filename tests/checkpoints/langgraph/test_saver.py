@@ -201,8 +201,7 @@ async def test_a_thread_that_was_deleted_in_between_is_stored_in_full(alias: str
     (last,) = await chain(saver, config, 1, big=BIG)
     async with DjangoSaver(using=alias) as other:
         await other.adelete_thread(config["configurable"]["thread_id"])
-    again = checkpoint(big=BIG)
-    await saver.aput(last, again, {}, {})
+    await saver.aput(last, checkpoint(big=BIG), {}, {})
     assert (await saver.aget_tuple(config)).checkpoint["channel_values"] == {"big": BIG}
 
 
@@ -417,6 +416,5 @@ def test_versions_go_on_as_another_saver_began_them(current: Any, following: Any
 
 async def test_threads_are_no_runs(alias: str, saver: Any) -> None:
     before = await in_orm(alias, Run.objects.using(alias).count)
-    config = thread()
-    await chain(saver, config, 2, big=BIG)
+    await chain(saver, thread(), 2, big=BIG)
     assert await in_orm(alias, Run.objects.using(alias).count) == before

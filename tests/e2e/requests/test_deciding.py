@@ -126,8 +126,7 @@ def test_an_answer_can_be_taken_back_for_some_seconds_even_after_the_next_has_op
     ana = person("ana")
     open_request(ana, "Refund by mistake?")
     act(ana, "approve")
-    bar = ana.get_by_role("region", name="Undo")
-    expect(bar).to_be_visible()
+    expect(ana.get_by_role("region", name="Undo")).to_be_visible()
     # At once: a look into the database may take as long as the answer can be undone.
     ana.keyboard.press("u")
     expect(card(ana)).to_contain_text("Refund by mistake?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage, Troubles
 from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page
 from tests.e2e.moves import LATER, expect_live, expect_status
-from tests.e2e.server import Server, shell, wait_until
-from tests.faults.crashes.test_changed_file import server as server
+from tests.e2e.server import Server, serving, shell, wait_until
 
 FIRST = """
 from __future__ import annotations
@@ -63,6 +63,12 @@ def served(tmp_path: Path) -> Path:
     path = tmp_path / "claims.py"
     path.write_text(FIRST)
     return path
+
+
+@pytest.fixture
+def server(tmp_path: Path, sqlite_template: Path, served: Path) -> Iterator[Server]:
+    with serving(Server(tmp_path / "data", files=[served], template=sqlite_template)) as server:
+        yield server
 
 
 def serve(server: Server, served: Path, source: str) -> None:

@@ -169,7 +169,7 @@ SWEEPS = {
     "held runs": Sweep(make=held, breaks=(migrate, "_release"), work=migrate.release_held, done=released),
     "letters": Sweep(
         make=letter_due,
-        breaks=(outbox, "_letter"),
+        breaks=(outbox, "_reason"),
         work=deliver,
         done=lambda row: Notice.objects.filter(pk=row.pk, sent__isnull=False).exists(),
     ),

@@ -138,10 +138,7 @@ def answer_request(
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of, *(["as text"] * as_text)]
         with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:
             if call.previous_result is not None:
-                reply = Reply.objects.select_related("by").get(pk=call.previous_result["reply"])
-                if reply.undone is not None:
-                    raise KeyReused("That answer was undone. Review the request and answer again")
-                return reply
+                return _given_before(call.previous_result["reply"])
             at_once = _settles(Policy.model_validate(found.policy), timezone.now(), context) is None
             request, counted = lock_for_answer(viewer, found, at_once=at_once)
             context = replace(context, counted=counted)
@@ -171,6 +168,13 @@ def _take_answer(
     if problems:
         raise Invalid(problems)
     return _accept(viewer, request, value, why, right, context)
+
+
+def _given_before(reply_id: Json) -> Reply:
+    reply = Reply.objects.select_related("by").get(pk=reply_id)
+    if reply.undone is not None:
+        raise KeyReused("That answer was undone. Review the request and answer again")
+    return reply
 
 
 def _accept(

@@ -105,7 +105,8 @@ def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[Validati
         return
     found = sniff(content)
     if not any(_matches_type(media, found, content) for media in wanted_types(schema)):
-        yield ValidationError(f"Must be {wanted}, this is {_description_of(found)}: choose another file")
+        found = {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)
+        yield ValidationError(f"Must be {wanted}, this is {found}: choose another file")
 
 
 def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
@@ -161,10 +162,6 @@ def _matches_type(wanted: str, found: str, content: bytes) -> bool:
     if wanted.startswith(_ZIPPED):
         return found == "application/zip"
     return wanted not in _NAMED
-
-
-def _description_of(found: str) -> str:
-    return {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)
 
 
 # The formats: which texts match each of them. Pure.

@@ -118,10 +118,6 @@ def _grant(request: HttpRequest, viewer: Viewer, name: str) -> str:
     return f"{name} is now {role} of {role_title(workflow)}."
 
 
-def _revoke(request: HttpRequest, viewer: Viewer, name: str) -> str:
-    return revoke_chosen(request, viewer)
-
-
 def _join(request: HttpRequest, viewer: Viewer, name: str) -> str:
     group = request.POST.get("group", "")
     role_actions.add_member(viewer, group, name)
@@ -180,7 +176,7 @@ def _back(request: HttpRequest, viewer: Viewer, name: str) -> str:
 
 ACTS: Mapping[str, Act] = {
     "grant": _grant,
-    "revoke": _revoke,
+    "revoke": lambda request, viewer, name: revoke_chosen(request, viewer),
     "join": _join,
     "leave": _leave,
     "sessions": _sign_out,

@@ -56,7 +56,7 @@ class ListLinks:
 
     def __call__(self, *terms: str, workflow: str = "") -> str:
         """Return the address of what these terms find, of one workflow or of all."""
-        found = _joined(terms, workflow)
+        found = " ".join([*filter(None, terms), *([term("workflow", workflow)] if workflow else [])])
         return f"{self._path}?{urlencode({'q': found})}" if found else self._path
 
     def by_time(self, *terms: str, key: str, workflow: str = "") -> Callable[[str], str]:
@@ -66,14 +66,10 @@ class ListLinks:
         """
         before = quote_plus(" ".join([*filter(None, terms), f"{key}:"]))
         after = quote_plus(f" {term('workflow', workflow)}") if workflow else ""
-        return lambda when: f"{self._path}?q={before}{_quoted(when)}{after}"
+        return lambda when: f"{self._path}?q={before}{quote_plus(when)}{after}"
 
 
 @lru_cache(maxsize=256)
-def _quoted(when: str) -> str:
-    return quote_plus(when)
-
-
 def runs_address(*terms: str, workflow: str = "") -> str:
     """Return the address of the runs that these terms find, of one workflow or of all."""
     return ListLinks("runs")(*terms, workflow=workflow)
@@ -82,10 +78,6 @@ def runs_address(*terms: str, workflow: str = "") -> str:
 def decisions_address(*terms: str, workflow: str = "") -> str:
     """Return the address of the decisions that these terms find, of one workflow or of all."""
     return ListLinks("decisions")(*terms, workflow=workflow)
-
-
-def _joined(terms: tuple[str, ...], workflow: str) -> str:
-    return " ".join([*filter(None, terms), *([term("workflow", workflow)] if workflow else [])])
 
 
 SUGGESTIONS = {

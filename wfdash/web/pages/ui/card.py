@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -147,13 +147,7 @@ def build(
     replaced. ``said``: line comments, by whom. ``first``: evidence drawn at any cost. ``choices``: its known actions.
     """
     choices = actions_of(schema, card) if choices is None else choices
-    shared = _shared(schema, card, choices, initial, reading)
-    actions = [
-        _action(choice, key, card, initial, reading) for choice, key in zip(choices, _keys(choices), strict=True)
-    ]
-    if url:
-        shared, *forms = on_one_page([shared, *(action.form for action in actions)])
-        actions = [replace(action, form=form) for action, form in zip(actions, forms, strict=True)]
+    shared, *actions = _forms(schema, card, choices, initial, reading, url=url)
     typed = reading.lines if reading else ()
     parts = (proposal_part(card, schema), *evidence_parts(card, page, {*first, *pieces_of(spot for spot, _ in typed)}))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
@@ -183,6 +177,18 @@ def build(
         doubt=doubt_of(schema, reading.value) if reading else "",
         as_text=bool(reading and reading.as_text),
     )
+
+
+def _forms(
+    schema: Mapping[str, Any], card: Mapping[str, Any], choices: tuple[ActionButton, ...], *given: Any, url: str
+) -> Iterator[Any]:
+    """Yield the form of all actions, then each action; those of a page with a ``url`` are bounded together."""
+    shared = _shared(schema, card, choices, *given)
+    actions = [_action(choice, key, card, *given) for choice, key in zip(choices, _keys(choices), strict=True)]
+    forms = [shared, *(action.form for action in actions)]
+    shared, *own = on_one_page(forms) if url else forms
+    yield shared
+    yield from (replace(action, form=form) for action, form in zip(actions, own, strict=True))
 
 
 def _line(value: Any) -> str:
@@ -510,16 +516,13 @@ def _certain(description: Description, step: str) -> list[str]:
     here = step
     while True:
         edges = [edge for edge in leaving.get(here, ()) if edge.target in known]
-        if not edges or not all(_leads(edge, known) for edge in edges) or _leads_into(edges, way, step):
+        returns = any(edge.target == step or edge.target in way for edge in edges)
+        if not edges or returns or not all(_leads(edge, known) for edge in edges):
             return way
         way += [edge.target for edge in edges]
         if len(edges) > 1:
             return way
         here = edges[0].target
-
-
-def _leads_into(edges: Iterable[EdgeInfo], way: Collection[str], step: str) -> bool:
-    return any(edge.target == step or edge.target in way for edge in edges)
 
 
 def _leads(edge: EdgeInfo, known: Mapping[str, StepInfo]) -> bool:

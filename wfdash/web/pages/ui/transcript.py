@@ -203,7 +203,7 @@ def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, l
     return Turn(
         number=place + 1,
         role=message.role,
-        who=visible(message.name) if message.name and message.role != "tool" else _who(message),
+        who=_who(message),
         icon=ICONS[message.role],
         markdown=message.text if spoken else "",
         block=None if spoken or message.role == "tool" or not message.text else as_block(message.text),
@@ -218,7 +218,8 @@ def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, l
 
 
 def _who(message: Message) -> str:
-    return f"Result of {visible(message.name)}" if message.role == "tool" and message.name else WHO[message.role]
+    name = visible(message.name or "")
+    return f"Result of {name}" if message.role == "tool" and name else name or WHO[message.role]
 
 
 def _beginning(text: str) -> str:

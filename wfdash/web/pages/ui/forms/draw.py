@@ -16,7 +16,15 @@ from wfdash.values.schemas import formats
 from wfdash.values.schemas.formats import limit_of, too_large, wanted_types
 from wfdash.values.schemas.validate import display, problems_of
 from wfdash.web.pages.ui.forms import read
-from wfdash.web.pages.ui.forms.read import LOCAL_DATE, LOCAL_MOMENT, LOCAL_TIME, MISSING, ReadNotes, Unreadable, show
+from wfdash.web.pages.ui.forms.read import (
+    LOCAL_DATE,
+    LOCAL_MOMENT,
+    LOCAL_TIME,
+    MISSING,
+    ReadNotes,
+    UnreadableText,
+    show,
+)
 from wfdash.web.pages.ui.forms.spec import (
     Field,
     FieldOption,
@@ -342,7 +350,7 @@ def _original(spec: Spec, place: FieldSlot, text: str, value: Any) -> str | None
     try:
         empty = None if spec.nullable and spec.stays(place.required) else MISSING
         again = read.read_scalar(spec, text) if text else empty
-    except Unreadable:
+    except UnreadableText:
         return json.dumps(value)
     return None if read.same(again, value) else json.dumps(value)
 

@@ -88,7 +88,7 @@ class FormView:
         bound = BoundForm(schema=self.schema, prefix=self.prefix, text=text, changed_rows=press is not None)
         try:
             value = read.read_json(text)
-        except read.Unreadable as error:
+        except read.UnreadableText as error:
             return replace(bound, initial=text, problems=({"loc": [], "msg": str(error)},))
         if press == (MODE, f"{self.prefix}fields"):
             return replace(bound, initial=value, text=None)

@@ -82,7 +82,7 @@ class FormReader:
         packed = self._last_value(f"{name}@")
         if packed is None:
             return MISSING
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(UnreadableText):
             value = read_json(packed)
             self.notes.originals[name] = packed
             return value
@@ -110,7 +110,7 @@ class FormReader:
     def _typed(self, spec: Spec, text: str, name: str, loc: Loc) -> Any:
         try:
             return read_scalar(spec, text)
-        except Unreadable as error:
+        except UnreadableText as error:
             self.notes.errors[loc] = str(error)
             self.notes.texts[name] = text
             return text
@@ -263,25 +263,25 @@ _READERS: dict[str, Callable[[FormReader, Spec, str, Loc, bool, int], Any]] = {
 # JSON as text that people edit: read with errors that say where, and the line of every value. Pure.
 
 
-class Unreadable(ValueError):
+class UnreadableText(ValueError):
     """The typed text is not a value of this kind; the message is for the person who typed it."""
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ``Unreadable`` with line and column."""
+    """Return the value of a JSON text. Raises ``UnreadableText`` with line and column."""
     if has_more_values(text.encode(errors="replace"), MOST_NODES):
-        raise Unreadable(f"Must not hold more than {MOST_NODES:,} values")
+        raise UnreadableText(f"Must not hold more than {MOST_NODES:,} values")
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_object)
-    except Unreadable:
+    except UnreadableText:
         raise
     except RecursionError as error:
-        raise Unreadable("Nested too deeply") from error
+        raise UnreadableText("Nested too deeply") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise Unreadable(f"Must be valid JSON ({where}: {_json_hint(error.msg)})") from error
+        raise UnreadableText(f"Must be valid JSON ({where}: {_json_hint(error.msg)})") from error
     except ValueError as error:
-        raise Unreadable("Must be valid JSON: a number has too many digits") from error
+        raise UnreadableText("Must be valid JSON: a number has too many digits") from error
 
 
 def write(value: Any) -> str:
@@ -343,13 +343,13 @@ class _Scan:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise Unreadable(f"JSON has no {name}: remove it or use null")
+    raise UnreadableText(f"JSON has no {name}: remove it or use null")
 
 
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise Unreadable(f"The number {text[:40]} is too large")
+        raise UnreadableText(f"The number {text[:40]} is too large")
     return number
 
 
@@ -357,7 +357,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise Unreadable(f"The name {twice!r} is used twice: remove one")
+        raise UnreadableText(f"The name {twice!r} is used twice: remove one")
     return made
 
 
@@ -419,7 +419,7 @@ def show(spec: Spec, value: Any) -> str:
 
 
 def read_scalar(spec: Spec, text: str) -> Any:
-    """Return the value of a non-empty text. Raises ``Unreadable``."""
+    """Return the value of a non-empty text. Raises ``UnreadableText``."""
     return _SCALAR_READERS.get(spec.kind, _read_text)(text)
 
 
@@ -456,7 +456,7 @@ def _read_text(text: str) -> str:
 def _read_integer(text: str) -> int:
     clean = text.strip()
     if not re.fullmatch(r"[+-]?\d+", clean, re.ASCII) or len(clean) > MAX_DIGITS:
-        raise Unreadable(f"Must be a whole number, such as 12{_number_hint(clean)}")
+        raise UnreadableText(f"Must be a whole number, such as 12{_number_hint(clean)}")
     return int(clean)
 
 
@@ -472,10 +472,10 @@ def _read_number(text: str) -> int | float:
     if re.fullmatch(r"[+-]?\d+", clean, re.ASCII) and len(clean) <= MAX_DIGITS:
         return int(clean)
     if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", clean, re.ASCII):
-        raise Unreadable(f"Must be a number, such as 12.5{_number_hint(clean)}")
+        raise UnreadableText(f"Must be a number, such as 12.5{_number_hint(clean)}")
     number = float(clean)
     if not math.isfinite(number):
-        raise Unreadable("This number is too large")
+        raise UnreadableText("This number is too large")
     return number
 
 
@@ -485,7 +485,7 @@ def _read_decimal(text: str) -> int | float | str:
     try:
         exact = Decimal(text.strip())
     except InvalidOperation as error:
-        raise Unreadable("Must be a number, such as 12.50") from error
+        raise UnreadableText("Must be a number, such as 12.50") from error
     same = Decimal(repr(number))
     equal = same == exact if "e" in text.lower() else same.as_tuple() == exact.as_tuple()
     return number if equal else text.strip()
@@ -495,7 +495,7 @@ def _read_span(text: str) -> str:
     """Return an ISO duration, from text or unchanged."""
     span = to_iso(text)
     if span is None:
-        raise Unreadable("Must be a duration, such as 1 h 30 min or 2 days")
+        raise UnreadableText("Must be a duration, such as 1 h 30 min or 2 days")
     return span
 
 
