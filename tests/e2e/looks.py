@@ -112,6 +112,7 @@ def check_page(page: Page, name: str = "") -> None:
     check_accessibility(page, COLOURS)
     take_pictures(page, name, "dark")
     page.emulate_media(color_scheme="light")
+    page.evaluate(RESTYLE)
     with fingers(page):
         page.evaluate(TWO_FRAMES)
         check_width(page)

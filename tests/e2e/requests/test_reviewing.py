@@ -12,6 +12,7 @@ from tests.e2e.desk import START, add_people, look, start
 from tests.e2e.looks import COLOURS, check_accessibility, check_no_sideways_scrolling, check_nothing_moved, watch_shifts
 from tests.e2e.moves import card, expect_live, read
 from tests.e2e.server import Server, serving, shell, wait_until
+from tests.e2e.touch import RESTYLE
 
 LEAST_WIDTH = 480
 FIELDS = "input:not([type=hidden]), textarea"
@@ -91,6 +92,7 @@ def test_a_morning_of_a_reviewer(person: OpenPage, server: Server, troubles: Tro
     check_accessibility(ana, COLOURS)
     check_no_sideways_scrolling(ana)
     ana.emulate_media(color_scheme="light")
+    ana.evaluate(RESTYLE)
 
     # Reasons and edits are as wide as the card, and what is edited stays in sight; Escape closes them.
     watch_shifts(ana)
