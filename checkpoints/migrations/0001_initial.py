@@ -464,7 +464,6 @@ class Migration(migrations.Migration):
                 ('via', models.CharField(max_length=20)),
                 ('right', models.CharField(blank=True, max_length=300)),
                 ('acting_for', models.CharField(blank=True, max_length=150)),
-                ('maker', models.CharField(blank=True, db_default='', default='', max_length=150)),
                 ('value', checkpoints.models.fields.JsonField(null=True)),
                 ('verdict', models.CharField(max_length=40)),
                 ('stands', models.CharField(max_length=12)),
@@ -545,7 +544,6 @@ class Migration(migrations.Migration):
                 ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('at', models.DateTimeField()),
                 ('taken', models.CharField(max_length=36, null=True)),
-                ('others', models.TextField(blank=True, db_default='', default='')),
             ],
             options={
                 'indexes': [models.Index(condition=models.Q(('taken__isnull', True)), fields=['run', 'name', 'id'], name='signal_untaken')],

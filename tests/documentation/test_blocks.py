@@ -24,7 +24,7 @@ RUN = {
     "agent-framework-storage.md": "tests/checkpoints/agent_framework/test_page.py",
     "langgraph-saver.md": "tests/checkpoints/langgraph/test_page.py",
     "monitoring.md": "tests/telemetry/test_error_hook.py",
-    "checkpointing.md": "tests/checkpoints/test_checkpointing_guide.py",
+    "checkpointing.md": "tests/checkpoints/test_manager.py",
     **{path.name: "tests/documentation/test_coming_from.py" for path in (ROOT / "docs/coming-from").glob("*.md")},
     **{path.name: "tests/documentation/test_cookbook.py" for path in (ROOT / "docs/cookbook").glob("*.md")},
 }

@@ -150,9 +150,9 @@ def label_checkpoint(
     viewer: Viewer, run_id: str, checkpoint_id: str, label: str, *, key: str | None = None
 ) -> Checkpoint:
     """Set a checkpoint's label, by which it is found and kept; an empty one removes it."""
-    text = cleaned(label, 1_000) or None
-    if text is not None and (problem := problem_of("label", text)):
+    if label.strip() and (problem := problem_of("label", label.strip())):
         raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
+    text = cleaned(label) or None
     with write(), idempotent(viewer, key, "label", [run_id, checkpoint_id, text]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))
         chosen = find_checkpoint(run, checkpoint_id)

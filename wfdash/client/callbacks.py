@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any, TypeVar, overload
 
 from checkpoints.events import EventKind
-from wfdash.client.calls.questions import card_of, read_answer
+from wfdash.client.calls.runs import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
 from wfdash.domain.hooks import Received, Unsigned, check_signature, new_secret, secret_problem
 from wfdash.questions.card import Card

@@ -18,10 +18,9 @@ import httpx
 from typing_extensions import Unpack
 
 from wfdash.client.calls import administration as admin_calls
-from wfdash.client.calls import questions as question_calls
 from wfdash.client.calls import requests as request_calls
 from wfdash.client.calls import runs as run_calls
-from wfdash.client.calls.questions import Terms, asked
+from wfdash.client.calls.runs import Terms, asked
 from wfdash.client.errors import ClientError
 from wfdash.client.script import (
     AskPatience,
@@ -422,7 +421,7 @@ class Calls:
     bulk_preview = ApiMethod(run_calls.bulk_preview)
     bulk_progress = ApiMethod(run_calls.bulk_progress)
 
-    open_question = ApiMethod(question_calls.open_question)
+    open_question = ApiMethod(run_calls.open_question)
     requests = ApiMethod(request_calls.requests)
     all_requests = ApiIterator(request_calls.all_requests, RequestSummary)
     request = ApiMethod(request_calls.request)

@@ -1,14 +1,19 @@
-"""Calls about runs: their steps, log, values and checkpoints; and about many runs at once."""
+"""Calls about runs: their steps, log, values and checkpoints; about many at once; and questions to people as runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from typing_extensions import Unpack
 
 from wfdash.client.calls.requests import request
-from wfdash.client.errors import NotAllowed, NotFound, TimedOut
+from wfdash.client.errors import NotAllowed, NotAnswered, NotFound, TimedOut
 from wfdash.client.script import ReadClock, Script, Sleep
 from wfdash.client.sending import Source, delays, follow, get, pages, part, post, tell
+from wfdash.questions.card import Given
+from wfdash.questions.cards import prepare
 from wfdash.records.base import Created
 from wfdash.records.checkpoints import (
     CheckpointComparison,
@@ -29,6 +34,7 @@ from wfdash.records.runs import (
     LogLineRecord,
     LogRecordPage,
     RunDetail,
+    RunError,
     RunPage,
     RunPart,
     RunSummary,
@@ -38,6 +44,8 @@ from wfdash.records.runs import (
     TagList,
     ValueRecord,
 )
+from wfdash.workflow import Approval, Choice, Policy
+from wfdash.workflow.asking.question import PeopleAnswer, question_of
 
 Verb = Literal["retry", "cancel", "pause", "resume", "tag"]
 ENDED = frozenset({"completed", "failed", "cancelled"})
@@ -367,3 +375,94 @@ def delete_checkpoint(run_id: str, checkpoint_id: str) -> Script[None]:
 
 def _at(run_id: str, checkpoint_id: str) -> str:
     return f"/runs/{part(run_id)}/checkpoints/{part(checkpoint_id)}"
+
+
+# Questions of a program to people: each is a run of ``ask_people``, its answer typed as it was asked for.
+
+WORKFLOW = "ask_people"
+FOREVER = float("inf")
+MISSING = "{detail}. To ask people, an installation needs the workflow ask_people, and you the right to start it"
+
+
+class QuestionTerms(TypedDict, total=False):
+    """How a question is asked. ``by``, ``not_by``, ``due`` and ``policy`` as in ``ctx.ask``.
+
+    ``ref``: your own name for the question. The same ref finds the same question again, after a restart or from another
+    process; each person who asks has refs of their own. ``callback``: where the answer is delivered besides, once it is
+    there; ``verify_callback`` reads it.
+    """
+
+    by: str | Sequence[str]
+    not_by: str | Sequence[str]
+    due: str | datetime | None
+    policy: Policy | None
+    ref: str | None
+    callback: Callback | None
+
+
+class Terms(QuestionTerms, total=False):
+    """How a question is asked and waited for. ``timeout``: seconds after which ``TimedOut`` is raised; the question
+    stays open.
+    """
+
+    timeout: float | None
+
+
+def open_question(card: Any, answer: Any = None, **terms: Unpack[QuestionTerms]) -> Script[RunDetail]:
+    """Ask people, and return the run that waits for their answer: ``ask`` with the same ``ref`` waits for it.
+
+    ``card`` and ``answer`` as in ``ask``.
+    """
+    return (yield from _opened(*card_of(card, answer), patience=None, **terms))
+
+
+def asked(
+    card: Any, answer: Any = None, *, timeout: float | None = None, **terms: Unpack[QuestionTerms]
+) -> Script[Any]:
+    """Open the question unless it is known by its ref, wait, and return the answer."""
+    card, answer = card_of(card, answer)
+    run = yield from _opened(card, answer, patience=FOREVER if timeout is None else timeout, **terms)
+    ended = yield from wait(run.id, timeout=timeout)
+    if ended.status != "completed":
+        raise NotAnswered(_why(ended.status, ended.error, ended.id), run=ended.id, status=ended.status)
+    return read_answer(card, answer, PeopleAnswer.model_validate(ended.output or {}))
+
+
+def _opened(
+    card: Any,
+    answer: Any,
+    *,
+    patience: float | None,
+    ref: str | None = None,
+    callback: Callback | None = None,
+    **terms: Any,
+) -> Script[RunDetail]:
+    question = question_of(card, answer, **terms)
+    key = f"ask:{ref}" if ref else None
+    try:
+        return (yield from start(WORKFLOW, question, key=key, callback=callback, patience=patience))
+    except (NotFound, NotAllowed) as error:
+        error.detail = MISSING.format(detail=error.detail.rstrip("."))
+        raise
+
+
+def card_of(card: Any, answer: Any) -> tuple[Any, Any]:
+    """Return card and answer, for a subject with what it may be answered with."""
+    if isinstance(card, str) and isinstance(answer, type) and issubclass(answer, Approval):
+        return answer(subject=card), None
+    if isinstance(card, str) and isinstance(answer, list):
+        return Choice(subject=card, options=answer), None
+    return card, answer
+
+
+def read_answer(card: Any, answer: Any, given: PeopleAnswer) -> Any:
+    """Return what people answered as what the question asks for; a decision with who gave it and when."""
+    value = prepare(card, answer).read(given.value, None)
+    if isinstance(value, Given):
+        return value.model_copy(update={"by": given.by, "at": given.at, "lapsed": given.lapsed})
+    return value
+
+
+def _why(status: str, error: RunError | None, run: str) -> str:
+    reason = error.message if error else ""
+    return f"The question ended without an answer: its run {run} is {status}" + (f" ({reason})" if reason else "")

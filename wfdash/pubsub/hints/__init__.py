@@ -1,4 +1,8 @@
-"""The names of queues: one for each workflow."""
+"""Hints: *a worker should look at run R*. What carries them is a port: signals, a queue in the database, or a broker.
+
+A hint carries no truth: it may be lost, doubled, late or of a run that is not due. The claim decides who executes a
+run, and workers look for due runs each second, those that may be seldom every three.
+"""
 
 from __future__ import annotations
 
