@@ -116,7 +116,7 @@ def fill_and_free(world: World, disk: Disk | Limit, *, whole: Callable[[World], 
         disk.fill(server.pid)
         # Where no run gets on there may be nothing left to answer or start: someone wants one more.
         client.wanted = min(client.wanted + 1, MOST)
-        return any(": 503" in one for one in client.problems) and "Database unavailable" in words_of(server.log(), crew)
+        return any(": 503" in one for one in client.problems) and "is unavailable" in words_of(server.log(), crew)
 
     try:
         with client_of(server, world, wanted=8) as client:
