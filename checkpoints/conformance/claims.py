@@ -556,4 +556,4 @@ def _runs_of(claims: Iterable[Claim]) -> list[RunId]:
     return [claim.run for claim in claims]
 
 
-BATCHES = checks_in(globals())[len(CLAIMS) :]
+BATCHES = checks_in(globals(), *CLAIMS)

@@ -205,4 +205,4 @@ async def events_and_answers_of_a_run_that_cannot_exist_are_none(world: StorageW
         assert not await world.storage.read_answers(odd)
 
 
-JOURNAL_LIMITS = checks_in(globals())[len(LIMITS) :]
+JOURNAL_LIMITS = checks_in(globals(), *LIMITS)

@@ -413,4 +413,4 @@ async def facts_that_are_too_big_or_no_json_are_refused_before_anything_is_store
     assert [info.facts for info in await world.storage.list_checkpoints(run)] == [fits]
 
 
-FACTS = checks_in(globals())[len(STORAGE) :]
+FACTS = checks_in(globals(), *STORAGE)

@@ -124,9 +124,9 @@ def shown(value: Any) -> str:
         return f"{type(value).__name__} of many digits"
 
 
-def checks_in(names: dict[str, Any]) -> tuple[Callable[[Any], Awaitable[None]], ...]:
-    """Return the checks of a module, in order: its own async functions of one ``world``."""
-    found = (value for value in names.values() if inspect.iscoroutinefunction(value))
+def checks_in(names: dict[str, Any], *others: object) -> tuple[Callable[[Any], Awaitable[None]], ...]:
+    """Return the checks of a module but for these others, in order: its own async functions of one ``world``."""
+    found = (value for value in names.values() if inspect.iscoroutinefunction(value) and value not in others)
     mine = (value for value in found if value.__module__ == names["__name__"] and not value.__name__.startswith("_"))
     return tuple(value for value in mine if list(inspect.signature(value).parameters) == ["world"])
 
