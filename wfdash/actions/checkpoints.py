@@ -14,7 +14,7 @@ from checkpoints import ids
 from checkpoints.database.runs import copy_row, insert_row, made_ready, read_row
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.limits import problem_of
+from checkpoints.limits import NAME, problem_of
 from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.records import FORMAT, Json, Reason, Request
 from checkpoints.records import Checkpoint as Record
@@ -152,7 +152,7 @@ def label_checkpoint(
     """Set a checkpoint's label, by which it is found and kept; an empty one removes it."""
     if label.strip() and (problem := problem_of("label", label.strip())):
         raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
-    text = cleaned(label) or None
+    text = cleaned(label, NAME) or None
     with write(), idempotent(viewer, key, "label", [run_id, checkpoint_id, text]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))
         chosen = find_checkpoint(run, checkpoint_id)

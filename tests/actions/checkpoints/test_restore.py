@@ -422,7 +422,7 @@ def test_what_opens_again_and_what_is_withdrawn_are_events(otto):
 def test_a_checkpoint_is_labelled_and_the_label_taken_away(otto, person):
     run = started(otto)
     chosen = head(run)
-    for label in ("before the audit", ""):
+    for label in ("before the audit" + "x" * 184, ""):
         label_checkpoint(otto, run.pk, chosen.pk, f" {label} ")
         assert (Checkpoint.objects.get(pk=chosen.pk).label or "") == label
     assert read_row(Checkpoint.objects.get(pk=chosen.pk)).n == chosen.n
