@@ -37,7 +37,7 @@ from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCou
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
 from wfdash.web.pages.ui.card import unedited
-from wfdash.web.pages.ui.diff import Sheet, diff_values
+from wfdash.web.pages.ui.diff.lines import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.forms.form import BoundForm, FormView, on_one_page
 from wfdash.web.pages.ui.forms.read import write

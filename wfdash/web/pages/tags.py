@@ -25,16 +25,8 @@ from wfdash.web.pages.people import role_title
 from wfdash.web.pages.requests.inbox import InboxRow, render_row
 from wfdash.web.pages.ui import event_text, times
 from wfdash.web.pages.ui.card import CardView
-from wfdash.web.pages.ui.diff import (
-    MAX_FILES,
-    DiffLine,
-    FileDiff,
-    TextRun,
-    ValueChange,
-    diff_values,
-    grouped,
-    parse_unified,
-)
+from wfdash.web.pages.ui.diff.lines import DiffLine, TextRun, ValueChange, diff_values, grouped
+from wfdash.web.pages.ui.diff.unified import MAX_FILES, FileDiff, parse_unified
 from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfdash.notifications.rendering import engine
-from wfdash.web.pages.ui.diff import diff_text, diff_values, grouped, parse_unified
-from wfdash.web.pages.ui.diff.lines import MAX_LINES, split_lines
+from wfdash.web.pages.ui.diff.lines import MAX_LINES, diff_text, diff_values, grouped, split_lines
+from wfdash.web.pages.ui.diff.unified import parse_unified
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
 JSON = st.recursive(

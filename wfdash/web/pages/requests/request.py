@@ -69,7 +69,7 @@ from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, path_in
 from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of, zone_of
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.commands import commands
-from wfdash.web.pages.ui.diff import diff_values
+from wfdash.web.pages.ui.diff.lines import diff_values
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import respond
 from wfdash.web.pages.ui.json_value import NoSuchNode

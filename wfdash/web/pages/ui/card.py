@@ -17,7 +17,7 @@ from wfdash.domain.votes import EDITED
 from wfdash.questions.choices import DOUBTFUL, doubt_of, is_open
 from wfdash.values.fingerprints import note_of
 from wfdash.values.schemas.validate import problems_of
-from wfdash.web.pages.ui.diff import ValueChange, diff_values
+from wfdash.web.pages.ui.diff.lines import ValueChange, diff_values
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.forms.form import BUTTONS, BoundForm, FormView, on_one_page
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping, part

@@ -17,7 +17,7 @@ from django.http import QueryDict
 
 from wfdash.domain.json_patch import FIELD, MAX_COMMENTS, comments_in, place_of
 from wfdash.domain.labels import visible
-from wfdash.web.pages.ui.diff import DiffLine
+from wfdash.web.pages.ui.diff.lines import DiffLine
 from wfdash.web.pages.ui.forms.spec import mapping
 from wfdash.web.pages.ui.parts import CardPart, evidence_parts, proposal_part
 

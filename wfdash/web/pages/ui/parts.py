@@ -18,7 +18,8 @@ from wfdash.contract import unpack_transcript
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.domain.labels import label_of_field, label_of_key, visible
 from wfdash.domain.votes import EDITED
-from wfdash.web.pages.ui.diff import FileDiff, TextDiff, ValueChange, diff_text, diff_values, parse_unified
+from wfdash.web.pages.ui.diff.lines import TextDiff, ValueChange, diff_text, diff_values
+from wfdash.web.pages.ui.diff.unified import FileDiff, parse_unified
 from wfdash.web.pages.ui.forms.spec import Schemas, mapping
 from wfdash.web.pages.ui.json_value import at, describe, heavy, is_cut, is_opaque, pretty
 from wfdash.web.pages.ui.markup import MAX_COLOURED, TextBlock, block, host_of, is_safe_link, markdown_effort
