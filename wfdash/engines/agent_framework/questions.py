@@ -69,16 +69,15 @@ def ask(
     served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence], now: datetime
 ) -> Request:
     """Return a request as people see it. ``InvalidCall`` if its answer has no form. ``state``: the checkpoint's."""
-    data = asked.data
-    call = data.function_call if is_approval(data) else data
-    names = [call.name] if is_call(call) else []
+    call = call_of(asked.data)
+    names = [call.name] if call is not None and call.type == "function_call" else []
     policy = served.policy_of(*names, asked.step) or Policy()
     asking = _asking(served, workflow, asked, state, evidence)
     return make_request(asked.key, asked.step, asking, policy.resolved(asking.card.get("proposal")), due=None, now=now)
 
 
 def _asking(served: Served, workflow: Any, asked: Asked, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
-    if is_approval(asked.data) or is_call(asked.data):
+    if call_of(asked.data) is not None:
         return ask_approval(workflow, asked.data, state, evidence)
     if is_kind(asked.response_type, *REVIEWS):
         return prepare(_review(asked, evidence), None)
@@ -184,11 +183,10 @@ def _before(said: str, evidence: list[Evidence]) -> list[Evidence]:
 def read(asked: Asked, value: Json, state: Any) -> Any:
     """Return an answer as the response the framework expects. ``WrongType`` if it does not fit.
 
-    ``state``: that of the checkpoint the run continues from, as the framework will restore it; see ``tool_approvals``.
+    ``state``: that of the checkpoint the run continues from, as the framework will restore it; see ``answer``.
     """
     data, kind = asked.data, asked.response_type
-    if is_approval(data) or is_call(data):
-        call = data.function_call if is_approval(data) else data
+    if (call := call_of(data)) is not None:
         given = value.get("arguments") if value["action"] == "edit" else arguments_of(call)
         decision = ToolDecision(
             action=value["action"],
@@ -221,14 +219,16 @@ def is_approval(value: Any) -> bool:
     return is_of(value, "Content") and value.type == "function_approval_request" and value.function_call is not None
 
 
-def is_call(value: Any) -> bool:
-    """Return whether a request is a tool call that people answer: its tool has no function."""
-    return is_of(value, "Content") and value.type == "function_call"
+def call_of(value: Any) -> Any:
+    """Return the tool call that a request is about: to approve, or to answer because its tool has no function."""
+    if is_approval(value):
+        return value.function_call
+    return value if is_of(value, "Content") and value.type == "function_call" else None
 
 
 def ask_approval(workflow: Any, request: Any, state: Mapping[str, Any], evidence: list[Evidence]) -> Asking:
     """Return the question about a tool call. ``state``: that of the checkpoint in which it is pending."""
-    call = request.function_call if is_approval(request) else request
+    call = call_of(request)
     arguments = arguments_of(call)
     tools = (tool for agent in agents_of(workflow) for tool in tools_of(agent))
     tool = next((one for one in tools if getattr(one, "name", None) == call.name), None)
