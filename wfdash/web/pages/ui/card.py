@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -147,7 +147,7 @@ def build(
     replaced. ``said``: line comments, by whom. ``first``: evidence drawn at any cost. ``choices``: its known actions.
     """
     choices = actions_of(schema, card) if choices is None else choices
-    shared, *actions = _forms(schema, card, choices, initial, reading, url=url)
+    shared, actions = _forms(schema, card, choices, initial, reading, url=url)
     typed = reading.lines if reading else ()
     parts = (proposal_part(card, schema), *evidence_parts(card, page, {*first, *pieces_of(spot for spot, _ in typed)}))
     takes = bool(url and choices) and FIELD in mapping(schema.get("properties"))
@@ -164,7 +164,7 @@ def build(
         undo=_line(card.get("undo")),
         consequence=_line(wanted) if isinstance(wanted := card.get("consequence"), str) else "",
         missing=_missing(card, choices),
-        actions=tuple(actions),
+        actions=actions,
         shared=shared,
         url=url,
         problem=_problem(choices, reading),
@@ -181,14 +181,14 @@ def build(
 
 def _forms(
     schema: Mapping[str, Any], card: Mapping[str, Any], choices: tuple[ActionButton, ...], *given: Any, url: str
-) -> Iterator[Any]:
-    """Yield the form of all actions, then each action; those of a page with a ``url`` are bounded together."""
+) -> tuple[FormView, tuple[Action, ...]]:
+    """Return the form of all actions, and each action; those of a page with a ``url`` are bounded together."""
     shared = _shared(schema, card, choices, *given)
-    actions = [_action(choice, key, card, *given) for choice, key in zip(choices, _keys(choices), strict=True)]
-    forms = [shared, *(action.form for action in actions)]
-    shared, *own = on_one_page(forms) if url else forms
-    yield shared
-    yield from (replace(action, form=form) for action, form in zip(actions, own, strict=True))
+    actions = tuple(_action(choice, key, card, *given) for choice, key in zip(choices, _keys(choices), strict=True))
+    if not url:
+        return shared, actions
+    shared, *own = on_one_page([shared, *(action.form for action in actions)])
+    return shared, tuple(replace(action, form=form) for action, form in zip(actions, own, strict=True))
 
 
 def _line(value: Any) -> str:
