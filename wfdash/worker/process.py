@@ -196,8 +196,12 @@ class EmbeddedWorker:
             return True
         folder = self._lock_path.parent
         files = noted_sources(folder).get("WFDASH_WORKFLOWS", "none of files")
-        words = "Another process runs the worker for %s (workflows: %s); until it ends this one only serves pages"
-        log.warning(f"{words}, and runs of other workflows wait", folder, files)
+        log.warning(
+            "Another process runs the worker for %s (workflows: %s); until it ends this one only serves pages, and "
+            "runs of other workflows wait",
+            folder,
+            files,
+        )
         self._waiting = threading.Thread(target=self._wait_for_lock, name="wfdash-worker-lock", daemon=True)
         self._waiting.start()
         return False
