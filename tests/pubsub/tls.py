@@ -56,13 +56,13 @@ def _pem(certificate: x509.Certificate) -> bytes:
 @contextmanager
 def door(context: ssl.SSLContext, behind: str | tuple[str, int], *, postgres: bool = False) -> Iterator[int]:
     """Give the port of a door with TLS to a server: the path of a socket, or host and port. Ends all connections."""
-    opened: list[socket.socket] = []
-    threads: list[Thread] = []
+    opened, threads = list[socket.socket](), list[Thread]()
 
     def run(act: Callable[..., None], *given: socket.socket) -> Thread:
-        threads.append(Thread(target=act, args=given, daemon=True))
-        threads[-1].start()
-        return threads[-1]
+        thread = Thread(target=act, args=given, daemon=True)
+        thread.start()
+        threads.append(thread)
+        return thread
 
     def let_in(plain: socket.socket) -> None:
         with contextlib.suppress(OSError), plain:

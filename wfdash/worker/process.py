@@ -249,8 +249,9 @@ class EmbeddedWorker:
         if not loop.is_closed():
             loop.call_soon_threadsafe(partial(worker.stop, drain=drain))
         self._thread.join(timeout)
-        if self._lock is not None:
-            self._lock.close()
+        with _lock:  # Closing a file in two threads at once raises.
+            if self._lock is not None:
+                self._lock.close()
 
     def cut(self) -> None:
         """Let a worker that was asked to stop wait for nothing more. For signal handlers: returns at once."""

@@ -61,8 +61,7 @@ async def calls_of(workflow: Workflow) -> Counter[str]:
             found[getattr(function, "__qualname__", "")] += 1
 
     await workflow.run(message=0, storage=Counting())
-    before = sys.getprofile()
-    sys.setprofile(count)
+    before, _ = sys.getprofile(), sys.setprofile(count)
     try:
         await workflow.run(message=0, storage=Counting())
     finally:
@@ -78,12 +77,13 @@ async def test_a_step_takes_few_calls_and_checks_no_record_of_its_own() -> None:
 
 
 async def test_a_step_leaves_nothing_to_the_garbage_collector() -> None:
-    workflow = chain(20)
-    await workflow.run(message=0, storage=Counting())
-    gc.collect()
+    left, workflow = list[int](), chain(20)
     gc.disable()
     try:
-        await workflow.run(message=0, storage=Counting())
-        assert gc.collect() < 20
+        for _ in range(4):  # Other threads of this process leave garbage too, though seldom four times.
+            gc.collect()
+            await workflow.run(message=0, storage=Counting())
+            left.append(gc.collect())
     finally:
         gc.enable()
+    assert min(left) < 20
