@@ -261,5 +261,5 @@ def test_no_text_stops_an_action_or_is_kept_where_it_cannot_be_read(text: str, e
 
 def test_a_reason_is_kept_readable(everyone) -> None:
     now = datetime.now(UTC)
-    accounts.set_absence_of(viewer("adam"), "ana", "ben", now, now + timedelta(days=1), reason="ill\ud800\0")
-    assert AuditEntry.objects.get().facts["reason"].startswith("ill")
+    accounts.set_absence_of(viewer("adam"), "ana", "ben", now, now + timedelta(days=1), reason="ill\u202e\ud800\0")
+    assert AuditEntry.objects.get().facts["reason"] == "ill"

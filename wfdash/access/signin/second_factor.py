@@ -20,11 +20,11 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from checkpoints.database.storage import write
-from checkpoints.limits import cleaned
 from checkpoints.models import RecoveryCode, SecondFactor
 from checkpoints.models.user_model import User
 from wfdash.access.signin import attempt_limits
 from wfdash.domain.errors import Invalid, NotFound, WrongState
+from wfdash.domain.search_attributes import cleaned
 
 MISTYPED = "Wrong code. Check your device's clock and enter the current code"
 ISSUER = "wfdash"
@@ -177,7 +177,7 @@ def remove_passkey(user: User, key: str, code: str, passkey: str = "") -> None:
 
 def checked_name(name: str) -> str:
     """Return the name for a passkey. ``Invalid`` at ``name``."""
-    name = " ".join(cleaned(name).split())
+    name = cleaned(name)
     if not name or len(name) > LONGEST_NAME:
         raise Invalid([{"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"}])
     return name

@@ -18,7 +18,6 @@ from django.core.validators import validate_email
 from django.utils import timezone
 
 from checkpoints.database.storage import write
-from checkpoints.limits import cleaned
 from checkpoints.models import Absence, Grant, ServiceAccount
 from checkpoints.models.user_model import EMAIL, USERNAME, User, email_of, new_user
 from wfdash.access.directory import find_group, is_service, problem_of_person
@@ -43,6 +42,7 @@ from wfdash.actions.people.roles import (
 )
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.domain.people_file import Account, BadPeopleFile, FileProblem, PeopleFile, RoleLine, read_people
+from wfdash.domain.search_attributes import cleaned
 from wfdash.installation.provider import Provider
 from wfdash.notifications.letters import mail_link
 from wfdash.values.schemas.validate import Problem
@@ -125,7 +125,7 @@ def create_service_account(
 
     ``Invalid`` with errors per field (``name``, ``about``, ``groups``, ``roles``), ``NotAllowed``.
     """
-    about = " ".join(cleaned(about).split())
+    about = cleaned(about, LONGEST_ABOUT + 1)
     if len(about) > LONGEST_ABOUT:
         raise Invalid([{"loc": ["about"], "msg": f"At most {LONGEST_ABOUT} characters"}])
     with administering(viewer):
@@ -278,7 +278,7 @@ def set_absence_of(
         if delegate == viewer.name:
             raise NotAllowed("You cannot make yourself someone's delegate. Choose someone else")
         absence = insert_absence(person, delegate, since, until)
-        reason = " ".join(cleaned(reason.replace("\0", "")).split())
+        reason = cleaned(reason, LONGEST_REASON + 1)
         if not reason:
             raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
         if len(reason) > LONGEST_REASON:
