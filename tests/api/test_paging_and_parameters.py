@@ -70,8 +70,8 @@ def pages(client: Any, address: str) -> list[Any]:
 def test_small_pages_join_to_the_whole_list(name: str, as_, run, history, question) -> None:
     people.ask(run, created=question.created)
     people.answered(people.ask(run, created=question.created), User.objects.get(username="adam"))
-    address = LISTS[name].format(run_id=run.pk, workflow=people.WORKFLOW, name=people.WORKFLOW)
-    client = as_("adam")
+    client, address = as_("adam"), LISTS[name].format(run_id=run.pk, workflow=people.WORKFLOW, name=people.WORKFLOW)
+    assert all(client.post(f"/api/v1/runs/{run.pk}/{verb}").status_code == 200 for verb in ("pause", "resume"))
     assert pages(client, address) == client.get(address, {"limit": 1000}).json()["items"]
     for cursor in CURSORS:
         text = base64.urlsafe_b64encode(json.dumps(cursor).encode()).decode().rstrip("=")

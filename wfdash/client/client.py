@@ -474,7 +474,7 @@ class Calls:
     audit = ApiMethod(admin_calls.audit)
     all_audit = ApiIterator(admin_calls.all_audit, AuditRecord)
     audit_entry = ApiMethod(admin_calls.audit_entry)
-    audit_of_run = ApiMethod(admin_calls.audit_of_run)
+    audit_of_run = ApiIterator(admin_calls.audit_of_run, AuditRecord)
     audit_head = ApiMethod(admin_calls.audit_head)
     export_audit = ApiIterator(admin_calls.export_audit, bytes)
 

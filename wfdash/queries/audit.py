@@ -153,11 +153,11 @@ def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     return found
 
 
-def entries_of_run(viewer: Viewer, run_id: str, begin: int = 0, end: int | None = None) -> tuple[AuditRecord, ...]:
-    """Return the entries about a run, oldest first (two queries), or raise ``NotFound``."""
+def entries_of_run(viewer: Viewer, run_id: str, begin: int = 0, *, end: int, after: int = 0) -> tuple[AuditRecord, ...]:
+    """Return the entries about a run, numbered above ``after``, oldest first (two queries), or raise ``NotFound``."""
     if not Run.objects.filter(viewer.scope("see"), pk=run_id).exists():
         raise NotFound("Run not found")
-    rows = visible_entries(viewer).filter(run=run_id).order_by("n")[begin:end]
+    rows = visible_entries(viewer).filter(run=run_id, n__gt=after).order_by("n")[begin:end]
     return tuple(without_secrets(map(row_of, rows)))
 
 

@@ -181,9 +181,9 @@ def audit_entry(n: int) -> Script[AuditDetail]:
     return get(f"/audit/{n}", AuditDetail)
 
 
-def audit_of_run(run_id: str) -> Script[list[AuditRecord]]:
-    """Return every audit entry about a run, oldest first. They stay when the run is deleted."""
-    return list((yield from get(f"/runs/{part(run_id)}/audit", AuditPage)).items)
+def audit_of_run(run_id: str) -> Script[None]:
+    """Emit every audit entry about a run, oldest first. They stay when the run is deleted."""
+    return pages(f"/runs/{part(run_id)}/audit", AuditRecord, {})
 
 
 def audit_head() -> Script[AuditHeadRecord]:

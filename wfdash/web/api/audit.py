@@ -11,7 +11,7 @@ from ninja import Router
 from wfdash.actions.runs.bulk import record_export
 from wfdash.queries.audit import audit_head, check_export, entries_of_run, pack, read_entries, read_entry, read_evidence
 from wfdash.records.audit import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
-from wfdash.web.api.params import Limit, viewer_of
+from wfdash.web.api.params import Cursor, Limit, viewer_of
 
 router = Router()
 
@@ -48,6 +48,7 @@ def get_audit_entry(request: HttpRequest, n: int) -> Any:
 
 
 @router.get("/runs/{run_id}/audit", response=AuditPage)
-def list_run_audit(request: HttpRequest, run_id: str) -> Any:
-    """Return every entry about a run, oldest first."""
-    return {"items": entries_of_run(viewer_of(request), run_id)}
+def list_run_audit(request: HttpRequest, run_id: str, after: Cursor = "", limit: Limit = 50) -> Any:
+    """Return the entries about a run, oldest first."""
+    rows = entries_of_run(viewer_of(request), run_id, end=limit + 1, after=int(after or 0))
+    return {"items": rows[:limit], "next": str(rows[limit - 1].n) if len(rows) > limit else ""}

@@ -124,7 +124,7 @@ def trail(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show every action of a person on a run on printable pages; ``from``: how many are on the pages before."""
     viewer, begin = viewer_of(request), number_in(request.GET.get("from", ""))
     run, entries, left = read_run(viewer, run_id), list[dict[str, Any]](), MOST_EFFORT
-    rows = entries_of_run(viewer, run_id, begin, begin + MAX_LISTED + 1)
+    rows = entries_of_run(viewer, run_id, begin, end=begin + MAX_LISTED + 1)
     shown = evidence_of(rows)
     for row in rows[:MAX_LISTED]:
         if left > 0:
