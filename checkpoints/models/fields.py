@@ -185,10 +185,13 @@ class JsonField(models.JSONField):
         )
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Return a document; what is no JSON as ``BrokenText``."""
+        """Return a document: as ``BrokenText`` what is no JSON, nor an object or list of texts as the default is."""
         document = super().from_db_value(value, expression, connection)
-        broken = document is value and isinstance(value, str) and not isinstance(expression, KeyTransform)
-        return BrokenText(value) if broken else document
+        if isinstance(expression, KeyTransform) or document is None:
+            return document
+        fits = not self.has_default() or isinstance(document, (self.default, str))  # What is encrypted is text.
+        fits = fits and (self.default is not list or all(isinstance(one, str) for one in document))
+        return document if fits and document is not value else BrokenText(value)
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         """Return the column type."""

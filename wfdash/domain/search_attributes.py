@@ -128,14 +128,11 @@ def _said_in(message: Any, secrets: Collection[str]) -> Any:
 def _first_said(value: Any, *, chat: bool) -> Any:
     if isinstance(value, str) and chat:
         return cleaned(value, LONGEST_VALUE)
-    if not isinstance(value, list) or not value or not all(map(_is_message, value)):
+    turns = value if isinstance(value, list) else []
+    if not turns or not all(isinstance(one, Mapping) and {"role", "content"} <= one.keys() for one in turns):
         return value
     said = (one["content"] for one in value if one["role"] in USERS and isinstance(one["content"], str))
     return next((text for one in said if (text := cleaned(one, LONGEST_VALUE))), None)
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
 def _kept(char: str) -> str:

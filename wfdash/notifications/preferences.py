@@ -13,14 +13,14 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from django.db.models import F, IntegerField, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models import ExpressionWrapper, F, IntegerField, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.expressions import BaseExpression
 from django.utils import timezone
 
 from checkpoints.database.alias import connection
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Webhook
-from checkpoints.models.fields import DatabaseNow, JsonRows
+from checkpoints.models.fields import DatabaseNow, JsonField, JsonRows
 from checkpoints.models.user_model import User
 from wfdash.domain.cron import known_zones
 
@@ -131,9 +131,10 @@ def _listeners(people: int, webhooks: bool) -> QuerySet[Any, Any]:
     """
     now = DatabaseNow() if connection().vendor == "postgresql" else _NO_TEXT
     wanted: list[Any] = [Placeholder(f"user{place}", User._meta.pk) for place in range(people)]
+    data = ExpressionWrapper(F("preference__data"), JsonField())  # Of this or of a webhook: of either shape.
     persons, hooks = _persons(wanted), _webhooks(Placeholder("workflow"), Placeholder("run"))
     parts = [
-        *([_columns(persons, now, F("pk"), F("preference__data"), F("push_subscriptions__pk"))] if people else []),
+        *([_columns(persons, now, F("pk"), data, F("push_subscriptions__pk"))] if people else []),
         *([_columns(hooks, now, _NO_KEY, F("kinds"), F("pk"), F("workflow"), F("run_id"))] if webhooks else []),
     ]
     return parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]

@@ -167,7 +167,8 @@ class ListFilter(Generic[C, S]):
         """Return terms with those that repeat the key of a single value in one, as alternatives."""
         kept: list[Term] = []
         for term in terms:
-            same = next((one for one in kept if self[term.key].single and _joins(one, term)), None)
+            joins = self[term.key].single and not (term.negated or term.sign)
+            same = next((one for one in kept if joins and one.key == term.key and not (one.negated or one.sign)), None)
             if same is None:
                 kept.append(term)
             else:
@@ -194,10 +195,6 @@ class ListFilter(Generic[C, S]):
     def _sign_rule(self, sign: str) -> str:
         keys = [one.key for one in self.qualifiers if sign in one.signs]
         return f"{sign} can only be used with {in_words(keys)}" if keys else f"{sign} cannot be used here"
-
-
-def _joins(one: Term, other: Term) -> bool:
-    return one.key == other.key and not (one.negated or other.negated or one.sign or other.sign)
 
 
 def _offered(one: Suggestion) -> dict[str, str]:
@@ -633,8 +630,8 @@ class KeysetOrder:
 
     def cursor(self, row: Mapping[str, Any]) -> str:
         """Return the place after this row as text for an address."""
-        values = [row[column.lstrip("-")] for column in self.columns]
-        text = json.dumps([_encoded(value) for value in values])
+        values = (row[column.lstrip("-")] for column in self.columns)
+        text = json.dumps([{"at": one.isoformat()} if isinstance(one, datetime) else one for one in values])
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def place(self, cursor: str) -> dict[str, Any] | None:
@@ -647,10 +644,6 @@ class KeysetOrder:
             return {name: _decoded(name, value) for name, value in zip(names, values, strict=True)}
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, binascii.Error):
             return None
-
-
-def _encoded(value: Any) -> Any:
-    return {"at": value.isoformat()} if isinstance(value, datetime) else value
 
 
 def _decoded(name: str, value: Any) -> Any:

@@ -603,12 +603,8 @@ def refresh(run: BenchRun) -> None:
 def _request(row: HumanRequest) -> BenchRequest:
     kept: dict[str, Any] = {name: getattr(row, name) for name in ("id", "step", "kind", "card", "answer_schema", "due")}
     kept |= {"key": RequestKey(row.key), "by": tuple(row.by), "not_by": tuple(row.not_by)}
-    votes = {vote.acting_for or _name(vote.by): vote.verdict for vote in votes_of(row)}
+    votes = {vote.acting_for or (vote.by.get_username() if vote.by else ""): vote.verdict for vote in votes_of(row)}
     return BenchRequest(run=row.run_id, votes=votes, **kept)
-
-
-def _name(user: Any) -> str:
-    return str(user.get_username()) if user else ""
 
 
 # The moments at which something becomes due by itself: where a bench's clock stops on its way.

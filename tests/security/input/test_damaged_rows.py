@@ -27,7 +27,7 @@ DAMAGED = {
     ],
     "humanrequest": [
         *(f"{name}='{{broken'" for name in ("policy", "answer_schema", "by", "not_by", "suggestion")),
-        *("created='nope'", "risk='x', due='nope'"),
+        *("created='nope'", "risk='x', due='nope'", "by='5'", "by='[7]'", "not_by='{}'", "policy='[3]'"),
     ],
     "event": ["data='{broken'", "at='nope', kind='weird'"],
     "notice": ["payload='{broken', created='nope'"],
