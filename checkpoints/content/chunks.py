@@ -16,9 +16,9 @@ changes 1 KB of 1 MB writes one leaf and the few nodes above it. Key order is ke
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.errors import Damaged
@@ -104,7 +104,7 @@ def payload_of(root: str) -> str:
     return root[41:]
 
 
-Part = tuple[bytes, int]
+Part: TypeAlias = "tuple[bytes, int] | Leaf"
 """A node, and the number that says whether a group ends with it."""
 
 
@@ -213,7 +213,7 @@ class Leaf(NamedTuple):
 def text_tree(value: str, chunks: dict[str, bytes]) -> bytes:
     """Return the node of a long text: pieces of equal length."""
     leaves = [text_leaf(value[at : at + LEAF], chunks) for at in range(0, len(value), LEAF)]
-    return joined("S", [(leaf.node, leaf.mark) for leaf in leaves], chunks)
+    return joined("S", leaves, chunks)
 
 
 def text_leaf(text: str, chunks: dict[str, bytes]) -> Leaf:
@@ -236,14 +236,14 @@ def stored(node: bytes, chunks: dict[str, bytes]) -> bytes:
     return b'{"c":"' + key.encode() + b'"}'
 
 
-def joined(kind: str, parts: list[Part], chunks: dict[str, bytes]) -> bytes:
+def joined(kind: str, parts: Sequence[Part], chunks: dict[str, bytes]) -> bytes:
     """Return one node for parts in order, with inner nodes where they are many."""
     while len(parts) > 2 * FANOUT:
         parts = [(stored(inner(kind, group), chunks), group[-1][1] >> 4) for group in groups(parts)]
     return inner(kind, parts)
 
 
-def groups(parts: list[Part]) -> Iterator[list[Part]]:
+def groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
     """Yield parts in groups; the parts' marks decide where one ends, so that an insertion moves few boundaries."""
     group: list[Part] = []
     for part in parts:
@@ -255,9 +255,9 @@ def groups(parts: list[Part]) -> Iterator[list[Part]]:
         yield group
 
 
-def inner(kind: str, parts: list[Part]) -> bytes:
+def inner(kind: str, parts: Sequence[Part]) -> bytes:
     """Return the node that joins parts."""
-    return b'{"' + kind.encode() + b'":[' + b",".join(node for node, _ in parts) + b"]}"
+    return b'{"' + kind.encode() + b'":[' + b",".join([part[0] for part in parts]) + b"]}"
 
 
 def references(node: Json) -> Iterator[str]:

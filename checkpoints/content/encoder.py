@@ -122,6 +122,8 @@ UNBOUNDED = 2**62
 class EncodedEntry:
     """An encoded entry of a dict, and what is needed to detect that its value has not changed."""
 
+    name: bytes
+    """Its key as JSON."""
     value: Json
     """The object itself, if it is never changed in place (long texts never are); else ``NOT_KEPT``."""
     print: str
@@ -156,10 +158,9 @@ NOT_KEPT = object()
 
 @value_object()
 class EncodedDict:
-    """A dict encoded entry by entry: its entries, and the inner chunks."""
+    """A dict encoded entry by entry."""
 
     entries: Mapping[str, EncodedEntry]
-    inner: frozenset[str]
     node: bytes = b""
     size: int = 0
     """Bytes of its JSON."""
@@ -167,9 +168,11 @@ class EncodedDict:
     """Where every entry is long enough to be a node of its own."""
     values: tuple[Json, ...] = ()
     """The values of its pieces then, in order."""
+    inner: frozenset[str] = frozenset()
+    """Its inner chunks where it has no levels, which know their own."""
 
 
-NO_ENTRIES = EncodedDict({}, frozenset())
+NO_ENTRIES = EncodedDict({})
 
 
 @value_object(kw_only=True)
@@ -237,7 +240,7 @@ class EncodingPass:
         self, value: dict[str, Json], depth: int, before: EncodedDict, chunks: dict[str, bytes]
     ) -> EncodedDict:
         """Return a dict as encoded. ``before``: as it was the last time."""
-        if self._frozen or depth > DEPTH:
+        if before.levels is not None and (self._frozen or depth > DEPTH):
             quick = self._replace_entries(value, depth, before, chunks)
             if quick is not None:
                 return quick
@@ -259,41 +262,39 @@ class EncodingPass:
         else:
             node = in_pages(entries.values(), inner)
         values = tuple(entry.value for entry in entries.values()) if levels is not None else ()
-        self._add_new(inner, before.inner, chunks)
-        return EncodedDict(entries, frozenset(inner), node, size, levels, values)
+        self._add_new(inner, before.inner if before.levels is None else before.levels.inner, chunks)
+        return EncodedDict(entries, node, size, levels, values, frozenset(inner))
 
     def _replace_entries(
         self, value: dict[str, Json], depth: int, before: EncodedDict, chunks: dict[str, bytes]
     ) -> EncodedDict | None:
         """Return a dict of the same long entries, few of which changed; None for any other dict."""
-        if before.levels is None or list(value) != list(before.entries):
+        keys, levels = list(value), before.levels
+        if levels is None or keys != list(before.entries):
             return None
-        changed: dict[str, EncodedEntry] = {}
+        entries = dict(before.entries)
         places: list[tuple[int, bytes]] = []
         size, values = before.size, tuple(value.values())
-        keys = list(value)
         for place in compress(range(len(keys)), map(is_not, values, before.values)):
-            key, old = keys[place], before.entries[keys[place]]
-            changed[key] = entry = self._entry(key, values[place], depth, old, chunks)
+            key = keys[place]
+            old = entries[key]
+            entries[key] = entry = self._entry(key, values[place], depth, old, chunks)
             if not entry.is_node:
                 return None
             size += entry.length - old.length
             places.append((place, entry.text))
-        new: dict[str, bytes] = {}
-        levels, obsolete = before.levels.replaced(places, new)
-        chunks.update(new)
+        levels = levels.replaced(places, chunks)
         self._reuses_chunks = True
-        inner = before.inner - obsolete | new.keys()
-        return EncodedDict({**before.entries, **changed}, inner, levels.node, size, levels, values)
+        return EncodedDict(entries, levels.node, size, levels, values)
 
     def _entry(
         self, key: str, item: Json, depth: int, before: EncodedEntry | None, chunks: dict[str, bytes]
     ) -> EncodedEntry:
         """Return an entry of a dict at this depth."""
+        name, mark = (before.name, before.mark) if before is not None else (key_text(key), zlib.crc32(key.encode()))
         if type(item) is str and len(item) > LEAF:
-            return self._encode_text(key, item, before, chunks)
-        name, value = key_text(key), item if self._frozen else NOT_KEPT
-        mark = zlib.crc32(key.encode())
+            return self._encode_text(name, item, mark, before, chunks)
+        value = item if self._frozen else NOT_KEPT
         # What was long is not written as one text first, which would cost as much as encoding all of its items.
         size = before.length if before is not None and (before.nested is not None or before.items) else 0
         text = b"" if size else dumps(item)
@@ -309,15 +310,15 @@ class EncodingPass:
         length = len(name) + 1 + len(text)
         self._spend(length)
         if len(text) <= LEAF:
-            return EncodedEntry(value, "", name + b":" + text, False, length, mark)
+            return EncodedEntry(name, value, "", name + b":" + text, False, length, mark)
         print_ = digest(text)
         if before is not None and before.print == print_:
             self._reuses_chunks = True
-            return EncodedEntry(value, print_, before.text, True, length, mark, before.inner)
+            return EncodedEntry(name, value, print_, before.text, True, length, mark, before.inner)
         own = dict[str, bytes]()
         node = named(name, stored(tree(item, text, own), own))
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
-        return EncodedEntry(value, print_, node, True, length, mark, frozenset(own))
+        return EncodedEntry(name, value, print_, node, True, length, mark, frozenset(own))
 
     def _encode_inner(
         self,
@@ -339,24 +340,26 @@ class EncodingPass:
         if own:
             self._add_new(own, before.inner if before is not None else frozenset(), chunks)
         value, length = item if self._frozen else NOT_KEPT, len(name) + 1 + made.size
-        return EncodedEntry(value, "", node, True, length, mark, frozenset(own), nested=made)
+        return EncodedEntry(name, value, "", node, True, length, mark, frozenset(own), nested=made)
 
-    def _encode_text(self, key: str, item: str, before: EncodedEntry | None, chunks: dict[str, bytes]) -> EncodedEntry:
+    def _encode_text(
+        self, name: bytes, item: str, mark: int, before: EncodedEntry | None, chunks: dict[str, bytes]
+    ) -> EncodedEntry:
         """Return the entry of a long text; unchanged parts reuse their leaves."""
         old, known = (before.value, before.leaves) if before is not None and before.leaves else ("", ())
-        own, name, leaves = dict[str, bytes](), key_text(key), list[Leaf]()
+        own, leaves = dict[str, bytes](), list[Leaf]()
         for place, at in enumerate(range(0, len(item), LEAF)):
             part = item[at : at + LEAF]
-            same = place < len(known) and part == old[at : at + LEAF]
-            self._spend(0 if same else LEAF)
-            leaves.append(known[place] if same else text_leaf(part, own))
-            self._reuses_chunks = self._reuses_chunks or same
-        node = named(name, stored(joined("S", [(leaf.node, leaf.mark) for leaf in leaves], own), own))
-        length = len(name) + 3 + sum(leaf.size for leaf in leaves)
-        inner = own.keys() | {hash_in(leaf.node) for leaf in leaves} - {""}
+            if place < len(known) and part == old[at : at + LEAF]:
+                leaves.append(known[place])
+                self._reuses_chunks = True
+            else:
+                self._spend(LEAF)
+                leaves.append(text_leaf(part, chunks))
+        node = named(name, stored(joined("S", leaves, own), own))
+        length = len(name) + 3 + sum([leaf.size for leaf in leaves])
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
-        mark = zlib.crc32(key.encode())
-        return EncodedEntry(item, "", node, True, length, mark, frozenset(inner), tuple(leaves))
+        return EncodedEntry(name, item, "", node, True, length, mark, frozenset(own), tuple(leaves))
 
     def _encode_list(
         self, name: bytes, item: list[Json], mark: int, before: EncodedEntry | None, chunks: dict[str, bytes]
@@ -378,7 +381,7 @@ class EncodingPass:
         node = named(name, stored(pages.node(), own))
         self._add_new(own, before.inner if before is not None else frozenset(), chunks)
         value, inner = item if self._frozen else NOT_KEPT, frozenset(own)
-        return EncodedEntry(value, "", node, True, len(name) + 1 + size, mark, inner, items=items)
+        return EncodedEntry(name, value, "", node, True, len(name) + 1 + size, mark, inner, items=items)
 
     def _item(self, item: Json, known: Sequence[EncodedItem], chunks: dict[str, bytes]) -> EncodedItem:
         """Return an item of a list: one of ``known`` if it is the same."""
@@ -434,7 +437,7 @@ def in_pages(entries: Iterable[EncodedEntry], inner: dict[str, bytes]) -> bytes:
 # Merkle levels of a big dict: its entries in groups, groups of groups; entries are replaced without a rebuild.
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class MerkleLevel:
     """Nodes of one level in order, and where each group of them ends; the top level has no groups."""
 
@@ -442,23 +445,27 @@ class MerkleLevel:
     ends: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@value_object()
 class MerkleLevels:
     """The levels of a dict, from its entries up; immutable."""
 
-    levels: tuple[MerkleLevel, ...]
+    levels: Sequence[MerkleLevel]
 
     @property
     def node(self) -> bytes:
         """Return the node of the dict."""
         return inner("D", self.levels[-1].parts)
 
-    def replaced(self, changes: Sequence[tuple[int, bytes]], chunks: dict[str, bytes]) -> tuple[MerkleLevels, set[str]]:
-        """Return the levels with other nodes at some places, and the hashes that are obsolete.
+    @property
+    def inner(self) -> frozenset[str]:
+        """Return the hashes of its inner nodes."""
+        return frozenset(hash_in(part[0]) for level in self.levels[1:] for part in level.parts)
+
+    def replaced(self, changes: Sequence[tuple[int, bytes]], chunks: dict[str, bytes]) -> MerkleLevels:
+        """Return the levels with other nodes at some places.
 
         Marks do not change, so neither do the groups: only those around the changes are rebuilt.
         """
-        obsolete: set[str] = set()
         levels: list[MerkleLevel] = []
         for level in self.levels:
             parts = list(level.parts)
@@ -466,9 +473,7 @@ class MerkleLevels:
                 parts[place] = (node, parts[place][1])
             levels.append(MerkleLevel(parts, level.ends))
             changes = [(at, joined_group(parts, level.ends, at, chunks)) for at in groups_around(level, changes)]
-            above = self.levels[len(levels)].parts if changes else []
-            obsolete.update(hash_in(above[at][0]) for at, node in changes if above[at][0] != node)
-        return MerkleLevels(tuple(levels)), obsolete - {""}
+        return MerkleLevels(levels)
 
 
 def build_levels(parts: list[Part], chunks: dict[str, bytes]) -> MerkleLevels:
