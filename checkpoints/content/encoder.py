@@ -274,8 +274,10 @@ class EncodingPass:
             return None
         entries = dict(before.entries)
         places: list[tuple[int, bytes]] = []
-        size, values = before.size, tuple(value.values())
-        for place in compress(range(len(keys)), map(is_not, values, before.values)):
+        size, values, known = before.size, tuple(value.values()), before.values
+        if not self._frozen:
+            known = tuple([item if type(item) is str else NOT_KEPT for item in known])
+        for place in compress(range(len(keys)), map(is_not, values, known)):
             key = keys[place]
             old = entries[key]
             entries[key] = entry = self._entry(key, values[place], depth, old, chunks)
@@ -285,6 +287,8 @@ class EncodingPass:
             places.append((place, entry.text))
         levels = levels.replaced(places, chunks)
         self._reuses_chunks = True
+        if not self._frozen:
+            values = tuple([entry.value for entry in entries.values()])
         return EncodedDict(entries, levels.node, size, levels, values)
 
     def _entry(

@@ -150,15 +150,15 @@ def test_an_object_that_may_change_is_looked_into() -> None:
 
 
 def test_documents_that_may_change_are_looked_into() -> None:
-    docs = {f"doc {i}": f"{i} " * 900 for i in range(40)}
+    docs: dict[str, Any] = {f"doc {i}": f"{i} " * 900 for i in range(40)} | {"doc 8": ["8" * 2000]}
     value: dict[str, Any] = {"body": {"state": {"docs": docs, "a": 1}}}
-    first = encode(value, frozen=True)
-    docs["doc 7"] = "z" * 2000
-    second = encode(value, known=first.known)
-    assert decode(second.root, {**first.chunks, **second.chunks}) == value
-    del docs["doc 3"]
-    third = encode(value, known=second.known)
-    assert decode(third.root, {**first.chunks, **second.chunks, **third.chunks}) == value
+    encoded = encode(value, frozen=True)
+    store = dict(encoded.chunks)
+    for letter in "uvwxyz":
+        docs["doc 7"] = docs["doc 8"][0] = letter * 2000
+        docs.pop("doc 3" if letter == "y" else "", None)
+        encoded = encode(value, known=encoded.known)
+        assert decode(encoded.root, store := store | encoded.chunks) == value
 
 
 @pytest.mark.parametrize("size", [2000, 10_000])
