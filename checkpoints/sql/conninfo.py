@@ -99,7 +99,8 @@ def parameters_of(settings: Mapping[str, Any]) -> dict[str, Any]:
         options.setdefault("prepare_threshold", None)
     refuse_unknown(set(options), "DATABASES")
     main = {key: settings[given] for key, given in DJANGO.items() if settings.get(given)}
-    return {**PATIENCE, **options} | main | {"fallback_application_name": application_name("storage")}
+    fixed = {"client_encoding": "UTF8", "fallback_application_name": application_name("storage")}
+    return {**PATIENCE, **options} | main | fixed
 
 
 def escaped(value: str) -> str:

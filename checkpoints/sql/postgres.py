@@ -25,7 +25,6 @@ from psycopg.types.string import TextLoader
 from checkpoints.sql.durability import Durability, meter
 from checkpoints.sql.postgres_scripts import (
     ASYNC_COMMIT,
-    UTF8,
     BegunScript,
     Connection,
     GroupRolledBack,
@@ -243,10 +242,10 @@ async def configure(connection: Connection) -> None:
         return
     info = connection.info
     cursor = await connection.execute(set_up_session(info.server_version, info.backend_pid))
-    if not (await cursor.fetchall())[0][0]:
-        connection.prepare_threshold = None
-    elif info.encoding == UTF8:
+    if (await cursor.fetchall())[0][0]:
         connection.names = {}
+    else:
+        connection.prepare_threshold = None
 
 
 # PostgreSQL group commit: scripts of several runs share a transaction when they arrive faster than commits finish.
@@ -283,7 +282,12 @@ class GroupCommit:
     async def run(self, make: Callable[[], Script[T]], flush: bool) -> T:
         """Return the result of a script, run in a transaction others may share; it is not stopped by cancellation."""
         if not self._transactions and not self._pending:
-            return await self._at_once(make, flush)
+            self._transactions += 1
+            try:
+                return await self._alone(make, flush)  # type: ignore[no-any-return]
+            finally:
+                self._transactions -= 1
+                self._start_transaction()
         pending = PendingScript(make, flush=flush)
         self._pending.append(pending)
         self._start_transaction()
@@ -294,14 +298,6 @@ class GroupCommit:
         result = await self._run_alone(make, flush)
         meter.record(1, time.perf_counter() - began)
         return result
-
-    async def _at_once(self, make: Callable[[], Script[T]], flush: bool) -> T:
-        self._transactions += 1
-        try:
-            return await self._alone(make, flush)  # type: ignore[no-any-return]
-        finally:
-            self._transactions -= 1
-            self._start_transaction()
 
     def _start_transaction(self) -> None:
         if self._pending and self._transactions < MAX_GROUP_TRANSACTIONS:
@@ -341,10 +337,10 @@ class GroupCommit:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 connection = await stack.enter_async_context(self._pool.connection())
-            except psycopg.Error as error:
+                begun = [BegunScript(pending.make()) for pending in group]
+            except Exception as error:
                 raise GroupRolledBack from error
             flush, began = any(pending.flush for pending in group), time.perf_counter()
-            begun = begin_all(group)
             try:
                 await run_scripts(connection, begun, flush=flush)
             finally:
@@ -359,14 +355,6 @@ class GroupCommit:
             resolve(pending, await self._alone(pending.make, pending.flush))
         except Exception as error:
             resolve(pending, error=error)
-
-
-def begin_all(group: Sequence[PendingScript]) -> list[BegunScript]:
-    """Begin the scripts of a group. ``GroupRolledBack`` if one of them raises."""
-    try:
-        return [BegunScript(pending.make()) for pending in group]
-    except Exception as error:
-        raise GroupRolledBack from error
 
 
 def resolve(pending: PendingScript, result: Any = None, error: BaseException | None = None) -> None:

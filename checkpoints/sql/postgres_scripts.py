@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from types import NoneType
 from typing import Any, Protocol, TypeVar, cast
@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 import psycopg
 from psycopg import errors
 from psycopg.abc import PQGen
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGresult
 
 from checkpoints.sql.reads import Script
@@ -94,8 +94,10 @@ class BegunScript:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its batch is one that needs no transaction around it."""
-        return isinstance(self.batch, WholeBatch)
+        """Whether its batch needs no transaction around it, and can be sent without the driver."""
+        return isinstance(self.batch, WholeBatch) and all(
+            TEXT_OF.keys() >= set(map(type, one)) for _, one in self.batch
+        )
 
     def resume(self, rows: list[Rows] | None) -> None:
         """Hand it the rows of its batch. Its errors are raised."""
@@ -153,21 +155,18 @@ async def _written(
     connection: Connection, statements: Sequence[Statement], *, flush: bool, hurried: bool
 ) -> list[Rows]:
     """Return the rows of statements that are committed in the same round trip."""
-    if len(statements) == 1 and flush and not hurried and can_prepare(connection, statements[0][1]):
-        return [await fetch(connection, *statements[0])]
-    async with connection.pipeline() as pipeline:
-        await _begin(connection, flush=flush, hurried=hurried)
-        cursors = [await connection.execute(sql, params) for sql, params in statements]
-        await connection.execute("COMMIT")
-        await pipeline.sync()
-        return [await cursor.fetchall() for cursor in cursors]
+    if len(statements) == 1 and flush and not hurried and connection.names is not None:
+        return await fetch(connection, statements)
+    before = [(sql, ()) for sql in _beginning(connection, flush=flush, hurried=hurried)]
+    return (await fetch(connection, [*before, *statements, ("COMMIT", ())]))[len(before) : -1]
 
 
 async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, flush: bool, hurried: bool) -> None:
     """Run scripts in one transaction side by side: the next batch of each in one round trip."""
     async with connection.pipeline() as pipeline:
         try:
-            await _begin(connection, flush=flush, hurried=hurried)
+            for sql in _beginning(connection, flush=flush, hurried=hurried):
+                await connection.execute(sql)
             while waiting := [one for one in scripts if one.batch is not None]:
                 sent = [[await connection.execute(sql, params) for sql, params in one.batch or ()] for one in waiting]
                 await pipeline.sync()
@@ -187,14 +186,13 @@ async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, f
         one.committed = True
 
 
-async def _begin(connection: Connection, *, flush: bool, hurried: bool) -> None:
-    await connection.execute("BEGIN")
-    if connection.prepare_threshold is None:
-        await connection.execute(set_up_transaction(connection.info.server_version))
-    if not flush:
-        await connection.execute(ASYNC_COMMIT)
-    if hurried:
-        await connection.execute(LOCK_TIMEOUT)
+def _beginning(connection: Connection, *, flush: bool, hurried: bool) -> list[str]:
+    return [
+        "BEGIN",
+        *([set_up_transaction(connection.info.server_version)] if connection.names is None else []),
+        *([] if flush else [ASYNC_COMMIT]),
+        *([LOCK_TIMEOUT] if hurried else []),
+    ]
 
 
 # What PostgreSQL is asked to do for our connections: wait for the disk at each commit, and drop those that hang.
@@ -244,51 +242,48 @@ MAX_PREPARED = 32
 """Statements that a connection keeps prepared at most."""
 CANCEL_TIMEOUT = 5.0
 """Seconds until a statement that was cancelled counts as one whose end will not be heard of."""
-UTF8 = "utf-8"
 
 
 class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection that knows what is prepared on it."""
 
     names: dict[str, bytes] | None = None
-    """By statement; None where nothing may be prepared (through a pooler), or text is not sent as UTF-8."""
+    """By statement; None where nothing may be prepared (through a pooler)."""
     prepared: int = 0
     """How often something was prepared on it: no name is given twice, as what became of one may not be known."""
 
 
-def can_prepare(connection: Connection, params: Sequence[Any]) -> bool:
-    """Return whether ``fetch`` takes a statement with these parameters."""
-    return connection.names is not None and TEXT_OF.keys() >= set(map(type, params))
-
-
-async def fetch(connection: Connection, sql: str, params: Sequence[Any]) -> Rows:
-    """Return the rows of a statement, as text, outside of a transaction. psycopg's errors."""
-    values = [TEXT_OF[type(value)](value) for value in params]
+async def fetch(connection: Connection, statements: Sequence[Statement]) -> list[Rows]:
+    """Return the rows of statements, as text, in one round trip: one alone outside of a transaction, or several with
+    the begin and end of theirs. psycopg's errors.
+    """
     try:
-        result = await _executed(connection, sql, values)
+        return await _fetched(connection, statements)
     except errors.InvalidSqlStatementName:
-        # The driver ends all prepared statements of a connection on which it has rolled something back.
+        # The driver ends all prepared statements of a connection on which it has rolled something back, and a statement
+        # that failed may have kept the next ones from being prepared.
+        await connection.rollback()
         connection.names = {}
-        result = await _executed(connection, sql, values)
-    fields = range(result.nfields)
-    return [tuple(_decoded(result.get_value(row, field)) for field in fields) for row in range(result.ntuples)]
+        return await _fetched(connection, statements)
 
 
-async def _executed(connection: Connection, sql: str, values: list[bytes | None]) -> PGresult:
-    names = connection.names if connection.names is not None else {}
-    if (name := names.get(sql)) is None:
-        name = b"step_%d" % connection.prepared if len(names) < MAX_PREPARED else b""
-        connection.prepared += 1
-        connection.pgconn.send_prepare(name, numbered(sql))
-        await _result(connection)
-        if name:
-            names[sql] = name
-    connection.pgconn.send_query_prepared(name, values)
-    return await _result(connection)
-
-
-async def _result(connection: Connection) -> PGresult:
-    """Return the result of what was sent. Its error is raised."""
+async def _fetched(connection: Connection, statements: Sequence[Statement]) -> list[Rows]:
+    names, most = ({}, 0) if connection.names is None else (connection.names, MAX_PREPARED)
+    given = [(sql, [TEXT_OF[type(value)](value) for value in params]) for sql, params in statements]
+    pgconn, prepares = connection.pgconn, set[int]()
+    if piped := len(given) > 1 or given[0][0] not in names:
+        pgconn.enter_pipeline_mode()
+    for place, (sql, values) in enumerate(given):
+        if (name := names.get(sql)) is None:
+            name = b"step_%d" % connection.prepared if len(names) < most else b""
+            connection.prepared += 1
+            pgconn.send_prepare(name, numbered(sql))
+            prepares.add(place + len(prepares))
+            if name:
+                names[sql] = name
+        pgconn.send_query_prepared(name, values)
+    if piped:
+        pgconn.pipeline_sync()
     try:
         results = await _arrived(connection)
     except asyncio.CancelledError:
@@ -300,22 +295,34 @@ async def _result(connection: Connection) -> PGresult:
     for result in results:
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             raise errors.error_from_result(result)
-    return results[-1]
+    read = [[map(partial(one.get_value, row), range(one.nfields)) for row in range(one.ntuples)] for one in results]
+    rows = [[tuple([None if text is None else text.decode() for text in row]) for row in table] for table in read]
+    return [table for place, table in enumerate(rows) if place not in prepares]
 
 
 async def _arrived(connection: Connection) -> list[PGresult]:
-    """Return the results of what was sent, once all of them are here."""
+    """Return the results of what was sent, once all of them are here, and leave the pipeline."""
     pgconn = connection.pgconn
     while pgconn.flush():
         await _ready(pgconn.socket, writing=True)
         pgconn.consume_input()
-    while pgconn.is_busy():
-        await _ready(pgconn.socket)
-        pgconn.consume_input()
-    results = []
-    while (result := pgconn.get_result()) is not None:
-        results.append(result)
-    return results
+    results, found = list[PGresult](), True
+    while True:
+        while pgconn.is_busy():
+            await _ready(pgconn.socket)
+            pgconn.consume_input()
+        if (result := pgconn.get_result()) is None:
+            # In a pipeline none comes after each statement, else after the last one.
+            if pgconn.pipeline_status == PipelineStatus.OFF:
+                return results
+            if not found:
+                raise psycopg.OperationalError("the server ended the connection")
+        elif result.status == ExecStatus.PIPELINE_SYNC:
+            pgconn.exit_pipeline_mode()
+            return results
+        else:
+            results.append(result)
+        found = result is not None
 
 
 async def _ready(socket: int, *, writing: bool = False) -> None:
@@ -338,6 +345,7 @@ def _wake(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
+@lru_cache(maxsize=64)
 def numbered(sql: str) -> bytes:
     """Return a statement with numbered parameters, as the server takes it, instead of the driver's marks."""
     first, *rest = sql.split("%s")
@@ -348,10 +356,6 @@ def _encoded(text: str) -> bytes:
     if "\0" in text:
         raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) characters")
     return text.encode()
-
-
-def _decoded(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
 
 
 TEXT_OF: dict[type, Callable[[Any], bytes | None]] = {

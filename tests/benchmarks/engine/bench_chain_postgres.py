@@ -24,7 +24,7 @@ from tests.faults.servers import Postgres
 
 STEPS = {1: 100, AT_ONCE: 20}
 """Steps of a run, by runs at once: LangGraph's savers need half a minute for 50 times 100."""
-BARS = {1: Bar(rate=1.8), AT_ONCE: Bar(rate=4.0)}
+BARS = {1: Bar(rate=2.1), AT_ONCE: Bar(rate=6.0)}
 ROUNDS = 3
 COMMITS = 300
 

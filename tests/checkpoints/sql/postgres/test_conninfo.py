@@ -93,7 +93,11 @@ def test_options_of_ones_own_replace_ours_and_may_be_none_at_all() -> None:
 def test_what_is_djangos_alone_does_not_reach_the_driver() -> None:
     options = {"isolation_level": 2, "pool": True, "server_side_binding": True, "sslmode": "require"}
     found = parameters_of({"NAME": "runs", "OPTIONS": options | {"assume_role": "run owner"}})
-    assert found.keys() - conninfo.PATIENCE == {"dbname", "sslmode", "options", "fallback_application_name"}
+    assert found.keys() - conninfo.PATIENCE - {"client_encoding", "fallback_application_name"} == {
+        "dbname",
+        "options",
+        "sslmode",
+    }
     assert found["options"] == "-c role=run\\ owner"
 
 

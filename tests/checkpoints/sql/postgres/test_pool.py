@@ -128,7 +128,7 @@ async def test_a_connection_whose_pipeline_was_left_on_is_not_used_again(pool: P
         left.pgconn.enter_pipeline_mode()
     async with pool.connection() as connection:
         assert connection is not left
-        assert await fetch(connection, "SELECT 1", ()) == [("1",)]
+        assert await fetch(connection, [("SELECT 1", ())]) == [[("1",)]]
 
 
 async def one(pool: Pool) -> int:

@@ -16,22 +16,13 @@ from django.db import connections
 from checkpoints.sql import postgres_scripts
 from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.postgres import configure
-from checkpoints.sql.postgres_scripts import Connection, can_prepare, fetch
+from checkpoints.sql.postgres_scripts import BegunScript, Connection
+from checkpoints.sql.writes import WholeBatch
 
 pytestmark = pytest.mark.postgres
 
-VALUES = (
-    "a 'ü' %s $1 \\ \U0001f600",
-    "",
-    -7,
-    2**62,
-    True,
-    False,
-    0.1 + 0.2,
-    1e300,
-    datetime(2026, 2, 28, 23, 59, 59, 999999, tzinfo=UTC),
-    None,
-)
+AT = datetime(2026, 2, 28, 23, 59, 59, 999999, tzinfo=UTC)
+VALUES = ("a 'ü' %s $1 \\ \U0001f600", "", -7, 2**62, True, False, 0.1 + 0.2, 1e300, AT, None)
 TYPES = ("text", "text", "int", "bigint", "bool", "bool", "float8", "float8", "timestamptz", "text")
 COUNT = "SELECT count(*) FROM pg_prepared_statements"
 
@@ -45,6 +36,11 @@ async def connection(postgres_alias: str) -> AsyncIterator[Connection]:
         yield found
 
 
+async def fetch(connection: Connection, sql: str, params: tuple[Any, ...]) -> Any:
+    """Return the rows of one statement."""
+    return (await postgres_scripts.fetch(connection, [(sql, params)]))[0]
+
+
 async def read(connection: Connection, sql: str, *params: Any) -> Any:
     """Return the first value of the first row, by the driver."""
     (found,) = await (await connection.execute(sql, params)).fetchone() or (None,)
@@ -52,7 +48,6 @@ async def read(connection: Connection, sql: str, *params: Any) -> Any:
 
 
 async def test_values_are_those_that_the_driver_sends(connection: Connection) -> None:
-    assert can_prepare(connection, VALUES)
     for value, name in zip(VALUES, TYPES, strict=True):
         echo = f"SELECT %s::{name}::text"
         assert await fetch(connection, echo, (value,)) == [(await read(connection, echo, value),)]
@@ -116,7 +111,8 @@ async def test_a_server_that_ends_the_connection_is_an_outage(connection: Connec
     assert connection.pgconn.status == psycopg.pq.ConnStatus.BAD
 
 
-async def test_nothing_is_prepared_through_a_pooler_nor_with_other_types(connection: Connection) -> None:
-    assert not can_prepare(connection, ([1],))
+async def test_nothing_is_kept_through_a_pooler_and_other_types_are_the_drivers(connection: Connection) -> None:
     connection.names = None
-    assert not can_prepare(connection, (1,))
+    assert await fetch(connection, "SELECT %s::int", (1,)) == [("1",)]
+    assert await read(connection, COUNT) == 0
+    assert not BegunScript(one for one in [WholeBatch([("", ([1],))])]).is_whole
