@@ -205,9 +205,10 @@ def encode(value: Json, *, known: EncodedDict | None = None, frozen: bool = Fals
     is ever changed in place, so an object that was encoded before is not compared again. ``TooMuchToEncode`` once it is
     known that more than ``most`` bytes have to be.
     """
-    if known is not None and isinstance(value, dict):
+    # What may be of any size is rarely short, so it is not written as one text first.
+    if isinstance(value, dict) and (known is not None or most == UNBOUNDED):
         walk = EncodingPass(frozen, most)
-        made = walk.encode_dict(value, 0, known, walk.chunks)
+        made = walk.encode_dict(value, 0, known or NO_ENTRIES, walk.chunks)
         if made.size > INLINE:
             return walk.encoded(made.node, made.size, made)
     text = dumps(value)
@@ -301,6 +302,8 @@ class EncodingPass:
         value = item if self._frozen else NOT_KEPT
         # What was long is not written as one text first, which would cost as much as encoding all of its items.
         size = before.length if before is not None and (before.nested is not None or before.items) else 0
+        if before is None and depth < DEPTH and isinstance(item, dict):
+            size = LEAF + 1  # Maybe: an inner entry that turns out to be short is none.
         text = b"" if size else dumps(item)
         size = size or len(text)
         entry = None
