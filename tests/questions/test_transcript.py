@@ -9,7 +9,7 @@ import pytest
 
 from wfdash.contract import Message, ToolUse, pack_transcript, unpack_transcript
 from wfdash.questions.evidence import Transcript
-from wfdash.questions.tools import masked_card, masked_transcript
+from wfdash.questions.tools import Masking, masked_card
 from wfdash.values.schemas.secrets import HIDDEN
 
 CALL = ToolUse(id="c1", name="look_up", arguments={"order": 1042})
@@ -38,24 +38,26 @@ def test_what_is_no_transcript_is_refused(wrong):
 
 def test_secrets_are_hidden_by_name_in_json_and_wherever_they_are_said_again():
     said = (
-        Message(role="assistant", calls=(ToolUse(id="1", name="login", arguments={"user": "a", "pin": "hunter22"}),)),
+        Message(
+            role="assistant", calls=(ToolUse(id="1", name="login", arguments={"user": "0000-1", "pin": "hunter22"}),)
+        ),
         Message(role="assistant", calls=(ToolUse(id="2", name="login", arguments='{"deep": [{"pin": "0000-1"}]}'),)),
         Message(role="tool", call="1", text='{"pin": "echo-7", "ok": true}'),
         Message(role="assistant", text="I used hunter22, then 0000-1 and echo-7."),
         Message(role="tool", call="2", text="{broken: hunter22"),
     )
-    masked = masked_transcript(said, {"pin"})
-    text = str(pack_transcript(masked))
-    assert not [secret for secret in ("hunter22", "0000-1", "echo-7") if secret in text]
-    assert masked[0].calls[0].arguments == {"user": "a", "pin": HIDDEN}
+    masking = Masking()
+    masked = [masking.masked(said[:known], {"pin"}) for known in (1, 2, 3, 5)][-1]
+    assert not [secret for secret in ("hunter22", "0000-1", "echo-7") if secret in str(pack_transcript(masked))]
+    assert masked[0].calls[0].arguments == {"user": HIDDEN, "pin": HIDDEN}
     assert masked[3].text == f"I used {HIDDEN}, then {HIDDEN} and {HIDDEN}."
-    assert masked_transcript(said, frozenset()) == said
+    assert (masking.masked((*said, said[0]), {"pin"})[4], masking.masked(said, frozenset())) == (masked[4], said)
 
 
 def test_what_is_no_secret_is_left_as_it_was_written():
     spaced = Message(role="tool", call="1", text='{ "a" :  1 }')
     short = Message(role="assistant", text="1 of 12", calls=(ToolUse(name="x", arguments={"pin": "1"}),))
-    masked = masked_transcript((spaced, short), {"pin"})
+    masked = Masking().masked((spaced, short), {"pin"})
     assert (masked[0], masked[1].text, masked[1].calls[0].arguments) == (spaced, "1 of 12", {"pin": HIDDEN})
 
 
@@ -74,19 +76,16 @@ def test_a_conversation_on_a_card_validates_itself_where_it_is_made():
     shown = made.shown()
     assert shown == {"kind": "transcript", "title": "T", "value": [{"role": "user", "text": "a␀b"}], "earlier": 3}
     assert Transcript.model_validate(shown).messages[0].text == "a␀b"
-    for wrong in ([{"role": "boss"}], [{}], "text", [asked] * 1001):
+    for wrong in ([{"role": "boss"}], [{}], "text", [CONVERSATION[0]] * 1001):
         with pytest.raises(ValueError, match="validation error"):
             Transcript(messages=wrong)
-
-
-asked = Message(role="user", text="?")
 
 
 def test_many_secrets_take_no_longer_than_a_few():
     said = [Message(role="tool", text=f'{{"pin": "hush-{n}"}}') for n in range(3000)]
     said.append(Message(role="user", text="hush-1999 hush-29 hush-x"))
     begun = time.process_time()
-    assert masked_transcript(said, {"pin"})[-1].text == f"{HIDDEN} {HIDDEN} hush-x"
+    assert Masking().masked(said, {"pin"})[-1].text == f"{HIDDEN} {HIDDEN} hush-x"
     assert time.process_time() - begun < 1
 
 
@@ -95,5 +94,5 @@ def test_many_secrets_take_no_longer_than_a_few():
 )
 def test_brackets_in_strings_are_no_depth(text):
     deep = text.startswith("[[")
-    (masked,) = masked_transcript([Message(role="tool", text=text)], {"pin"})
+    (masked,) = Masking().masked([Message(role="tool", text=text)], {"pin"})
     assert (masked.text == HIDDEN) is deep

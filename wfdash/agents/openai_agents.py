@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, FunctionType
 from typing import Any
@@ -38,7 +38,7 @@ from checkpoints.records import Json
 from wfdash.agents.openai_tools import RecordedTools, noted, part_of
 from wfdash.agents.run import ALL, AgentCall, AgentReply, Usage, Wanted, said_turn
 from wfdash.contract import Message, Role, ToolUse
-from wfdash.questions.tools import masked_transcript, parsed
+from wfdash.questions.tools import parsed
 from wfdash.workflow.errors import InvalidCall, WorkflowError
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])
@@ -81,7 +81,7 @@ async def _drive(
     while result.interruptions:
         raw = ((item.raw_item, item) for item in result.interruptions)
         items = {str(part_of(one, "call_id") or part_of(one, "id")): item for one, item in raw}
-        said = transcript(result.to_input_list(), recording.tools.secrets)
+        said = transcript(result.to_input_list(), recording.tools)
         call.ctx.transcript(said)
         wanted = [recording.wanted(id_, item) for id_, item in items.items()]
         decisions = await call.approvals.ask(wanted, said)
@@ -108,7 +108,7 @@ async def _run_on(
                 raise
             new = [item.to_input_item() for item in found.new_items if not isinstance(item, ToolApprovalItem)]
             given = [*ItemHelpers.input_to_new_input_list(found.input), *new]
-            if not await call.continues(error, transcript(given, recording.tools.secrets)):
+            if not await call.continues(error, transcript(given, recording.tools)):
                 raise
             agent = found.last_agent
             options = {**options, "context": found.context_wrapper, "max_turns": call.more_turns}
@@ -303,7 +303,7 @@ class RecordedAgents:
 
     def said(self, turn: ModelTurn) -> tuple[Message, ...]:
         """Return the conversation up to a turn."""
-        return transcript([*turn.given, *turn.output], self.tools.secrets, turn.instructions)
+        return transcript([*turn.given, *turn.output], self.tools, turn.instructions)
 
 
 class ListedServer:
@@ -429,9 +429,7 @@ async def _value(value: Json) -> Json:
     return value
 
 
-def transcript(
-    items: Sequence[Any], secrets: Collection[str] = (), instructions: str | None = None
-) -> tuple[Message, ...]:
+def transcript(items: Sequence[Any], tools: RecordedTools, instructions: str | None = None) -> tuple[Message, ...]:
     """Return who said what, with secrets hidden. A text and the calls that follow it are one."""
     said = [Message(role="system", text=instructions)] if instructions else []
     for item in (to_jsonable_python(one) for one in items):
@@ -440,7 +438,7 @@ def transcript(
             said[-1] = said[-1].model_copy(update={"calls": (*said[-1].calls, *one.calls)})
         elif one is not None:
             said.append(one)
-    return masked_transcript(said, secrets)
+    return tools.call.masking.masked(said, tools.secrets)
 
 
 def _item_message(item: dict[str, Any]) -> Message | None:

@@ -45,9 +45,8 @@ from pydantic_core import to_jsonable_python
 from checkpoints.records import Json
 from wfdash.agents.run import ALL, DENIED, AgentCall, AgentReply, Usage, Wanted, call_tool, said_turn
 from wfdash.contract import Message, ToolUse
-from wfdash.questions.tools import ToolDecision, masked_transcript
+from wfdash.questions.tools import Masking, ToolDecision
 from wfdash.values.schemas.secrets import secret_names
-from wfdash.workflow import Context
 
 TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
 
@@ -69,7 +68,7 @@ async def run(call: AgentCall) -> AgentReply[Any]:
                 result = await agent.run(prompt, message_history=history, usage=counted, **given)
                 break
             except UsageLimitExceeded as error:
-                if not await call.continues(error, transcript(messages, recorded.tools)):
+                if not await call.continues(error, transcript(messages, recorded.tools, call.masking)):
                     raise
             finally:
                 if counted is not used:
@@ -99,7 +98,7 @@ class RecordedRun(AbstractCapability[Any]):
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """Return a model whose turns are recorded."""
-        return RecordedTurns(model, self._call.ctx, self.tools)
+        return RecordedTurns(model, self._call, self.tools)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
         """Return tools whose calls are recorded."""
@@ -116,7 +115,8 @@ class RecordedRun(AbstractCapability[Any]):
             for part in (*requests.approvals, *requests.calls)
         ]
         # What was called beside is not in the messages before all calls of the turn have ended.
-        said = transcript([*ctx.messages, ModelRequest(parts=self._beside(ctx.messages))], tools.values())
+        messages = [*ctx.messages, ModelRequest(parts=self._beside(ctx.messages))]
+        said = transcript(messages, tools.values(), self._call.masking)
         self._call.ctx.transcript(said)
         decisions = await self._call.approvals.ask(wanted, said)
         return requests.build_results(
@@ -164,9 +164,9 @@ class RecordedToolset(WrapperToolset[Any]):
 class RecordedTurns(WrapperModel):
     """A model whose turns are recorded calls; what it writes is streamed to the run's page."""
 
-    def __init__(self, wrapped: Model, ctx: Context, tools: list[ToolDefinition]) -> None:
+    def __init__(self, wrapped: Model, call: AgentCall, tools: list[ToolDefinition]) -> None:
         super().__init__(wrapped)
-        self._ctx = ctx
+        self._ctx, self._masking = call.ctx, call.masking
         self._tools = tools
 
     async def request(
@@ -182,7 +182,7 @@ class RecordedTurns(WrapperModel):
         async def turn() -> Json:
             response = await self._stream(messages, model_settings, model_request_parameters)
             said_turn(self._ctx, response.model_name, response.usage.input_tokens, response.usage.output_tokens)
-            self._ctx.transcript(transcript([*messages, response], model_request_parameters.function_tools))
+            self._ctx.transcript(transcript([*messages, response], self._tools, self._masking))
             return as_json([response])[0]
 
         (response,) = ModelMessagesTypeAdapter.validate_python([await self._ctx.call(turn, name="model")])
@@ -275,7 +275,9 @@ def _verdict(decision: ToolDecision) -> ToolApproved | ToolDenied:
     return ToolDenied(message=decision.feedback or DENIED)
 
 
-def transcript(messages: Sequence[ModelMessage], tools: Iterable[ToolDefinition] = ()) -> tuple[Message, ...]:
+def transcript(
+    messages: Sequence[ModelMessage], tools: Iterable[ToolDefinition], masking: Masking
+) -> tuple[Message, ...]:
     """Return who said what, with the secrets of these tools hidden. Instructions are said once, and where they change.
 
     Only what is recorded has a time: a prompt is made again, at another time, whenever its step runs again.
@@ -290,9 +292,7 @@ def transcript(messages: Sequence[ModelMessage], tools: Iterable[ToolDefinition]
             instructions = message.instructions
             said.append(Message(role="system", text=instructions))
         said.extend(one for part in message.parts if (one := _part_message(part)) is not None)
-    return masked_transcript(
-        said, frozenset[str]().union(*(secret_names(tool.parameters_json_schema) for tool in tools))
-    )
+    return masking.masked(said, frozenset[str]().union(*(secret_names(tool.parameters_json_schema) for tool in tools)))
 
 
 def _response_message(message: ModelResponse) -> Message:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from checkpoints.records import Json
 from wfdash.contract import Message
@@ -19,7 +19,7 @@ from wfdash.installation.workflow_sources import check_framework
 from wfdash.questions.cards import Approval
 from wfdash.questions.evidence import JsonValue
 from wfdash.questions.policy import Policy
-from wfdash.questions.tools import ToolCall, ToolDecision, Verb, conversation
+from wfdash.questions.tools import Masking, ToolCall, ToolDecision, Verb, conversation
 from wfdash.values.display import truncate
 from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow import Context
@@ -75,6 +75,8 @@ class AgentCall:
     replayed: Collection[str]
     more_turns: int | None
     options: Mapping[str, Any]
+    masking: Masking = field(default_factory=Masking)
+    """Has hidden the secrets of the conversation so far."""
 
     async def continues(self, why: Exception, messages: Sequence[Message]) -> bool:
         """Ask a person whether the agent continues after a limit, if that may be asked. ``messages``: so far."""
@@ -204,13 +206,6 @@ LIBRARIES = {"pydantic_ai": "wfdash.agents.pydantic_ai", "agents": "wfdash.agent
 """The package of an agent's class -> the module that runs it, imported only for such an agent."""
 
 
-class AgentDriver(Protocol):
-    """A module that runs the agents of one library."""
-
-    async def run(self, call: AgentCall) -> AgentReply[Any]:
-        """Run an agent until it has its output."""
-
-
 async def run_agent(
     ctx: Context,
     agent: Any,
@@ -257,17 +252,16 @@ async def run_agent(
         options=options,
     )
     driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
-    return await driver.run(call)
+    return await driver.run(call)  # type: ignore[no-any-return]
 
 
-def _driver(agent: Any) -> AgentDriver:
+def _driver(agent: Any) -> Any:
     packages = [kind.__module__.partition(".")[0] for kind in type(agent).__mro__]
     package = next((package for package in packages if package in LIBRARIES), None)
     if package is None:
         raise InvalidCall(f"run_agent needs an agent of pydantic-ai or of openai-agents, not {type(agent).__name__}")
     try:
         check_framework(package)
-        driver: Any = import_module(LIBRARIES[package])
+        return import_module(LIBRARIES[package])
     except ImportError as error:
         raise InvalidCall(f"run_agent: {error}") from error
-    return driver  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import Entry, TimeLimit
 from wfdash.engines.published import AuthorCodeFailed
 from wfdash.questions.policy import Policy
-from wfdash.questions.tools import masked_transcript
+from wfdash.questions.tools import Masking
 from wfdash.values.fingerprints import note_of, renewed
 from wfdash.values.schemas import validate
 from wfdash.values.schemas.secrets import masked, secret_names, unmasked, without
@@ -156,7 +156,7 @@ def shown_of(record: Checkpoint) -> Shown:
     shown, names = unmasked_of(record), secrets_of(record)
     return Shown(
         state=masked(shown.state, names),
-        transcript=masked_transcript(shown.transcript, names, [shown.state, *shown.inputs.values()]),
+        transcript=Masking().masked(shown.transcript, names, [shown.state, *shown.inputs.values()]),
         inputs={activation: masked(one, names) for activation, one in shown.inputs.items()},
     )
 

@@ -57,13 +57,13 @@ def conversation(messages: Sequence[Message], *, most: int) -> list[Evidence]:
     """
     if not messages:
         return []
-    kept = tuple(_shortened(message) for message in messages[-most:])
+    kept = tuple(_changed(message, _short) for message in messages[-most:])
     return [Transcript(title="Conversation", messages=kept, earlier=len(messages) - len(kept))]
 
 
-def _shortened(message: Message) -> Message:
-    calls = tuple(call.model_copy(update={"arguments": _short(call.arguments)}) for call in message.calls)
-    text = _short(message.text)
+def _changed(message: Message, change: Callable[[Json], Json]) -> Message:
+    calls = tuple(call.model_copy(update={"arguments": change(call.arguments)}) for call in message.calls)
+    text = change(message.text)
     return message.model_copy(update={"text": text if isinstance(text, str) else _as_text(text), "calls": calls})
 
 
@@ -97,37 +97,50 @@ SHORTEST = 4
 """Characters from which on a hidden text is also looked for in what is said: a shorter one is found by chance."""
 
 
-def masked_transcript(messages: Sequence[Message], names: Collection[str], beside: Json = None) -> tuple[Message, ...]:
-    """Return the messages with these fields hidden: in arguments, in texts that are JSON, and wherever else their
-    values are said.
+class Masking:
+    """Hides fields in conversations: in arguments, in texts that are JSON, and wherever else their values are said.
 
-    ``beside``: what is shown with the conversation; the secrets in it are hidden there, too.
+    Of a conversation that grows only what is new is looked at, and what was said before if there is a new secret.
     """
-    if not names:
-        return tuple(messages)
-    found = Spoken()
-    found.look(beside, names)
-    for message in messages:
-        for value in (*(call.arguments for call in message.calls), message.text):
-            found.look(parsed(value), names)
-    return tuple(_masked_message(message, names, found) for message in messages)
 
-
-class Spoken:
-    """The secrets that are said somewhere, found again in any text in time that does not depend on their number."""
-
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._names = frozenset(names)
+        self._said, self._named, self._hidden = list[Message](), list[Message](), list[Message]()
         self._values: set[str] = set()
+        """The secrets, found in any text in time that does not depend on their number."""
         self._lengths: dict[str, list[int]] = {}
         """The first characters -> the lengths of the values that begin so, longest first."""
+        self._begins: re.Pattern[str] | None = None
+        """Finds where one of them may begin."""
 
-    def look(self, value: Json, names: Collection[str]) -> None:
+    def masked(self, messages: Sequence[Message], names: Collection[str], beside: Json = None) -> tuple[Message, ...]:
+        """Return the messages with these fields hidden; those that are as they were the last time are the same objects.
+
+        ``beside``: what is shown with the conversation; the secrets in it are hidden there, too.
+        """
+        if names != self._names or [*messages[: len(self._said)]] != self._said:
+            Masking.__init__(self, names)
+        secrets, new = len(self._values), messages[len(self._said) :]
+        self._said += new
+        if not names:
+            return tuple(self._said)
+        self._look(beside)
+        for message in new:
+            for value in (*(call.arguments for call in message.calls), message.text):
+                self._look(parsed(value))
+            self._named.append(_changed(message, self._without_fields))
+        if len(self._values) > secrets:
+            self._hidden.clear()
+        self._hidden += [_changed(one, self._without_values) for one in self._named[len(self._hidden) :]]
+        return tuple(self._hidden)
+
+    def _look(self, value: Json) -> None:
         """Add the secrets in a value: what fields of these names hold."""
         pending = [(value, False)]
         while pending:
             one, secret = pending.pop()
             if isinstance(one, dict):
-                pending += [(part, secret or name in names) for name, part in one.items()]
+                pending += [(part, secret or name in self._names) for name, part in one.items()]
             elif isinstance(one, list):
                 pending += [(part, secret) for part in one]
             elif secret and isinstance(one, (str, int, float)):
@@ -137,71 +150,55 @@ class Spoken:
         for one in {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}:
             if len(one) >= SHORTEST and text != HIDDEN and one not in self._values:
                 self._values.add(one)
-                lengths = self._lengths.setdefault(one[:SHORTEST], [])
-                if len(one) not in lengths:
-                    lengths.append(len(one))
-                    lengths.sort(reverse=True)
+                self._begins = None
+                lengths = {len(one), *self._lengths.get(one[:SHORTEST], ())}
+                self._lengths[one[:SHORTEST]] = sorted(lengths, reverse=True)
 
-    def hide(self, text: str) -> str:
-        """Return a text without them."""
-        if not self._values:
-            return text
-        parts, done, place = list[str](), 0, 0
-        while place <= len(text) - SHORTEST:
-            lengths = self._lengths.get(text[place : place + SHORTEST], ())
+    def _without_fields(self, value: Json) -> Json:
+        held = parsed(value)
+        hidden = masked(held, self._names)
+        if held is value:
+            # Of what is too deep no one can say which of its values are secrets.
+            return HIDDEN if isinstance(value, str) and is_too_deep(value) else hidden
+        return value if hidden == held else _as_text(hidden)
+
+    def _without_values(self, value: Json) -> Json:
+        if isinstance(value, str):
+            return self._hide(value) if self._values else value
+        if isinstance(value, dict):
+            return {name: self._without_values(part) for name, part in value.items()}
+        return [self._without_values(part) for part in value] if isinstance(value, list) else value
+
+    def _hide(self, text: str) -> str:
+        if self._begins is None:
+            first, *rest = ("".join(map(re.escape, {*letters})) for letters in zip(*self._lengths, strict=True))
+            self._begins = re.compile(f"[{first}](?=[{']['.join(rest)}])")
+        parts, done = list[str](), 0
+        for place in map(re.Match.start, self._begins.finditer(text)):
+            lengths = self._lengths.get(text[place : place + SHORTEST], ()) if place >= done else ()
             length = next((one for one in lengths if text[place : place + one] in self._values), 0)
             if length:
                 parts += [text[done:place], HIDDEN]
                 done = place + length
-            place += length or 1
         return "".join([*parts, text[done:]])
 
 
 def masked_card(card: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
     """Return a card with these fields hidden in the conversations among its evidence."""
     pieces = card.get("evidence")
-    if not names or not isinstance(pieces, list) or not any(map(_is_transcript, pieces)):
+    if not names or not isinstance(pieces, list):
         return card
-    return {**card, "evidence": [_masked_piece(piece, names) if _is_transcript(piece) else piece for piece in pieces]}
+    return {**card, "evidence": [_masked_piece(piece, names) for piece in pieces]}
 
 
-def _is_transcript(piece: Json) -> bool:
-    return isinstance(piece, dict) and piece.get("kind") == "transcript"
-
-
-def _masked_piece(piece: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+def _masked_piece(piece: Json, names: Collection[str]) -> Json:
+    if not isinstance(piece, dict) or piece.get("kind") != "transcript":
+        return piece
     try:
         messages = unpack_transcript(piece.get("value"))
     except ValueError:
         return {**piece, "value": masked(piece.get("value"), names)}
-    return {**piece, "value": pack_transcript(masked_transcript(messages, names))}
-
-
-def _masked_message(message: Message, names: Collection[str], found: Spoken) -> Message:
-    calls = tuple(
-        call.model_copy(update={"arguments": _masked_value(call.arguments, names, found)}) for call in message.calls
-    )
-    return message.model_copy(update={"text": _masked_value(message.text, names, found), "calls": calls})
-
-
-def _masked_value(value: Json, names: Collection[str], found: Spoken) -> Json:
-    """Return a value with secrets hidden by their names, and where a text repeats one."""
-    held = parsed(value)
-    if held is not value:
-        hidden = masked(held, names)
-        value = value if hidden == held else json.dumps(hidden, ensure_ascii=False)
-    elif isinstance(value, str) and is_too_deep(value):
-        # No one can say which of its values are secrets.
-        return HIDDEN
-    return _without_values(masked(value, names), found)
-
-
-def _without_values(value: Json, found: Spoken) -> Json:
-    if isinstance(value, str):
-        return found.hide(value)
-    if isinstance(value, dict):
-        return {name: _without_values(part, found) for name, part in value.items()}
-    return [_without_values(part, found) for part in value] if isinstance(value, list) else value
+    return {**piece, "value": pack_transcript(Masking().masked(messages, names))}
 
 
 def parsed(value: Json) -> Json:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
+from operator import is_
 from typing import Any, TypeAlias, TypeVar, overload
 
 from checkpoints.events import EventKind
@@ -395,8 +397,12 @@ class Context(StepContext):
             read = unpack_transcript([one if isinstance(one, Message) else dict(one) for one in messages])
         except (ValueError, TypeError) as error:
             raise InvalidCall(f"ctx.transcript takes messages: {error}") from error
-        ops, packed = self._ops, to_display(pack_transcript(read))
-        ops.host.tell(TranscriptGrown(at=ops.host.now(), activation=ops.activation, messages=packed))
+        ops = self._ops
+        said, packed = ops.said
+        same = sum(takewhile(bool, map(is_, said, read)))
+        # A message that was said before stays as it was packed: the same object.
+        ops.said = read, [*packed[:same], *to_display(pack_transcript(read[same:]))]
+        ops.host.tell(TranscriptGrown(at=ops.host.now(), activation=ops.activation, messages=ops.said[1]))
 
     def stream(self, text: str) -> None:
         """Show text while it is made. It is not stored."""

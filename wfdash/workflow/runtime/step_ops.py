@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
 from checkpoints.records import Json, Request
+from wfdash.contract import Message
 from wfdash.questions.card import Asking
 from wfdash.values.fingerprints import MOST_AGAIN, Identity, asked_again
 from wfdash.workflow.errors import InvalidCall, ReplayMismatch
@@ -284,6 +285,8 @@ class StepOps:
         self.calling_once = 0
         self.logged = 0
         """Records its function has logged so far."""
+        self.said: tuple[tuple[Message, ...], list[Json]] = (), []
+        """What its conversation was last, and as JSON."""
         self.expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
         """What the step asked, called or slept and has not awaited yet."""
         self._held: list[OperationIssued] = []
