@@ -25,7 +25,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from checkpoints.errors import InvalidConfig
 from checkpoints.langgraph.encoding import Heads
 from checkpoints.langgraph.serializer import AllowedTypes, refuse_pickle
-from checkpoints.langgraph.verbs import Access, DatabaseCall, ThreadPage, Verb, Verbs, Wait
+from checkpoints.langgraph.verbs import Access, ThreadPage, Verb, Verbs, Wait
 from checkpoints.langgraph.writes import Company
 
 T = TypeVar("T")
@@ -239,7 +239,7 @@ class DjangoSaver(BaseCheckpointSaver[Any]):
             call = next(verb)
             while True:
                 try:
-                    found = wait_blocking(call) if isinstance(call, Wait) else self._run(call)
+                    found = wait_blocking(call) if isinstance(call, Wait) else self._access.run_blocking(call)
                 except BaseException as error:
                     call = verb.throw(error)
                 else:
@@ -253,21 +253,13 @@ class DjangoSaver(BaseCheckpointSaver[Any]):
             call = next(verb)
             while True:
                 try:
-                    found = await (wait(call) if isinstance(call, Wait) else self._arun(call))
+                    found = await (wait(call) if isinstance(call, Wait) else self._access.run(call))
                 except BaseException as error:
                     call = verb.throw(error)
                 else:
                     call = verb.send(found)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-
-    def _run(self, call: DatabaseCall) -> Any:
-        return (self._access.write_blocking if call.writes else self._access.read_blocking)(call.verb)
-
-    async def _arun(self, call: DatabaseCall) -> Any:
-        if call.writes:
-            return await self._access.write(call.verb, call.writer)
-        return await self._access.read(call.verb)
 
 
 def wait_blocking(call: Wait) -> bool | None:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from django.conf import settings
 from django.db import connections
@@ -75,6 +75,9 @@ from checkpoints.sql.sqlite import BlockingSqlite, SqliteDatabase, write_lock
 from checkpoints.sql.statements import POSTGRES, SQLITE, Statements
 from checkpoints.sql.writes import BaseGone, Database
 
+if TYPE_CHECKING:
+    from checkpoints.sql.postgres import BlockingPostgres
+
 # How a saver reaches its database: from any event loop, and from any thread without one.
 
 T = TypeVar("T")
@@ -104,25 +107,27 @@ class Access:
         self._scripts = ThreadPruning(dialect, Statements(dialect), encryptor)
         self._lock = Lock()
         self._database: Database | None = None
-        self._blocking: BlockingDatabase | None = None
+        self._blocking: BlockingSqlite | BlockingPostgres | None = None
 
-    # From an event loop
+    async def run(self, call: DatabaseCall) -> Any:
+        """Return the result of a script, in this event loop: where it writes, in a transaction that others may share.
 
-    async def read(self, verb: PruningVerb[T]) -> T:
-        """Return the result of a script that only reads."""
-        self._note_caller()
-        with self._reporting():
-            return await self._opened().read(lambda: verb(self._scripts))
-
-    async def write(self, verb: PruningVerb[T], writer: str) -> T:
-        """Return the result of a script, run in a transaction that others may share. ``Conflict`` inside of one.
-
-        ``writer``: see ``Database.write``.
+        ``Conflict`` for one that writes inside of a transaction.
         """
-        self._refuse_transaction()
+        self._look_around(call)
         with self._reporting():
             database = self._opened()
-            return await database.write(lambda: verb(self._scripts), sync=False, shared=True, writer=writer)
+            if call.writes:
+                make = partial(call.verb, self._scripts)
+                return await database.write(make, sync=False, shared=True, writer=call.writer)
+            return await database.read(partial(call.verb, self._scripts))
+
+    def run_blocking(self, call: DatabaseCall) -> Any:
+        """Return the result of a script, in this thread: where it writes, in a transaction of its own. ``Conflict``."""
+        self._look_around(call)
+        with self._reporting():
+            blocking = self._opened_blocking()
+            return (blocking.write if call.writes else blocking.read)(partial(call.verb, self._scripts))
 
     async def aclose(self) -> None:
         """End threads and connections. They are opened again when they are needed."""
@@ -131,20 +136,6 @@ class Access:
         self._close_blocking()
         if database is not None:
             await database.aclose()
-
-    # From any thread
-
-    def read_blocking(self, verb: PruningVerb[T]) -> T:
-        """Return the result of a script that only reads."""
-        self._note_caller()
-        with self._reporting():
-            return self._opened_blocking().read(lambda: verb(self._scripts))
-
-    def write_blocking(self, verb: PruningVerb[T]) -> T:
-        """Return the result of a script, run in a transaction of its own. ``Conflict`` inside of one."""
-        self._refuse_transaction()
-        with self._reporting():
-            return self._opened_blocking().write(lambda: verb(self._scripts))
 
     def close(self) -> None:
         """End threads and connections, without an event loop: those of a loop that still runs are its own to close."""
@@ -171,42 +162,28 @@ class Access:
             blocking.close()
 
     def _opened(self) -> Database:
-        if self._database is None:
-            with self._lock:
-                if self._database is None:
-                    self._database = open_database(connections[self.using], self._scripts.encryptor)
-        return self._database
+        with self._lock:
+            if self._database is None:
+                self._database = open_database(connections[self.using], self._scripts.encryptor)
+            return self._database
 
-    def _opened_blocking(self) -> BlockingDatabase:
-        if self._blocking is None:
-            with self._lock:
-                if self._blocking is None:
-                    self._blocking = open_blocking(connections[self.using])
-        return self._blocking
+    def _opened_blocking(self) -> BlockingSqlite | BlockingPostgres:
+        with self._lock:
+            if self._blocking is None:
+                self._blocking = open_blocking(connections[self.using])
+            return self._blocking
 
-    def _note_caller(self) -> None:
-        caller.set(connections[self.using])
-
-    def _refuse_transaction(self) -> None:
+    def _look_around(self, call: DatabaseCall) -> None:
+        """Note the connection of a caller that reads. ``Conflict`` for one that writes inside of a transaction."""
+        if not call.writes:
+            caller.set(connections[self.using])
+            return
         for connection in (connections[self.using], caller.get()):
             if connection is not None and connection.in_atomic_block and connection.alias == self.using:
                 raise Conflict(WITHIN, database=self.using)
 
 
-class BlockingDatabase(Protocol):
-    """Runs scripts in the caller's thread."""
-
-    def read(self, make: Callable[[], Script[T]]) -> T:
-        """Return the result of a script that only reads."""
-
-    def write(self, make: Callable[[], Script[T]]) -> T:
-        """Return the result of a script run in a transaction of its own."""
-
-    def close(self) -> None:
-        """Close the connections that no one uses."""
-
-
-def open_blocking(connection: BaseDatabaseWrapper) -> BlockingDatabase:
+def open_blocking(connection: BaseDatabaseWrapper) -> BlockingSqlite | BlockingPostgres:
     """Return access to one of Django's databases for any thread."""
     full = parse_durability(getattr(settings, "WFDASH_DURABILITY", Durability.FULL)) is Durability.FULL
     if connection.vendor == "sqlite":

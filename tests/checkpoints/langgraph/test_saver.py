@@ -210,18 +210,18 @@ async def test_a_checkpoint_and_what_led_to_it_share_a_transaction(saver: Any, m
     config = thread()
     first = await put(saver, config)
     calls: list[Any] = []
-    write = saver._access.write
+    run = saver._access.run
 
-    async def counted(verb: Any, writer: Any) -> Any:
-        calls.append(verb)
-        return await write(verb, writer)
+    async def counted(call: Any) -> Any:
+        calls.append(call)
+        return await run(call)
 
-    monkeypatch.setattr(saver._access, "write", counted)
+    monkeypatch.setattr(saver._access, "run", counted)
     waiting = [asyncio.create_task(saver.aput_writes(first, [("a", n)], f"t{n}")) for n in range(3)]
     await asyncio.sleep(0)
     await put(saver, first)
     await asyncio.gather(*waiting)
-    assert len(calls) == 1
+    assert [call.writes for call in calls] == [True]
     assert len((await saver.aget_tuple(first)).pending_writes) == 3
 
 
