@@ -116,6 +116,9 @@ class Pages:
         self._brackets = (b"{", b"}") if kind == "D" else (b"[", b"]")
         self._chunks = chunks
         self._parts: list[Part] = []
+        self._entries = 0
+        self.ends: list[int] = []
+        """How many entries there are up to the end of each part."""
         self._page: list[bytes] = []
         self._size = 0
         self._mark = 0
@@ -123,6 +126,7 @@ class Pages:
     def add_entry(self, entry: bytes, mark: int) -> None:
         """Add a small entry, as JSON inside its container (``"key":value`` or ``value``)."""
         self._page.append(entry)
+        self._entries += 1
         self._size += len(entry)
         self._mark = mark
         if self._size >= LEAF or (self._size >= LEAF // 4 and self._mark % 8 == 0):
@@ -132,15 +136,29 @@ class Pages:
         """Add a part that is a node already."""
         self._end_page()
         self._parts.append((node, mark >> 3))
+        self._entries += 1
+        self.ends.append(self._entries)
+
+    def parts(self) -> list[Part]:
+        """Return everything that was added."""
+        self._end_page()
+        return self._parts
+
+    def page(self, *, last: bool) -> bytes | None:
+        """Return the only page, None if there are more, or it would take more entries unless it is the last."""
+        if self._page and not last:
+            return None
+        first, *more = self.parts()
+        return None if more else first[0]
 
     def node(self) -> bytes:
         """Return the node of everything that was added."""
-        self._end_page()
-        return joined(self._kind, self._parts, self._chunks)
+        return joined(self._kind, self.parts(), self._chunks)
 
     def _end_page(self) -> None:
         if not self._page:
             return
+        self.ends.append(self._entries)
         opening, closing = self._brackets
         page = b'{"v":' + opening + b",".join(self._page) + closing + b"}"
         self._parts.append((stored(page, self._chunks), self._mark >> 3))

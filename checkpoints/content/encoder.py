@@ -154,6 +154,8 @@ class EncodedItem(NamedTuple):
 
 
 NOT_KEPT = object()
+NEW = EncodedEntry(b"", NOT_KEPT, "", b"", False, 0, 0)
+"""Before a key had a value."""
 
 
 @value_object()
@@ -165,11 +167,9 @@ class EncodedDict:
     size: int = 0
     """Bytes of its JSON."""
     levels: MerkleLevels | None = None
-    """Where every entry is long enough to be a node of its own."""
+    """None if it is written in place."""
     values: tuple[Json, ...] = ()
-    """The values of its pieces then, in order."""
-    inner: frozenset[str] = frozenset()
-    """Its inner chunks where it has no levels, which know their own."""
+    """The values of its entries then, in order."""
 
 
 NO_ENTRIES = EncodedDict({})
@@ -216,10 +216,9 @@ def encode(value: Json, *, known: EncodedDict | None = None, frozen: bool = Fals
         return Encoded(payload=text, chunks={}, size=len(text))
     if len(text) > most:
         raise TooMuchToEncode
-    walk = EncodingPass(frozen)
     if isinstance(value, dict):
-        made = walk.encode_dict(value, 0, NO_ENTRIES, walk.chunks)
-        return walk.encoded(made.node, made.size, made)
+        return encode(value, frozen=frozen)
+    walk = EncodingPass(frozen)
     return walk.encoded(tree(value, text, walk.chunks), len(text), None)
 
 
@@ -247,34 +246,29 @@ class EncodingPass:
                 return quick
         entries, inner, size = dict[str, EncodedEntry](), dict[str, bytes](), 1 + max(len(value), 1)
         for key, item in value.items():
-            entry = before.entries.get(key)
-            if entry is not None and entry.value is item and (self._frozen or type(item) is str):
-                self._reuses_chunks = self._reuses_chunks or entry.is_node
+            entry = before.entries.get(key, NEW)
+            if entry.value is item and (self._frozen or type(item) is str):
+                self._reuses_chunks |= entry.is_node
             else:
                 entry = self._entry(key, item, depth, entry, chunks)
             entries[key] = entry
             size += entry.length
-        levels = None
         if depth < DEPTH and len(entries) <= MAX_IN_PLACE:
-            node = in_place(entries.values())
-        elif depth >= DEPTH and all(entry.is_node for entry in entries.values()):
-            levels = build_levels([(entry.text, entry.mark >> 3) for entry in entries.values()], inner)
-            node = levels.node
-        else:
-            node = in_pages(entries.values(), inner)
-        values = tuple(entry.value for entry in entries.values()) if levels is not None else ()
-        self._add_new(inner, before.inner if before.levels is None else before.levels.inner, chunks)
-        return EncodedDict(entries, node, size, levels, values, frozenset(inner))
+            return EncodedDict(entries, in_place(entries.values()), size)
+        levels = build_levels(in_pages(entries.values(), inner), inner)
+        self._add_new(inner, before.levels.inner if before.levels is not None else frozenset(), chunks)
+        values = tuple([entry.value for entry in entries.values()])
+        return EncodedDict(entries, levels.node, size, levels, values)
 
     def _replace_entries(
         self, value: dict[str, Json], depth: int, before: EncodedDict, chunks: dict[str, bytes]
     ) -> EncodedDict | None:
-        """Return a dict of the same long entries, few of which changed; None for any other dict."""
+        """Return a dict of the same keys, few of whose values changed; None for any other dict."""
         keys, levels = list(value), before.levels
         if levels is None or keys != list(before.entries):
             return None
         entries = dict(before.entries)
-        places: list[tuple[int, bytes]] = []
+        changed: dict[int, bytes] = {}
         size, values, known = before.size, tuple(value.values()), before.values
         if not self._frozen:
             known = tuple([item if type(item) is str else NOT_KEPT for item in known])
@@ -282,27 +276,35 @@ class EncodingPass:
             key = keys[place]
             old = entries[key]
             entries[key] = entry = self._entry(key, values[place], depth, old, chunks)
-            if not entry.is_node:
+            if entry.is_node != old.is_node:
                 return None
             size += entry.length - old.length
-            places.append((place, entry.text))
-        levels = levels.replaced(places, chunks)
+            changed[bisect_right(levels.pages, place)] = entry.text if entry.is_node else b""
+        new, dirty = dict[str, bytes](), [at for at, node in changed.items() if not node]
+        ordered = [*entries.values()] if dirty else []
+        for at in dirty:
+            end = levels.pages[at]
+            pages = in_pages(ordered[levels.pages[at - 1] if at else 0 : end], new)
+            page = pages.page(last=end == len(ordered) or ordered[end].is_node)
+            if page is None:
+                return None
+            changed[at] = page
+        chunks.update(new)
+        levels = levels.replaced([*changed.items()], chunks)
         self._reuses_chunks = True
         if not self._frozen:
             values = tuple([entry.value for entry in entries.values()])
         return EncodedDict(entries, levels.node, size, levels, values)
 
-    def _entry(
-        self, key: str, item: Json, depth: int, before: EncodedEntry | None, chunks: dict[str, bytes]
-    ) -> EncodedEntry:
+    def _entry(self, key: str, item: Json, depth: int, before: EncodedEntry, chunks: dict[str, bytes]) -> EncodedEntry:
         """Return an entry of a dict at this depth."""
-        name, mark = (before.name, before.mark) if before is not None else (key_text(key), zlib.crc32(key.encode()))
+        name, mark = (before.name, before.mark) if before.name else (key_text(key), zlib.crc32(key.encode()))
         if type(item) is str and len(item) > LEAF:
             return self._encode_text(name, item, mark, before, chunks)
         value = item if self._frozen else NOT_KEPT
         # What was long is not written as one text first, which would cost as much as encoding all of its items.
-        size = before.length if before is not None and (before.nested is not None or before.items) else 0
-        if before is None and depth < DEPTH and isinstance(item, dict):
+        size = before.length if before.nested is not None or before.items else 0
+        if before is NEW and depth < DEPTH and isinstance(item, dict):
             size = LEAF + 1  # Maybe: an inner entry that turns out to be short is none.
         text = b"" if size else dumps(item)
         size = size or len(text)
@@ -319,12 +321,12 @@ class EncodingPass:
         if len(text) <= LEAF:
             return EncodedEntry(name, value, "", name + b":" + text, False, length, mark)
         print_ = digest(text)
-        if before is not None and before.print == print_:
+        if before.print == print_:
             self._reuses_chunks = True
             return EncodedEntry(name, value, print_, before.text, True, length, mark, before.inner)
         own = dict[str, bytes]()
         node = named(name, stored(tree(item, text, own), own))
-        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        self._add_new(own, before.inner, chunks)
         return EncodedEntry(name, value, print_, node, True, length, mark, frozenset(own))
 
     def _encode_inner(
@@ -333,27 +335,25 @@ class EncodingPass:
         item: dict[str, Json],
         depth: int,
         mark: int,
-        before: EncodedEntry | None,
+        before: EncodedEntry,
         chunks: dict[str, bytes],
     ) -> EncodedEntry | None:
         """Return the entry of a dict that is encoded entry by entry, None if it is short."""
         found, own = dict[str, bytes](), dict[str, bytes]()
-        known = before.nested if before is not None and before.nested is not None else NO_ENTRIES
-        made = self.encode_dict(item, depth + 1, known, found)
+        made = self.encode_dict(item, depth + 1, before.nested or NO_ENTRIES, found)
         if made.size <= LEAF:
             return None
         chunks.update(found)
         node = named(name, made.node if depth < DEPTH else stored(made.node, own))
-        if own:
-            self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        self._add_new(own, before.inner, chunks)
         value, length = item if self._frozen else NOT_KEPT, len(name) + 1 + made.size
         return EncodedEntry(name, value, "", node, True, length, mark, frozenset(own), nested=made)
 
     def _encode_text(
-        self, name: bytes, item: str, mark: int, before: EncodedEntry | None, chunks: dict[str, bytes]
+        self, name: bytes, item: str, mark: int, before: EncodedEntry, chunks: dict[str, bytes]
     ) -> EncodedEntry:
         """Return the entry of a long text; unchanged parts reuse their leaves."""
-        old, known = (before.value, before.leaves) if before is not None and before.leaves else ("", ())
+        old, known = (before.value, before.leaves) if before.leaves else ("", ())
         own, leaves = dict[str, bytes](), list[Leaf]()
         for place, at in enumerate(range(0, len(item), LEAF)):
             part = item[at : at + LEAF]
@@ -365,17 +365,17 @@ class EncodingPass:
                 leaves.append(text_leaf(part, chunks))
         node = named(name, stored(joined("S", leaves, own), own))
         length = len(name) + 3 + sum([leaf.size for leaf in leaves])
-        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        self._add_new(own, before.inner, chunks)
         return EncodedEntry(name, item, "", node, True, length, mark, frozenset(own), tuple(leaves))
 
     def _encode_list(
-        self, name: bytes, item: list[Json], mark: int, before: EncodedEntry | None, chunks: dict[str, bytes]
+        self, name: bytes, item: list[Json], mark: int, before: EncodedEntry, chunks: dict[str, bytes]
     ) -> EncodedEntry | None:
         """Return the entry of a list of long items, None if it is short.
 
         Those that were there before, as many places from the beginning or from the end, are not encoded again.
         """
-        known, own = before.items if before is not None else (), dict[str, bytes]()
+        known, own = before.items, dict[str, bytes]()
         pages, items = Pages("L", own), list[EncodedItem]()
         for place, one in enumerate(item):
             places = (place, place + len(known) - len(item))
@@ -386,7 +386,7 @@ class EncodingPass:
         if size <= LEAF:
             return None
         node = named(name, stored(pages.node(), own))
-        self._add_new(own, before.inner if before is not None else frozenset(), chunks)
+        self._add_new(own, before.inner, chunks)
         value, inner = item if self._frozen else NOT_KEPT, frozenset(own)
         return EncodedEntry(name, value, "", node, True, len(name) + 1 + size, mark, inner, items=items)
 
@@ -413,7 +413,7 @@ class EncodingPass:
 
     def _add_new(self, own: dict[str, bytes], before: frozenset[str], chunks: dict[str, bytes]) -> None:
         new = {key: data for key, data in own.items() if key not in before}
-        self._reuses_chunks = self._reuses_chunks or len(new) < len(own)
+        self._reuses_chunks |= len(new) < len(own)
         chunks.update(new)
 
 
@@ -430,18 +430,15 @@ def in_place(entries: Iterable[EncodedEntry]) -> bytes:
     return b'{"D":[' + b",".join(nodes) + b"]}"
 
 
-def in_pages(entries: Iterable[EncodedEntry], inner: dict[str, bytes]) -> bytes:
-    """Return the node of a dict whose small entries share pages; the chunks are added to ``inner``."""
+def in_pages(entries: Iterable[EncodedEntry], inner: dict[str, bytes]) -> Pages:
+    """Return the pages that a dict's small entries share; the chunks are added to ``inner``."""
     pages = Pages("D", inner)
     for entry in entries:
-        if entry.is_node:
-            pages.add_node(entry.text, entry.mark)
-        else:
-            pages.add_entry(entry.text, entry.mark)
-    return pages.node()
+        (pages.add_node if entry.is_node else pages.add_entry)(entry.text, entry.mark)
+    return pages
 
 
-# Merkle levels of a big dict: its entries in groups, groups of groups; entries are replaced without a rebuild.
+# Merkle levels of a big dict: entries in pages, groups, groups of groups; entries are replaced without a rebuild.
 
 
 @value_object()
@@ -454,8 +451,10 @@ class MerkleLevel:
 
 @value_object()
 class MerkleLevels:
-    """The levels of a dict, from its entries up; immutable."""
+    """The levels of a dict, from its pages up; immutable."""
 
+    pages: list[int]
+    """Where each page ends among the entries; one that is a node has a page of its own."""
     levels: Sequence[MerkleLevel]
 
     @property
@@ -465,8 +464,8 @@ class MerkleLevels:
 
     @property
     def inner(self) -> frozenset[str]:
-        """Return the hashes of its inner nodes."""
-        return frozenset(hash_in(part[0]) for level in self.levels[1:] for part in level.parts)
+        """Return the hashes of its pages and inner nodes."""
+        return frozenset(hash_in(part[0]) for level in self.levels for part in level.parts)
 
     def replaced(self, changes: Sequence[tuple[int, bytes]], chunks: dict[str, bytes]) -> MerkleLevels:
         """Return the levels with other nodes at some places.
@@ -478,29 +477,21 @@ class MerkleLevels:
             parts = list(level.parts)
             for place, node in changes:
                 parts[place] = (node, parts[place][1])
-            levels.append(MerkleLevel(parts, level.ends))
-            changes = [(at, joined_group(parts, level.ends, at, chunks)) for at in groups_around(level, changes)]
-        return MerkleLevels(levels)
+            ends = level.ends
+            levels.append(MerkleLevel(parts, ends))
+            around = {bisect_right(ends, place) for place, _ in changes} if ends else ()
+            changes = [(at, stored(inner("D", parts[ends[at - 1] if at else 0 : ends[at]]), chunks)) for at in around]
+        return MerkleLevels(self.pages, levels)
 
 
-def build_levels(parts: list[Part], chunks: dict[str, bytes]) -> MerkleLevels:
-    """Return the levels over entries in order; inner nodes are added to ``chunks``."""
-    levels: list[MerkleLevel] = []
+def build_levels(pages: Pages, chunks: dict[str, bytes]) -> MerkleLevels:
+    """Return the levels over pages; inner nodes are added to ``chunks``."""
+    parts, levels = pages.parts(), list[MerkleLevel]()
     while len(parts) > 2 * FANOUT:
         grouped = list(groups(parts))
-        levels.append(MerkleLevel(parts, list(accumulate(len(group) for group in grouped))))
+        levels.append(MerkleLevel(parts, list(accumulate(map(len, grouped)))))
         parts = [(stored(inner("D", group), chunks), group[-1][1] >> 4) for group in grouped]
-    return MerkleLevels((*levels, MerkleLevel(parts, [])))
-
-
-def groups_around(level: MerkleLevel, changes: Sequence[tuple[int, bytes]]) -> list[int]:
-    """Return which groups hold the changes, each once, in order."""
-    return sorted({bisect_right(level.ends, place) for place, _ in changes}) if level.ends else []
-
-
-def joined_group(parts: list[Part], ends: list[int], at: int, chunks: dict[str, bytes]) -> bytes:
-    """Return the reference to one group."""
-    return stored(inner("D", parts[ends[at - 1] if at else 0 : ends[at]]), chunks)
+    return MerkleLevels(pages.ends, [*levels, MerkleLevel(parts, [])])
 
 
 def hash_in(node: bytes) -> str:

@@ -107,6 +107,7 @@ def reachable(root: str, store: dict[str, bytes]) -> dict[str, bytes]:
         pytest.param(lambda texts: {"talk": [{"role": "user", "text": one} for one in texts.values()]}, id="messages"),
         pytest.param(lambda texts: {"live": {"1": {"node": "s", "journal": [*texts.values()]}}}, id="a step's calls"),
         pytest.param(lambda texts: {"by": {key: {"text": one} for key, one in texts.items()}, "i": 1}, id="dicts"),
+        pytest.param(lambda texts: {key: one[-200:] for key, one in texts.items()}, id="pages"),
     ],
 )
 @given(st.lists(st.lists(st.tuples(st.integers(0, 69), st.integers(0, 3)), max_size=4), max_size=12), st.booleans())
@@ -136,8 +137,7 @@ def test_only_what_was_written_is_given_again() -> None:
     first = encode(value, frozen=True)
     assert not first.reuses_chunks
     for again in (encode(value, known=first.known, frozen=True), encode(value, known=first.known)):
-        assert again.reuses_chunks
-        assert again.root == first.root
+        assert (again.root, again.reuses_chunks) == (first.root, True)
         assert len(again.chunks) < len(first.chunks) / 10
 
 
