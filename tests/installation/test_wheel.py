@@ -161,7 +161,7 @@ def test_the_source_archive_holds_what_is_tested_built_and_read_and_nothing_that
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     files = [path for top in FOLDERS for path in (ROOT / top).rglob("*.*")]
-    wanted = {name_of(path) for path in files if "__pycache__" not in path.parts}
+    wanted = {name_of(path) for path in files if not {"__pycache__", "fonts"}.intersection(path.parts)}
     assert wanted - inside == set()
     assert {name.partition("/")[0] for name in inside} == FOLDERS | FILES | {"PKG-INFO"}
     assert inside.intersection(LEFT) == set()

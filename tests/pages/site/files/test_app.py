@@ -54,7 +54,7 @@ def test_the_worker_answers_for_all_pages_and_is_asked_for_again_each_time(db: N
 def test_the_worker_keeps_only_what_no_one_has_to_sign_in_for(db: None) -> None:
     script = Client().get("/service-worker.js").content.decode()
     facts = json.loads(script.splitlines()[0].removeprefix("const APP = ").removesuffix(";"))
-    assert facts["kept"] == ["/offline/", static("css/site.css"), static("img/logo.svg")]
+    assert facts["kept"] == ["/offline/", *map(static, ("css/site.css", "fonts/inter.woff2", "img/logo.svg"))]
     assert facts["version"] in facts["kept"][1]
     for path in facts["kept"]:
         assert status_of(path) == 200

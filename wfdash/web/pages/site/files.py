@@ -83,7 +83,7 @@ def worker_script() -> str:
         "version": version_of_files(),
         "root": reverse("wfdash:inbox"),
         "offline": reverse("wfdash:offline"),
-        "kept": [reverse("wfdash:offline"), address_of("css/site.css"), address_of("img/logo.svg")],
+        "kept": [reverse("wfdash:offline"), *map(address_of, ("css/site.css", "fonts/inter.woff2", "img/logo.svg"))],
         "icon": address_of("img/app-192.png"),
     }
     text = (folder_of("static") / "service-worker.js").read_text()
