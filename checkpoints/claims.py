@@ -461,15 +461,22 @@ def process_name() -> str:
     return f"{socket.gethostname()[:100]}:{pid}:{boot_and_namespace()}-{start_time(pid) or 0}:"
 
 
-def is_gone(worker: str) -> bool:
-    """Return whether the holder of that name was a process of this machine that has ended."""
+def process_of(worker: str) -> tuple[int, int] | None:
+    """Return id and start of the process that has, or had, this name; None unless it is certain to be of this machine.
+
+    Another process may have the id by now: only ``is_gone`` tells whether that one has ended.
+    """
     *_, host, pid, origin = ("", "", "", *worker.split(":")[:-1])
     where, _, start = origin.partition("-")
-    known = bool(where) and where == boot_and_namespace() and host == socket.gethostname()[:100] and pid.isdigit()
-    return known and start.isdigit() and _has_ended(int(pid), int(start))
+    known = bool(where) and where == boot_and_namespace() and host == socket.gethostname()[:100]
+    return (int(pid), int(start)) if known and pid.isdigit() and start.isdigit() else None
 
 
-def _has_ended(pid: int, start: int) -> bool:
+def is_gone(worker: str) -> bool:
+    """Return whether the holder of that name was a process of this machine that has ended."""
+    if (process := process_of(worker)) is None:
+        return False
+    pid, start = process
     if (PROC / str(pid) / "stat").exists():
         return start_time(pid) != start
     # /proc may hide the processes of other users, which can still be asked whether they exist.

@@ -322,9 +322,10 @@ class ClaimScripts(ReadScripts):
         now, expiry, wake = (rules.time_or_none(self.dialect.time, time) for time in times)
         return DueLook(now, expiry, wake, bool(due), tuple(RunId(id_) for (id_,) in found), rows)
 
-    def expire(self, prefix: str) -> Script[None]:
-        """End the claims of workers by the start of their names."""
-        yield [(self.claims.expire, (prefix, prefix))]
+    def expire(self, prefix: str) -> Script[list[RunId]]:
+        """End the claims of workers by the start of their names, and return the runs."""
+        (rows,) = yield [(self.claims.expire, (prefix, prefix))]
+        return [RunId(run) for (run,) in rows]
 
 
 # The statements that find runs that are due and claim them, once for both databases.
@@ -353,7 +354,9 @@ class ClaimStatements:
             "SELECT worker, expires, CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM checkpoints_claim WHERE run_id=?"
         )
         self.trust = say("UPDATE checkpoints_run SET attempts=0 WHERE id=? AND epoch=?")
-        self.expire = say("UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ?")
+        self.expire = say(
+            "UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ? RETURNING run_id"
+        )
 
 
 @lru_cache(maxsize=8)

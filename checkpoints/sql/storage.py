@@ -316,9 +316,11 @@ class SqlStorage(ABC):
         """Reset the run's count of takeovers: it has run long enough not to be a suspect."""
         await self._write(lambda s: s.trust(claim), sync=False)
 
-    async def expire_claims(self, *, worker_prefix: str) -> None:
-        """Expire every claim of workers with this name prefix, for a caller that knows they have ended."""
-        await self._write(lambda s: s.expire(worker_prefix))
+    async def expire_claims(self, *, worker_prefix: str) -> Sequence[RunId]:
+        """Expire every claim of workers with this name prefix, for a caller that knows they have ended; return whose
+        claims they were.
+        """
+        return await self._write(lambda s: s.expire(worker_prefix))
 
     async def read_run(self, run: RunId) -> RunFacts:
         """Return what running the run needs. ``NotFound``."""

@@ -23,3 +23,4 @@ from wfdash.pubsub.topics import rights_changed as rights_changed
 from wfdash.pubsub.topics import runs_changed as runs_changed
 from wfdash.pubsub.topics import runs_due as runs_due
 from wfdash.pubsub.topics import text_streamed as text_streamed
+from wfdash.pubsub.topics import worker_begun as worker_begun

@@ -92,7 +92,7 @@ FORWARDED: Mapping[str, topics.Topic[Any]] = {
     topic.name: topic
     for topic in (
         *(topics.runs_due, topics.backlog_found, topics.runs_changed, topics.text_streamed, topics.text_ended),
-        *(topics.lead_ended, topics.inbox_changed, topics.requests_changed),
+        *(topics.lead_ended, topics.worker_begun, topics.inbox_changed, topics.requests_changed),
         *(topics.consultations_due, topics.consultations_ended),
     )
 }

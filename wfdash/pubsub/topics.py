@@ -63,6 +63,9 @@ backlog_found: Topic[[]] = Topic("backlog")
 lead_ended: Topic[[str]] = Topic("lead")
 """``publish(code)``: of the workers that have loaded this none leads any more, so another should ask for it now."""
 
+worker_begun: Topic[[str]] = Topic("worker")
+"""``publish(name)``: a worker lives from now on, so others should look whether it still does."""
+
 runs_changed: Topic[[str, int]] = Topic("run")
 """``publish(run_id, seq)``: the run's events reach at least ``seq``."""
 

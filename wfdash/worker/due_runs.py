@@ -182,6 +182,13 @@ class DueRuns:
         """Claim and begin this run if it is due and there is room; returns once that is done."""
         await self._claim([run])
 
+    async def take_over(self, runs: Sequence[RunId]) -> None:
+        """Claim and begin those of these runs that are due, while there is room: it is certain that their worker has
+        ended, whoever was away.
+        """
+        for start in range(0, len(runs), RUNS_PER_CLAIM):
+            await self._claim(runs[start : start + RUNS_PER_CLAIM], takeover=True)
+
     @contextmanager
     def reserving(self, most: int) -> Iterator[int]:
         """Keep room for so many runs while they are claimed, or for as many as there is room for, and yield how many.
@@ -209,14 +216,16 @@ class DueRuns:
         if self._joins:
             return 0.0
         now = self._storage.now()
-        idle = self.is_idle and self._ttl >= IDLE_SECONDS + LOOK_SECONDS and self._may_be_seldom()
+        idle = self.is_idle and self._ttl > IDLE_SECONDS and self._may_be_seldom()
         every = IDLE_SECONDS if idle else LOOK_SECONDS
         pause = every - now.timestamp() % every
         if self._found is not None and (expiry := self._found.expiry) is not None:
             pause = min(pause, max((expiry - now).total_seconds() + EXPIRED_SECONDS, EXPIRED_SECONDS))
         return pause
 
-    async def _claim(self, hinted: Sequence[RunId] | None = None, most: Priority | None = None) -> None:
+    async def _claim(
+        self, hinted: Sequence[RunId] | None = None, most: Priority | None = None, *, takeover: bool = False
+    ) -> None:
         """Claim and begin one batch, of all that is due or of the hinted ones."""
         with self.reserving(RUNS_PER_CLAIM if hinted is None else len(hinted)) as limit:
             if limit < 1:
@@ -230,7 +239,7 @@ class DueRuns:
                 runs=hinted,
                 serves=self._serves(),
                 most=most,
-                takeover=self._takes_over(),
+                takeover=takeover or self._takes_over(),
             )
         for claim in claims:
             self._beginning.add(claim.run)

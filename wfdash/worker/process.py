@@ -38,7 +38,7 @@ from wfdash.pubsub.process import signals
 from wfdash.telemetry.error_hook import refuse_broken_hook
 from wfdash.worker.db_thread import in_thread
 from wfdash.worker.drive import Lease
-from wfdash.worker.serving import stop_heartbeats_of
+from wfdash.worker.serving import stop_heartbeat
 from wfdash.worker.worker import Worker
 
 
@@ -159,7 +159,7 @@ def exit_process(status: int) -> None:
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-LOCK_SECONDS = 3.0
+LOCK_SECONDS = 0.25
 """Between two looks whether the process that runs the worker of the same data directory has ended."""
 
 
@@ -285,7 +285,7 @@ class EmbeddedWorker:
         try:
             # It has ended, so the claims under this name can expire now.
             await storage.expire_claims(worker_prefix=f"{self._home}:")
-            await in_thread(stop_heartbeats_of, f"{self._home}:")
+            await in_thread(stop_heartbeat, f"{self._home}:")
         except Exception as error:
             if not storage.is_outage(error):
                 raise

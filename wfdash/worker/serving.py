@@ -9,23 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
 
-from checkpoints.claims import boottime, is_gone
+from checkpoints.claims import boottime, is_gone, process_of
 from checkpoints.database.alias import connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.living_workers import OTHERS, others, others_in
 from checkpoints.database.storage import DatabaseStorage, write
+from checkpoints.ids import RunId
 from checkpoints.models import WorkerBeat
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from checkpoints.storage import Serves
+from wfdash import pubsub
 from wfdash.engines import catalog
 from wfdash.installation.stopping import waited
+from wfdash.pubsub.hints import subscribe
 from wfdash.queries.statistics import gauges
 from wfdash.telemetry.logs import FailingLoop
 from wfdash.worker.db_thread import DbThread, in_thread
@@ -63,7 +68,8 @@ class Serving:
         """Workflow and version -> when another worker had it."""
         self._left: frozenset[tuple[str, str]] = frozenset()
         """Workflows and versions from which nothing leads to what is loaded here, as the first of their runs showed."""
-        self._others: Sequence[str] = ()
+        self.others: Sequence[str] = ()
+        """The other workers at the last look, also such as may have ended."""
 
     def loaded(self) -> dict[str, str]:
         """Return workflow -> version of what this worker runs."""
@@ -106,26 +112,26 @@ class Serving:
 
     def hear(self, workers: Sequence[str], loaded: Iterable[Mapping[str, str] | None]) -> None:
         """Take what such a look found: the other workers, and what each of them that lives has loaded."""
-        self._others, now = workers, self._clock()
+        self.others, now = workers, self._clock()
         self._elsewhere = [pair for one in loaded for pair in (one or {}).items()]
         self._seen.update(dict.fromkeys(self._elsewhere, now))
 
     def ended(self) -> list[str]:
         """Return the names of the other workers, at the last look, that ran on this machine and have ended."""
-        return [name for name in self._others if is_gone(name)]
+        return [name for name in self.others if is_gone(name)]
 
     def may_others_live(self) -> bool:
         """Return whether any of them may live: of some it is certain that they have ended."""
-        return len(self.ended()) < len(self._others)
+        return len(self.ended()) < len(self.others)
 
-    @property
-    def has_others(self) -> bool:
-        """Whether there were other workers at the last look, also such as may have ended."""
-        return bool(self._others)
+    def meet(self, worker: str) -> None:
+        """Count a worker that has begun among the others until the next look."""
+        if worker != self._worker:
+            self.others = [*self.others, worker]
 
     def forget(self, worker: str) -> None:
         """Do not return that worker again."""
-        self._others = [name for name in self._others if name != worker]
+        self.others = [name for name in self.others if name != worker]
 
     @property
     def looked(self) -> bool:
@@ -194,26 +200,26 @@ class Heartbeat:
         """
         thread = DbThread("wfdash-heartbeat")
         try:
-            await self._try(lambda: thread.call(partial(start_heartbeat, self._worker, self._serving.loaded())))
+            await self._try(thread.call(partial(start_heartbeat, self._worker, self._serving.loaded())))
             while not stopping.is_set():
                 rest = self._at + self._patience - time.monotonic()
                 if rest <= 0:
                     rest = HEARTBEAT_SECONDS
-                    await self._try(lambda: thread.repeat(self._record))
+                    await self._try(thread.repeat(self._record))
                 await waited(stopping, rest)
             while True:
                 ending = partial(record_heartbeat, self._worker, runs=self._driving(), serves={})
-                await self._try(lambda ending=ending: thread.repeat(ending))  # type: ignore[misc]
+                await self._try(thread.repeat(ending))
                 await asyncio.sleep(HEARTBEAT_SECONDS)
         finally:
             # A database that is away must not hold up the end.
-            await self._try(lambda: thread.call(partial(stop_heartbeat, self._worker)), patience=END_SECONDS)
+            await self._try(thread.call(partial(stop_heartbeat, self._worker)), patience=END_SECONDS)
             await thread.aclose(wait=False)
 
-    async def _try(self, call: Callable[[], Awaitable[None]], patience: float | None = None) -> None:
+    async def _try(self, call: Awaitable[None], patience: float | None = None) -> None:
         try:
             async with asyncio.timeout(patience):
-                await call()
+                await call
         except Exception as error:
             self._loop.failed(error)
         else:
@@ -241,6 +247,7 @@ def start_heartbeat(worker: str, serves: Mapping[str, str] | None = None) -> Non
         WorkerBeat.objects.filter(seen__lt=now - FORGET).delete()
         begun = {"started": now, "seen": now, "runs": 0, "late": 0.0, "serves": serves}
         WorkerBeat.objects.update_or_create(pk=worker, defaults=begun)
+    pubsub.worker_begun.publish(worker)
 
 
 def record_heartbeat(worker: str, *, runs: int, late: float = 0.0, serves: Mapping[str, str] | None = None) -> None:
@@ -254,44 +261,75 @@ def record_heartbeat(worker: str, *, runs: int, late: float = 0.0, serves: Mappi
         start_heartbeat(worker, serves)
 
 
-def stop_heartbeat(worker: str) -> None:
-    """Say that it ends, or has ended."""
-    with write():
-        WorkerBeat.objects.filter(pk=worker).delete()
-
-
-def stop_heartbeats_of(home: str) -> None:
-    """Say that the workers whose names begin so have ended: others wait for what they had loaded no more."""
+def stop_heartbeat(home: str) -> None:
+    """Say that it ends, or that all whose names begin so have ended: others wait for what they had loaded no more."""
     with write():
         WorkerBeat.objects.filter(pk__startswith=home).delete()
 
 
 # -- the claims of workers on this machine that were killed are ended, and their lead: neither need be waited for. A
-# worker of which that is not certain (on another machine, in another container) counts as alive. Which workers
-# there are is read with each heartbeat: the database is not asked each second.
+# worker of which that is not certain (on another machine, in another container) counts as alive. The kernel says when
+# a process ends, and then it is looked at: what it says may be of another process that has the id by now.
 
 DEAD_SECONDS = 1.0
+"""Between two looks where the kernel cannot say that a process ends, or the database takes nothing."""
+SOON_SECONDS = 0.02
+"""At least between two looks."""
 DEAD_FAILED = "Could not end the claims of workers that have ended; retrying each second"
 
 
-async def end_dead_until(stopping: asyncio.Event, storage: DatabaseStorage, serving: Serving) -> None:
-    """Look for them each second, as long as there are others, until stopped."""
-    thread, loop = DbThread("wfdash-dead-workers"), FailingLoop(log, DEAD_FAILED)
+@contextmanager
+def watching(workers: Iterable[str], ended: asyncio.Event) -> Iterator[float]:
+    """Set ``ended`` when a process of this machine ends that has one of these names; yields after how many seconds to
+    look nevertheless.
+    """
+    loop, seconds = asyncio.get_running_loop(), HEARTBEAT_SECONDS
+    with ExitStack() as files:
+        for pid, _ in filter(None, map(process_of, workers)):
+            try:
+                file = os.pidfd_open(pid)
+            except ProcessLookupError:
+                ended.set()
+            except OSError:
+                seconds = DEAD_SECONDS
+            else:
+                files.callback(os.close, file)
+                files.callback(loop.remove_reader, file)
+                loop.add_reader(file, ended.set)
+        yield seconds
+
+
+async def end_dead_until(
+    stopping: asyncio.Event,
+    storage: DatabaseStorage,
+    serving: Serving,
+    take_over: Callable[[Sequence[RunId]], Awaitable[None]],
+) -> None:
+    """End them as soon as it is known that they have ended, until stopped; ``take_over(runs)`` gets their runs."""
+    failing, changed = FailingLoop(log, DEAD_FAILED), asyncio.Event()
+
+    def meet(worker: str) -> None:
+        serving.meet(worker)
+        changed.set()
+
+    leave = subscribe(meet, pubsub.worker_begun)
     try:
         while not stopping.is_set():
             try:
-                for worker in await thread.call(serving.ended) if serving.has_others else ():
-                    await storage.expire_claims(worker_prefix=worker)
-                    await thread.call(partial(forget_dead, worker))
+                for worker in serving.ended():
+                    await take_over(await storage.expire_claims(worker_prefix=worker))
+                    await in_thread(forget_dead, worker)
                     serving.forget(worker)
-                loop.works()
+                failing.works()
             except Exception as error:
-                loop.failed(error)
-            # Where a look has found no others, the next one comes with a heartbeat.
-            alone = serving.looked and not serving.has_others
-            await waited(stopping, HEARTBEAT_SECONDS if alone else DEAD_SECONDS)
+                failing.failed(error)
+                await asyncio.sleep(DEAD_SECONDS)
+            changed.clear()
+            with watching(serving.others, changed) as seconds:
+                await waited(changed, seconds)
+            await asyncio.sleep(SOON_SECONDS)
     finally:
-        await thread.aclose(wait=False)
+        leave()
 
 
 def forget_dead(worker: str) -> None:

@@ -127,7 +127,9 @@ class Worker:
         if self._replies is not None:
             loops["publish"] = partial(publish_until, serving=self._serving)
             loops["replies"] = self._replies.reply_until
-        loops["dead workers"] = partial(end_dead_until, storage=self._storage, serving=self._serving)
+        loops["dead workers"] = partial(
+            end_dead_until, storage=self._storage, serving=self._serving, take_over=self._due.take_over
+        )
         leave = subscribe(self._due.join, pubsub.backlog_found)
         aside = [asyncio.create_task(serve(self._stopping), name=name) for name, serve in loops.items()]
         try:

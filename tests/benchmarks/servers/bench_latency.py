@@ -15,24 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.servers.bench_recovery import KILLS, SERVED, marks
 from tests.benchmarks.world import Report, fresh_django, median, percentile
 from tests.e2e.client import Person, events_from
 from tests.e2e.server import Server, shell, wait_until
 
-SERVED = Path(__file__).with_name("served.py")
 COUNT = 200
 EVENTS = 200
-KILLS = 5
 ADMIN = "viewer_for(User.objects.get(username='admin'))"
 IMPORTS = """from django.contrib.auth.models import User
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.access.viewer import viewer_for
 """
-
-
-def read_marks(log: Path) -> list[int]:
-    """Return the moments the steps began, in ns of the monotonic clock."""
-    return [int(line) for line in log.read_text().split()] if log.exists() else []
 
 
 def open_requests() -> list[str]:
@@ -49,8 +43,8 @@ def answer_all(requests: list[str], log: Path, answer: Callable[[str], Any]) -> 
     for place, request in enumerate(requests):
         began = time.monotonic_ns()
         answer(request)
-        marks = wait_until(lambda place=place: marks if len(marks := read_marks(log)) > place else [], what="the step")
-        waited.append((marks[place] - began) / 1e6)
+        found = wait_until(lambda place=place: found if len(found := marks(log)) > place else [], what="the step")
+        waited.append((found[place] - began) / 1e6)
     return waited
 
 
@@ -76,7 +70,7 @@ def in_process(folder: Path) -> tuple[list[float], list[float]]:
     waited = answer_all(requests, log, lambda request: answer_request(admin, request, {"action": "approve"}))
     leave()
     worker.stop()
-    began = read_marks(log)
+    began = marks(log)
     return waited, [(mark - at) / 1e6 for mark, at in zip(began, accepted, strict=True)]
 
 
@@ -116,11 +110,11 @@ def after_kill(server: Server, folder: Path) -> float:
     """Return milliseconds from starting the process again to the interrupted step's first line."""
     log = folder / f"kill-{time.monotonic_ns()}.log"
     start_runs(server, "lasting", {"log": str(log)})
-    wait_until(lambda: read_marks(log), what="the step")
+    wait_until(lambda: marks(log), what="the step")
     server.kill()
     began = time.monotonic_ns()
     server.start()
-    return (wait_until(lambda: read_marks(log)[1:], seconds=30, what="the step again")[0] - began) / 1e6
+    return (wait_until(lambda: marks(log)[1:], seconds=30, what="the step again")[0] - began) / 1e6
 
 
 def measure_server(folder: Path, report: Report) -> None:

@@ -4,35 +4,44 @@ import asyncio
 import os
 import subprocess
 from datetime import timedelta
+from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from django.utils import timezone
 
 from checkpoints import claims, ids
 from checkpoints.claims import is_gone, process_name, start_time
-from checkpoints.database.storage import DatabaseStorage
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
+from wfdash import pubsub
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker import serving as heartbeat
 from wfdash.worker.serving import Serving, start_heartbeat
 
 pytestmark = pytest.mark.django_db(transaction=True)
+ELSEWHERE = "elsewhere:1:0123456789ab-5:abcdef"
+
+
+def name_of(child: subprocess.Popen[bytes]) -> str:
+    host, _, place = process_name().partition(f":{os.getpid()}:")
+    return f"{host}:{child.pid}:{place.partition('-')[0]}-{start_time(child.pid)}:abcdef"
+
+
+def sleeping() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "60"])
 
 
 def name_of_an_ended_worker() -> str:
-    """Return the name that a worker had which was killed."""
-    with subprocess.Popen(["sleep", "60"]) as child:
-        started = start_time(child.pid)
+    with sleeping() as child:
+        name = name_of(child)
         child.kill()
-    ours = f":{os.getpid()}:"
-    host, _, place = process_name().partition(ours)
-    return f"{host}:{child.pid}:{place.partition('-')[0]}-{started}:abcdef"
+    return name
 
 
 def test_only_workers_that_have_certainly_ended_are_found() -> None:
     dead = name_of_an_ended_worker()
-    living = [f"{process_name()}abcdef", "elsewhere:1:0123456789ab-5:abcdef", "home-0123:17:abcdef"]
+    living = [f"{process_name()}abcdef", ELSEWHERE, "home-0123:17:abcdef"]
     within_a_server = f"home-0123:{dead}"
     for name in (dead, within_a_server, *living, f"home-0123:{process_name()}abcdef"):
         start_heartbeat(name)
@@ -47,25 +56,21 @@ def test_only_workers_that_have_certainly_ended_are_found() -> None:
         assert not serving.may_others_live(), "so their runs need no rest"
 
 
-async def test_others_are_looked_at_each_second_until_there_are_known_to_be_none(monkeypatch) -> None:
-    serving, stopping, pauses = Serving("me"), asyncio.Event(), list[float]()
-    found: list[list[str]] = [["elsewhere:1:0123456789ab-5:abcdef"], []]
-
-    async def waited(stopping: asyncio.Event, seconds: float) -> None:
-        pauses.append(seconds)
-        if found:
-            serving.hear(found.pop(0), [])
-        else:
-            stopping.set()
-
-    monkeypatch.setattr(heartbeat, "waited", waited)
-    await heartbeat.end_dead_until(stopping, Unused(), serving)
-    assert pauses == [1.0, 1.0, 5.0]
-
-
-class Unused(DatabaseStorage):
-    async def expire_claims(self, *, worker_prefix: str) -> None:
-        raise AssertionError("no worker has ended")
+@pytest.mark.parametrize("opened", [os.pidfd_open, Mock(side_effect=OSError("the kernel says nothing"))])
+async def test_the_end_of_a_worker_that_has_begun_is_known_soon(opened, monkeypatch) -> None:
+    monkeypatch.setattr(os, "pidfd_open", opened)
+    serving, storage, taken = Serving("me"), AsyncMock(), asyncio.Queue[Any]()
+    task = asyncio.create_task(heartbeat.end_dead_until(asyncio.Event(), storage, serving, taken.put))
+    await asyncio.sleep(0.01)
+    with sleeping() as child:
+        for name in (ELSEWHERE, name_of(child)):
+            pubsub.worker_begun.publish(name)
+        await asyncio.sleep(0.2)
+        storage.expire_claims.assert_not_called()
+        child.kill()
+        async with asyncio.timeout(2):
+            assert await taken.get() is storage.expire_claims.return_value
+    task.cancel()
 
 
 def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch) -> None:
@@ -88,10 +93,11 @@ def test_a_run_of_a_killed_worker_continues_before_its_claim_expires(otto, serve
     serve(workflow)
     run = start_run(otto, "short", 1)
     dead = name_of_an_ended_worker()
-    start_heartbeat(dead)
+    for name in (dead, ELSEWHERE):  # Beside one that may live it takes over nothing else for four seconds.
+        start_heartbeat(name)
     later = timezone.now() + timedelta(hours=1)
     Claim.objects.create(run=run, token=ids.new_token(), worker=dead, epoch=0, expires=later)
     start_worker()
-    until(reaches(run, "completed"))
+    until(reaches(run, "completed"), within=3)
     assert Event.objects.filter(run=run, kind="run.recovered").exists()
     until(lambda: not WorkerBeat.objects.filter(pk=dead).exists())
