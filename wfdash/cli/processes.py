@@ -8,8 +8,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,17 +70,17 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"http://{host}:{options.port}"
     os.environ.setdefault("WFDASH_URL", address)
+    # Nothing that is imported is garbage, and looking for some takes an eighth of a start: it begins with serving.
+    gc.disable()
     # Setting Django up installs Twisted's asyncio reactor (daphne is an installed app) and loads the models.
-    with loading():
-        settings = setup(role)
+    settings = setup(role)
     print_problems(settings)
     if options.demo:
         add_to("WFDASH_REPOSITORIES", str(settings.DATA_DIR / "demo"), separator=os.pathsep)
-    with loading():
-        from wfdash.cli import server
-        from wfdash.engines import catalog
-        from wfdash.queries.workflows import PublishedReader
-        from wfdash.worker.process import exit_process
+    from wfdash.cli import server
+    from wfdash.engines import catalog
+    from wfdash.queries.workflows import PublishedReader
+    from wfdash.worker.process import exit_process
 
     migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
     admins: list[str] = []
@@ -101,18 +100,6 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     )
     exit_process(status)
     return status
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """Return a context manager in which code is imported and the garbage collector rests: nothing of it is garbage, and
-    looking for some takes an eighth of a start. Not for migrations, which leave 80 MB behind.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _announce(options: argparse.Namespace, settings: Any, name: str, address: str) -> None:
@@ -262,8 +249,9 @@ def _prepare(*, migrates: bool, then: Callable[[], object]) -> None:
     from checkpoints.database.installation_key import check_keys
 
     _refuse_settings()
-    if migrates:
+    if migrates and schema.missing_migrations():
         schema.migrate(_say)
+        gc.collect()  # 80 MB
     schema.await_schema(_say, lambda: (check_keys(), then()))
 
 

@@ -238,6 +238,7 @@ def serve(*, host: str, port: int, data: Path, embed: bool, on_ready: Callable[[
     bound_requests(settings.WFDASH_MAX_BODY, BODY_SECONDS)
     # gc.freeze(): keep start-up objects out of GC pauses, which stop every thread for about 100 ms.
     gc.freeze()
+    gc.enable()
     tcp.Port.numberAccepts = property(lambda port: ACCEPTS, lambda port, more: None)  # type: ignore[assignment]
     endpoints = build_endpoint_description_strings(host=host, port=port)  # type: ignore[no-untyped-call]
     server = Server(
