@@ -276,7 +276,7 @@ def _line(run: Run, content: dict[str, Any], now: datetime) -> bytes:
     text = json.dumps(content, default=str)
     stored = current_encryptor().encrypt(text, "archive", run.pk)
     about = {"format": FORMAT, "run": run.pk, "workflow": run.workflow, "finished": run.finished, "archived": now}
-    given = json.dumps(about, default=_moment)[:-1]
+    given = json.dumps(about, default=text_of)[:-1]
     # What is not encrypted is JSON already.
     return f'{given}, "content": {text if stored == text else json.dumps(stored)}}}'.encode()
 
@@ -336,10 +336,11 @@ def _value(row: Model, field: Field[Any, Any], people: Mapping[Any, str]) -> Any
     value = getattr(row, field.attname)
     if field.related_model is User:
         return people.get(value)
-    return _moment(value) if isinstance(value, datetime) else value
+    return text_of(value) if isinstance(value, datetime) else value
 
 
-def _moment(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return what is written of a value to a file of lines: of a moment as ISO 8601 has it."""
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 

@@ -41,49 +41,45 @@ class PostgresBus:
 
     def open_sender(self) -> PostgresSender:
         """Connect."""
-        return PostgresSender(self._connect("signals out"))
+        connection = self._connect("signals out")
+        return PostgresSender(connection, channel_of(connection))
 
     def open_listener(self) -> PostgresListener:
         """Connect and listen."""
         connection = self._connect("signals in")
-        connection.execute(f"LISTEN {channel_of(connection)}")
-        return PostgresListener(connection)
+        channel = channel_of(connection)
+        connection.execute(f"LISTEN {channel}")
+        return PostgresListener(connection, channel)
 
     def _connect(self, part: str) -> Connection:
         given = {**self._parameters, "fallback_application_name": application_name(part)}
         return psycopg.Connection.connect(**given, autocommit=True)
 
 
-class PostgresSender:
-    """Sends by NOTIFY."""
+class _Connected:
+    def __init__(self, connection: Connection, channel: str) -> None:
+        self._connection, self._channel = connection, channel
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._channel = channel_of(connection)
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class PostgresSender(_Connected):
+    """Sends by NOTIFY."""
 
     def send(self, texts: Sequence[str]) -> None:
         """Send texts in one transaction."""
         self._connection.execute(NOTIFY, (self._channel, list(texts)))
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
-
-class PostgresListener:
+class PostgresListener(_Connected):
     """Receives by LISTEN."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def receive(self, wake: Wake, seconds: float) -> Sequence[str]:
         """Return what has come, or nothing after so many seconds."""
         wake.wait(self._connection.fileno(), seconds)
         return [one.payload for one in self._connection.notifies(timeout=0)]
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
 
 def channel_of(connection: Connection) -> str:

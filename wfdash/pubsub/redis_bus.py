@@ -41,7 +41,10 @@ class RedisBus:
 
     def open_listener(self) -> RedisListener:
         """Connect and listen."""
-        return RedisListener(self._connect("signals in"), self._channel)
+        connection = self._connect("signals in")
+        connection.send_command("SUBSCRIBE", self._channel)
+        connection.read_response()
+        return RedisListener(connection, self._channel)
 
     def _connect(self, part: str) -> Any:
         connection: Any = self._pool.make_connection()
@@ -51,11 +54,17 @@ class RedisBus:
         return connection
 
 
-class RedisSender:
-    """Sends by PUBLISH."""
-
+class _Connected:
     def __init__(self, connection: Any, channel: str) -> None:
         self._connection, self._channel = connection, channel
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.disconnect()
+
+
+class RedisSender(_Connected):
+    """Sends by PUBLISH."""
 
     def send(self, texts: Sequence[str]) -> None:
         """Send texts, in one round trip."""
@@ -64,18 +73,9 @@ class RedisSender:
         for _ in commands:
             self._connection.read_response()
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.disconnect()
 
-
-class RedisListener:
+class RedisListener(_Connected):
     """Receives by SUBSCRIBE."""
-
-    def __init__(self, connection: Any, channel: str) -> None:
-        self._connection = connection
-        connection.send_command("SUBSCRIBE", channel)
-        connection.read_response()
 
     def receive(self, wake: Wake, seconds: float) -> Sequence[str]:
         """Return what has come, or nothing after so many seconds."""
@@ -85,7 +85,3 @@ class RedisListener:
             _, _, text = self._connection.read_response()
             found.append(text.decode("ascii", "replace"))
         return found
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.disconnect()

@@ -233,10 +233,5 @@ def filter_schedules(viewer: Viewer, text: str) -> Q:
     return condition_of(FILTER, viewer, text, _word)
 
 
-def schedule_suggestions(viewer: Viewer) -> dict[str, Any]:
-    """Return what the filter of schedules suggests (no query)."""
-    return FILTER.suggestions(viewer)
-
-
 def _word(word: str) -> Q:
     return Q(name__icontains=word) | Q(workflow__icontains=word)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from hashlib import sha256
 
 from django.urls import reverse
 from django.utils import timezone
@@ -13,6 +12,7 @@ from django.utils.crypto import salted_hmac
 from checkpoints.models import SignInLink
 from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
+from wfdash.access.signin.tokens import hash_of
 from wfdash.domain.errors import NotFound, WrongState
 from wfdash.notifications.rendering import absolute
 
@@ -32,7 +32,7 @@ def create_link(user: User, *, base: str = "", lifetime: timedelta = LIFETIME, o
     made_of = f"{user.pk} {once or secrets.token_urlsafe(32)}"
     secret = salted_hmac("wfdash.access.signin.links", made_of, algorithm="sha256").hexdigest()
     given = {"expires": timezone.now() + lifetime}
-    SignInLink.objects.get_or_create(secret_hash=_hash(secret), user=user, defaults=given)
+    SignInLink.objects.get_or_create(secret_hash=hash_of(secret), user=user, defaults=given)
     path = reverse("wfdash:sign-in-link", args=[secret])
     return absolute(path, base=base) if base else path
 
@@ -45,7 +45,7 @@ def revoke_links(user: User) -> int:
 
 def find_link(secret: str) -> SignInLink:
     """Return the link if it can still be used; ``NotFound`` says that it was used, has expired or never existed."""
-    link = SignInLink.objects.select_related("user").filter(secret_hash=_hash(secret)).first()
+    link = SignInLink.objects.select_related("user").filter(secret_hash=hash_of(secret)).first()
     if link is None or not link.user.is_active or is_service(link.user):
         raise NotFound("The link is incomplete or was never created")
     if link.used is not None:
@@ -69,7 +69,3 @@ def forget_links(limit: int) -> int:
     """
     old = SignInLink.objects.filter(expires__lt=timezone.now() - LINKS_KEPT).order_by("pk").values_list("pk", flat=True)
     return SignInLink.objects.filter(pk__in=list(old[:limit])).delete()[0]
-
-
-def _hash(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()

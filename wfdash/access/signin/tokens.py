@@ -59,7 +59,7 @@ def new_secret(once: str = "") -> NewSecret:
     digest = salted_hmac("wfdash.access.signin.tokens", once or secrets.token_urlsafe(32), algorithm="sha512").digest()
     public = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[32:40])
     secret = urlsafe_b64encode(digest[:32]).decode().rstrip("=")
-    return NewSecret(id=public, text=f"wfd_{public}_{secret}", secret_hash=_hash(secret))
+    return NewSecret(id=public, text=f"wfd_{public}_{secret}", secret_hash=hash_of(secret))
 
 
 def bearer_in(header: str) -> str | None:
@@ -120,7 +120,7 @@ def _find(text: str) -> Token | None:
         return None
     token = _token_and_rights().first(id=form[1])
     # Compared also where there is none, so that the time does not tell which ids exist.
-    matches = hmac.compare_digest(_hash(form[2]), token.secret_hash if token else _hash(""))
+    matches = hmac.compare_digest(hash_of(form[2]), token.secret_hash if token else hash_of(""))
     return token if matches else None
 
 
@@ -150,5 +150,6 @@ def _note_use(token: Token, now: datetime) -> None:
         Token.objects.filter(seldom, pk=token.pk).update(used=now)
 
 
-def _hash(secret: str) -> str:
+def hash_of(secret: str) -> str:
+    """Return what is stored of a secret that was made by chance."""
     return sha256(secret.encode()).hexdigest()

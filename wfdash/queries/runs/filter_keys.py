@@ -557,11 +557,6 @@ def search_for(viewer: Viewer, text: str) -> Search:
     return Search(parts=tuple(parts), since=since, until=until)
 
 
-def run_suggestions(viewer: Viewer) -> dict[str, Any]:
-    """Return what the filter of the list of runs suggests (two queries)."""
-    return FILTER.suggestions(viewer)
-
-
 def _bounded(until: datetime | None, asker: SearchContext, term: Term) -> datetime | None:
     """Return before when runs began: those active in a time had begun by its end, so the search need not pass later
     ones.

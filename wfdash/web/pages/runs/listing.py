@@ -18,6 +18,7 @@ from django.utils.dateparse import parse_datetime
 
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import set_columns
+from wfdash.actions.retention import text_of
 from wfdash.actions.runs.bulk import (
     MOST_AT_ONCE,
     UNEXPECTED,
@@ -140,18 +141,14 @@ def exported_run(run: RunRow) -> dict[str, Any]:
 
 
 def _json(page: tuple[RunRow, ...]) -> str:
-    lines = (json.dumps(exported_run(run), ensure_ascii=False, default=_plain) for run in page)
+    lines = (json.dumps(exported_run(run), ensure_ascii=False, default=text_of) for run in page)
     return "".join(escaped(line) + "\n" for line in lines)
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _exported_cell(value: Any) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
-    text = "" if value is None else _plain(value)
+    text = "" if value is None else text_of(value)
     return harmless(text)
 
 

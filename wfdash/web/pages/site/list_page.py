@@ -21,9 +21,9 @@ from wfdash.queries.audit import audit_suggestions
 from wfdash.queries.requests.decisions import decision_suggestions
 from wfdash.queries.requests.inbox import SORTS, TABS, count_in_views, request_suggestions
 from wfdash.queries.runs import listing
-from wfdash.queries.runs.filter_keys import run_suggestions
+from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.listing import DEFAULT_SORT, count_found
-from wfdash.queries.schedules import schedule_suggestions
+from wfdash.queries.schedules import FILTER as SCHEDULES
 from wfdash.queries.search import ListFilter
 from wfdash.queries.workflows import workflow_suggestions
 from wfdash.records.base import Page, ScannedPage
@@ -82,10 +82,10 @@ def decisions_address(*terms: str, workflow: str = "") -> str:
 
 SUGGESTIONS = {
     "inbox": request_suggestions,
-    "runs": run_suggestions,
+    "runs": RUNS.suggestions,
     "audit": audit_suggestions,
     "decisions": decision_suggestions,
-    "schedules": schedule_suggestions,
+    "schedules": SCHEDULES.suggestions,
     "workflows": workflow_suggestions,
 }
 

@@ -213,10 +213,21 @@ class LinePair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDiff:
-    """``lines`` in order; ``exact`` is False when the texts were too large to be compared line by line."""
+class Lines:
+    """Lines that are shown together, in order."""
 
     lines: tuple[DiffLine, ...]
+
+    @property
+    def pairs(self) -> tuple[LinePair, ...]:
+        """Return the lines side by side."""
+        return tuple(pair_up(self.lines))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDiff(Lines):
+    """``exact`` is False when the texts were too large to be compared line by line."""
+
     added: int
     removed: int
     exact: bool = True
@@ -234,11 +245,6 @@ class TextDiff:
     def long(self) -> bool:
         """Return whether it is too long to be rendered side by side as well."""
         return len(self.lines) > MAX_BESIDE
-
-    @property
-    def pairs(self) -> tuple[LinePair, ...]:
-        """Return the lines side by side."""
-        return tuple(pair_up(self.lines))
 
 
 def diff_text(before: str, after: str, context: int = 3, sheet: Sheet | None = None) -> TextDiff:

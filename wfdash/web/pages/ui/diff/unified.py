@@ -12,12 +12,11 @@ from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.diff.lines import (
     MAX_LINES,
     DiffLine,
-    LinePair,
+    Lines,
     Sheet,
     TextRun,
     changed_lines,
     fold,
-    pair_up,
     whole,
 )
 from wfdash.web.pages.ui.markup import MAX_COLOURED, tokens_of
@@ -43,17 +42,11 @@ MAX_OPEN = 360
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hunk:
+class Hunk(Lines):
     """A place where a file changes; ``title`` is what git writes after the numbers."""
 
     header: str
     title: str
-    lines: tuple[DiffLine, ...]
-
-    @property
-    def pairs(self) -> tuple[LinePair, ...]:
-        """Return the lines side by side."""
-        return tuple(pair_up(self.lines))
 
 
 @dataclass(frozen=True, kw_only=True)
