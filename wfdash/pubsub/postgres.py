@@ -56,7 +56,7 @@ class PostgresBus:
         return psycopg.Connection.connect(**given, autocommit=True)
 
 
-class _Connected:
+class _OverPostgres:
     def __init__(self, connection: Connection, channel: str) -> None:
         self._connection, self._channel = connection, channel
 
@@ -65,7 +65,7 @@ class _Connected:
         self._connection.close()
 
 
-class PostgresSender(_Connected):
+class PostgresSender(_OverPostgres):
     """Sends by NOTIFY."""
 
     def send(self, texts: Sequence[str]) -> None:
@@ -73,7 +73,7 @@ class PostgresSender(_Connected):
         self._connection.execute(NOTIFY, (self._channel, list(texts)))
 
 
-class PostgresListener(_Connected):
+class PostgresListener(_OverPostgres):
     """Receives by LISTEN."""
 
     def receive(self, wake: Wake, seconds: float) -> Sequence[str]:

@@ -54,7 +54,7 @@ class RedisBus:
         return connection
 
 
-class _Connected:
+class _OverRedis:
     def __init__(self, connection: Any, channel: str) -> None:
         self._connection, self._channel = connection, channel
 
@@ -63,7 +63,7 @@ class _Connected:
         self._connection.disconnect()
 
 
-class RedisSender(_Connected):
+class RedisSender(_OverRedis):
     """Sends by PUBLISH."""
 
     def send(self, texts: Sequence[str]) -> None:
@@ -74,7 +74,7 @@ class RedisSender(_Connected):
             self._connection.read_response()
 
 
-class RedisListener(_Connected):
+class RedisListener(_OverRedis):
     """Receives by SUBSCRIBE."""
 
     def receive(self, wake: Wake, seconds: float) -> Sequence[str]:

@@ -183,8 +183,8 @@ class DueRuns:
         await self._claim([run])
 
     async def take_over(self, runs: Sequence[RunId]) -> None:
-        """Claim and begin those of these runs that are due, while there is room: it is certain that their worker has
-        ended, whoever was away.
+        """Claim and begin those of these runs that are due, while there is room, also right after this worker
+        was away: it is certain that theirs has ended.
         """
         for start in range(0, len(runs), RUNS_PER_CLAIM):
             await self._claim(runs[start : start + RUNS_PER_CLAIM], takeover=True)
