@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
-from types import MappingProxyType
 
 from checkpoints.claims import boottime, is_gone, process_of
 from checkpoints.database.alias import connection
@@ -35,9 +34,6 @@ from wfdash.queries.statistics import gauges
 from wfdash.telemetry.logs import FailingLoop
 from wfdash.worker.db_thread import DbThread, in_thread
 from wfdash.worker.election import give_up_lead
-
-NO_LIMITS: Mapping[str, int] = MappingProxyType({})
-
 
 HOLD_SECONDS = 60.0
 """A run is held once no worker has had its version for so long: one that restarts may bring it back."""
@@ -88,9 +84,15 @@ class Serving:
         return named and (not self._queues or queue in self._queues)
 
     def serves(self) -> Serves:
-        """Return which runs it claims."""
-        self._left = frozenset(pair for pair in self._left if self._may_return(pair))
-        return serves_of(self.loaded(), [*(self._elsewhere or ()), *self._left], self.limits())
+        """Return which runs it claims.
+
+        A run of another version is left to a worker that has it. Where there is none, this one claims it, too, to
+        migrate it as declared or to hold it.
+        """
+        self._left, loaded = frozenset(pair for pair in self._left if self._may_return(pair)), self.loaded()
+        elsewhere = {*(self._elsewhere or ()), *self._left}
+        theirs = sorted((name, version) for name, version in elsewhere if loaded.get(name, version) != version)
+        return Serves(workflows=tuple(sorted(loaded)), others=tuple(theirs), limits=self.limits())
 
     def holds(self, workflow: str, version: str) -> bool:
         """Return whether to hold a run of this version, from which nothing leads to what is loaded here.
@@ -142,18 +144,6 @@ class Serving:
         """Look, unless it has: a worker that claimed before would hold runs whose version another worker has."""
         if not self.looked:
             await in_thread(self.look)
-
-
-def serves_of(
-    loaded: Mapping[str, str], elsewhere: Iterable[tuple[str, str]], limits: Mapping[str, int] = NO_LIMITS
-) -> Serves:
-    """Return what a worker claims that has ``loaded`` (workflow -> version) beside workers that have ``elsewhere``.
-
-    A run of another version is left to a worker that has it. Where there is none, this one claims it, too, to migrate
-    it as declared or to hold it.
-    """
-    theirs = {(name, version) for name, version in elsewhere if loaded.get(name, version) != version}
-    return Serves(workflows=tuple(sorted(loaded)), others=tuple(sorted(theirs)), limits=limits)
 
 
 log = logging.getLogger(__name__)
