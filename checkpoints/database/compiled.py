@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, wraps
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import EmptyResultSet, FullResultSet
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Field, Model, Q, QuerySet, Value
+from django.db.models import BooleanField, Field, Func, Model, Q, QuerySet, Value
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import RawSQL
 from django.db.models.query import ModelIterable, get_related_populators
@@ -18,6 +19,7 @@ from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.database.alias import alias, connection
+from checkpoints.limits import findable
 from checkpoints.models.fields import DatabaseNow
 
 # What several queries find first, and the database's time, in one statement: for looks that mostly find nothing.
@@ -290,6 +292,19 @@ class Placeholder(Value):
         return "%s", (replace(self.value, stored=self.for_save),)
 
 
+class Among(Func):
+    """Whether a column has one of many values, which are one parameter: a list, given for a placeholder."""
+
+    template, arg_joiner = "%(expressions)s)", " = ANY("
+    output_field = BooleanField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
+        """Read the values from a JSON list."""
+        return self.as_sql(
+            compiler, connection, template="%(expressions)s))", arg_joiner=" IN (SELECT value FROM json_each("
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowStatement(Generic[T]):
     """A query of rows as SQL. ``sql`` is empty where the query can find nothing."""
@@ -299,8 +314,8 @@ class RowStatement(Generic[T]):
     read: Reader[T] | None = None
 
     def all(self, **given: Any) -> Iterator[T]:
-        """Yield what the query finds now, with these values for its placeholders."""
-        if not self.sql or self.read is None:
+        """Yield what the query finds now, with these values for its placeholders: among no values, nothing."""
+        if not self.sql or self.read is None or [] in given.values():
             return
         used = connection()
         with used.cursor() as cursor:
@@ -323,7 +338,15 @@ def filled(params: Sequence[Any], given: dict[str, Any], used: BaseDatabaseWrapp
             if slot.field is not None:
                 prepare = slot.field.get_db_prep_save if slot.stored else slot.field.get_db_prep_value
                 values[place] = prepare(value, used)
+            elif isinstance(value, list):
+                values[place] = one_parameter(value, used)
     return values
+
+
+def one_parameter(values: Collection[str], used: BaseDatabaseWrapper) -> Any:
+    """Return many texts as the one parameter that ``Among`` compares with; text that no row can have finds nothing."""
+    known = [findable(value) for value in values]
+    return json.dumps(known) if used.vendor == "sqlite" else known
 
 
 def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowStatement[T]]:

@@ -6,7 +6,6 @@ refers to nothing: its entries and the pages it stores stay.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from django.db import connections, models
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -23,6 +21,7 @@ from checkpoints import rules
 from checkpoints.content.chunks import decode, hashes_in, hashes_in_chunk, unbind_from_row, verify_chunks, verify_digest
 from checkpoints.content.encoder import encode
 from checkpoints.database.alias import connection
+from checkpoints.database.compiled import one_parameter
 from checkpoints.ids import CheckpointId, RunId, new_checkpoint_id
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models import Chunk, Claim, Run
@@ -270,7 +269,7 @@ class Follower:
 def remove_locked(using: str, runs: Collection[str]) -> RemovedRuns:
     """Delete runs that the caller has locked in its transaction, and found free to go, with everything they have."""
     connection = connections[using]
-    among, counts, chosen = AMONG[connection.vendor], dict[str, int](), _parameter(connection, runs)
+    among, counts, chosen = AMONG[connection.vendor], dict[str, int](), one_parameter(runs, connection)
     with connection.cursor() as cursor:
         for one in _followers(connection.vendor):
             cursor.execute(one.sql, [chosen])
@@ -279,9 +278,9 @@ def remove_locked(using: str, runs: Collection[str]) -> RemovedRuns:
         families = {family for (family,) in cursor.fetchall()}
         counts[Run._meta.label] = len(runs)
         shared = f"SELECT family, min(id) FROM {_table(Run)} WHERE family {among} GROUP BY family"  # noqa: S608
-        cursor.execute(shared, [_parameter(connection, families)])
+        cursor.execute(shared, [one_parameter(families, connection)])
         relatives: dict[str, str] = dict(cursor.fetchall())
-        orphans = _parameter(connection, families - relatives.keys())
+        orphans = one_parameter(families - relatives.keys(), connection)
         cursor.execute(f"DELETE FROM {_table(Chunk)} WHERE family {among}", [orphans])  # noqa: S608
         counts[Chunk._meta.label] = cursor.rowcount
     return RemovedRuns(relatives=tuple(map(RunId, relatives.values())), counts=counts)
@@ -292,7 +291,7 @@ def begin_removal(using: str, run: str) -> RemovedRuns:
     locked in its transaction, and found free to go.
     """
     connection = connections[using]
-    counts, later, chosen = dict[str, int](), 0, _parameter(connection, [run])
+    counts, later, chosen = dict[str, int](), 0, one_parameter([run], connection)
     with connection.cursor() as cursor:
         for one in _followers(connection.vendor):
             count = _count_followers(cursor, one, run) if one.table else 0
@@ -327,10 +326,6 @@ def remove_part(using: str, run: str, limit: int) -> RemovedPart:
                 return RemovedPart(rows=limit)
     removed = remove_locked(using, [run])
     return RemovedPart(rows=limit - left + removed.rows, last=True, relatives=removed.relatives)
-
-
-def _parameter(connection: BaseDatabaseWrapper, values: Collection[str]) -> Any:
-    return list(values) if connection.vendor == "postgresql" else json.dumps(list(values))
 
 
 @cache

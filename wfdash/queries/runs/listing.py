@@ -12,6 +12,7 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subq
 from django.db.models.functions import Now, Substr
 from django.utils import timezone
 
+from checkpoints.database.compiled import Among, Placeholder, compiled_rows
 from checkpoints.database.living_workers import served_versions
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
@@ -67,6 +68,7 @@ two.
 MOST_COMPARED = 1_000
 """Durations have no index: so many of the newest runs are compared."""
 LAST_ID = "\uffff"
+IDS = Placeholder("ids")
 
 
 def read_runs(
@@ -114,9 +116,7 @@ def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     wanted = list(ids)
     if not wanted:
         return ()
-    found: dict[str, Any] = {
-        run.id: run for run in _annotated(viewer).filter(pk__in=wanted).defer("input", "output", "error")
-    }
+    found: dict[str, Any] = {run.id: run for run in ROWS(viewer, current_encryptor().strict).all(ids=wanted)}
     for run in found.values():
         run.flaw = flaw_of(run)
     asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
@@ -137,10 +137,9 @@ def failures_of(viewer: Viewer, ids: Iterable[str]) -> dict[str, tuple[str, str]
 
     The message is empty for those who may not inspect the run.
     """
-    rows: Any = Run.objects.filter(viewer.scope("see"), pk__in=list(ids)).annotate(**_failures())
     return {
         run: (kind or "", (message or "") if viewer.may("inspect", workflow) else "")
-        for run, workflow, kind, message in rows.values_list("id", "workflow", "failed_as", "failed_with")
+        for run, workflow, kind, message in FAILURES(viewer, current_encryptor().strict).all(ids=list(ids))
     }
 
 
@@ -186,9 +185,7 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 
 def read_run(viewer: Viewer, run_id: str) -> RunView:
     """Return one run's header (three queries, two more if it is due, one if it will be removed). ``NotFound``."""
-    origin = Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")
-    more = {"origin": Subquery(origin), "earlier": Exists(Run.objects.filter(pk=OuterRef("follows")))}
-    found: Any = _annotated(viewer).annotate(**more).filter(pk=run_id).first()
+    found: Any = HEADERS(viewer, current_encryptor().strict).first(ids=[run_id])
     if found is None:
         raise NotFound("Run not found, or you do not have access")
     found.flaw = flaw_of(found)
@@ -217,10 +214,10 @@ def read_run(viewer: Viewer, run_id: str) -> RunView:
     )
 
 
-def _annotated(viewer: Viewer) -> QuerySet[Run]:
+def _annotated(viewer: Viewer, strict: bool) -> QuerySet[Run]:
     claim = Claim.objects.filter(run=OuterRef("pk"), epoch__gte=F("run__epoch"))
     lately = Event.objects.filter(run=OuterRef("pk"), seq__gt=OuterRef("seq") - LAST_EVENTS).order_by("-seq")
-    return Run.objects.filter(viewer.scope("see")).annotate(
+    return Run.objects.filter(viewer.scope("see"), Among("pk", IDS)).annotate(
         claimed=Exists(claim),
         claim_live=Exists(claim.filter(expires__gt=Now())),
         worker=F("claim__worker"),
@@ -229,15 +226,32 @@ def _annotated(viewer: Viewer) -> QuerySet[Run]:
         reported=latest_progress("data"),
         reported_by=latest_progress("step"),
         step=Subquery(lately.filter(step__isnull=False).values("step")[:1]),
-        **_failures(),
+        **_failures(strict),
     )
 
 
-def _failures() -> dict[str, Any]:
+def _failures(strict: bool) -> dict[str, Any]:
     """Return the expressions for the class and message of a failure, none where they have to be encrypted."""
-    if current_encryptor().strict:
+    if strict:
         return {"failed_as": Value(""), "failed_with": Value("")}
     return {"failed_as": KT("error__type"), "failed_with": Substr(KT("error__message"), 1, MAX_ERROR)}
+
+
+ROWS = compiled_rows(lambda *given: _annotated(*given).defer("input", "output", "error"))
+HEADERS = compiled_rows(
+    lambda *given: _annotated(*given).annotate(
+        origin=Subquery(Checkpoint.objects.filter(pk=OuterRef("forked_from")).values("run_id")),
+        earlier=Exists(Run.objects.filter(pk=OuterRef("follows"))),
+    )
+)
+FAILURES = compiled_rows(
+    lambda viewer, strict: (
+        Run.objects.filter(viewer.scope("see"), Among("pk", IDS))
+        .annotate(**_failures(strict))
+        .values_list("id", "workflow", "failed_as", "failed_with")
+    )
+)
+TAGS = compiled_rows(lambda: RunFact.objects.filter(Among("run_id", IDS), name=TAG).values_list("run_id", "text"))
 
 
 def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
@@ -267,8 +281,7 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
 def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
     """Return run id -> its tags (one query)."""
     tags: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-    rows = RunFact.objects.filter(run_id__in=list(run_ids), name=TAG)
-    for run_id, text in rows.values_list("run_id", "text"):
+    for run_id, text in TAGS().all(ids=list(run_ids)):
         tags[run_id] = tuple(sorted((*tags[run_id], text)))
     return tags
 
@@ -393,11 +406,7 @@ class AwaitedReply(WaitingFor):
 def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedReply]]:
     """Return run id -> its open requests, oldest first (one query)."""
     asked: defaultdict[str, list[AwaitedReply]] = defaultdict(list)
-    rows = HumanRequest.objects.filter(run_id__in=list(run_ids), closed__isnull=True, answered__isnull=True)
-    hidden = hidden_cards()
-    columns = ("id", "run_id", "subject", "step", "by", "kind", "key", *hidden)
-    rows = rows.annotate(**hidden).order_by("created", "id")
-    for id_, run_id, subject, step, by, kind, key, *card in rows.values_list(*columns):
+    for id_, run_id, subject, step, by, kind, key, *card in ASKED(bool(hidden_cards())).all(ids=list(run_ids)):
         for hidden_card in card:
             subject = subject_in(hidden_card, id_, step)
         one = AwaitedReply.trusted(
@@ -411,6 +420,16 @@ def open_requests_of(run_ids: Iterable[str]) -> defaultdict[str, list[AwaitedRep
         )
         asked[run_id].append(one)
     return asked
+
+
+ASKED = compiled_rows(
+    lambda hidden: (
+        HumanRequest.objects.filter(Among("run_id", IDS), closed__isnull=True, answered__isnull=True)
+        .annotate(**hidden_cards())
+        .order_by("created", "id")
+        .values_list("id", "run_id", "subject", "step", "by", "kind", "key", *hidden_cards())
+    )
+)
 
 
 # Runs as lists and pages show them: metadata, and for one run its values.

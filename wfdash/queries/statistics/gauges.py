@@ -6,7 +6,7 @@ Completed runs are in the totals, not in the gauges: nothing here gets slower as
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -153,15 +153,8 @@ def count_unserved() -> dict[str, int]:
     claimed = Claim.objects.filter(Exists(ready.filter(pk=OuterRef("run_id"))), expires__gt=Now())
     counts = Counter(dict(due))
     counts.subtract(dict(with_workflow(claimed).values_list("workflow").annotate(number=Count("*"))))
-    return unserved_of(counts)
-
-
-def unserved_of(due: Mapping[str, int]) -> dict[str, int]:
-    """Return which of these workflows, each with the number of its runs that are due, no running worker serves (two
-    queries).
-    """
     served = served_workflows()
-    return {} if served is None else {name: count for name, count in due.items() if count > 0 and name not in served}
+    return {} if served is None else {name: count for name, count in counts.items() if count > 0 and name not in served}
 
 
 def open_requests(viewer: Viewer) -> dict[str, WaitingRequests]:

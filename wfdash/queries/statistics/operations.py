@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -23,7 +23,7 @@ from wfdash.queries.runs.listing import RunRow, run_rows
 from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.durations import Measure, Scope, Total, quantile, totals_since
 from wfdash.queries.statistics.figures import ErrorGroup, error_groups, failed_runs, late_schedules, oldest_requests
-from wfdash.queries.statistics.gauges import unserved_of
+from wfdash.queries.statistics.gauges import count_unserved
 from wfdash.records.statistics import (
     BacklogRecord,
     OperationsRecord,
@@ -92,7 +92,7 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
         unanswerable=oldest_requests(unanswerable),
         unanswerable_count=unanswerable.count(),
         workers=_workers(running),
-        backlog=_backlog(Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
+        backlog=_backlog(viewer, Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
         late=late_schedules(mine),
     )
 
@@ -168,18 +168,24 @@ def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerR
     return tuple(sorted(loads, key=lambda load: (-load.runs, load.name)))
 
 
-def _backlog(scope: Scope, now: datetime) -> Backlog:
-    """Return the runs that are ready and no worker's, and how long those started today waited."""
-    live = Claim.objects.filter(run=OuterRef("pk"), expires__gt=Now())
-    held = live.filter(epoch__gte=OuterRef("epoch"))
-    ready = Run.objects.filter(~Exists(held), scope.mine, phase=Phase.READY.value).order_by()
-    due = Count("pk", filter=Q(~Exists(live), for_workers=True))
-    rows = list(ready.values_list("workflow").annotate(number=Count("pk"), oldest=Min("updated"), due=due))
+def _backlog(viewer: Viewer, scope: Scope, now: datetime) -> Backlog:
+    """Return the runs that are ready and no worker's, and how long those started today waited.
+
+    Ready ones are counted in an index, and the claimed ones, which are few, subtracted.
+    """
     total = Total()
     for one in totals_since(scope, now - RECENT, now)[Measure.QUEUE].values():
         total.join(one)
-    since = min((oldest for _, _, oldest, _ in rows), default=None)
-    backlog = Backlog.trusted(count=sum(number for _, number, _, _ in rows), since=since, delay=total.spread)
+    ready = Run.objects.filter(scope.mine, phase=Phase.READY.value).order_by()
+    live = Claim.objects.filter(expires__gt=Now())
+    claimed = live.filter(Exists(ready.filter(pk=OuterRef("run_id"), epoch__lte=OuterRef("epoch"))))
+    count = ready.filter(finished__isnull=True).count() - claimed.count()
+    free = ready.filter(~Exists(live.filter(run=OuterRef("pk"), epoch__gte=OuterRef("epoch"))))
+    # No ``updated`` is earlier than its run's ``created``, which has an index: few runs can have an earlier one.
+    early = min(free.order_by("created").values_list("updated", flat=True)[:MOST_RUNS], default=now)
+    since = free.filter(created__lte=early).aggregate(since=Min("updated"))["since"]
+    backlog = Backlog.trusted(count=count, since=since, delay=total.spread)
     if not backlog.late:
         return backlog
-    return backlog.model_copy(update={"unserved": unserved_of({row[0]: row[3] for row in rows})})
+    unserved = {name: number for name, number in count_unserved().items() if viewer.may("operate", name)}
+    return backlog.model_copy(update={"unserved": unserved})
