@@ -70,6 +70,7 @@ class FirstValues:
 
 # Queries of plain values compiled once, and counts of what they find.
 
+NO_ROWS = "SELECT 1 WHERE 1 = 0"
 KEPT = 512
 """How many statements are kept for each query; the least recently used go first."""
 
@@ -101,6 +102,13 @@ class Statement:
         """
         outer = Statement(sql=self.sql and f"SELECT {columns} FROM ({self.sql}) AS found", params=self.params)  # noqa: S608
         return next(iter(outer.rows()), None)
+
+
+def count_each(parts: Sequence[Statement]) -> list[int]:
+    """Return how many rows each query finds now (one statement)."""
+    columns = ", ".join(f"(SELECT COUNT(*) FROM ({part.sql or NO_ROWS}) AS counted)" for part in parts)  # noqa: S608
+    params = tuple(value for part in parts for value in part.params)
+    return [number for row in Statement(sql=columns and f"SELECT {columns}", params=params).rows() for number in row]
 
 
 def _kept(build: Callable[..., Any], make: Callable[[Any], T]) -> Callable[..., T]:

@@ -260,11 +260,12 @@ class NoticePage:
 
 def count_unread(viewer: Viewer) -> int:
     """Return how many notifications this person has not read, at most 100 (one query)."""
-    return _unread_of(viewer).count()
+    return unread_of(viewer).count()
 
 
 @compiled
-def _unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
+def unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
+    """Return the query that ``count_unread`` counts."""
     newest = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER, read__isnull=True).order_by("-id")
     unread = _own_notifications(viewer).filter(pk__in=newest.values("pk")[:LOOKED_AT]).exclude(ALREADY_ANSWERED)
     return unread.order_by().values("pk")[:MAX_COUNTED_UNREAD]

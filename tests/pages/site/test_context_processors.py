@@ -13,7 +13,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.notifications.rendering import engine, render_to_string
 from wfdash.web.pages.site.context_processors import THEME_COOKIE, SiteContext, site_context
 
-SOMEONE = Viewer(user=SimpleNamespace(is_staff=False), name="ana")
+SOMEONE = Viewer(user=SimpleNamespace(is_staff=False, pk=1), name="ana")
 
 
 def request_of(viewer: Any = None, **cookies: str) -> Any:
@@ -57,7 +57,7 @@ def test_the_place_one_is_at_is_marked() -> None:
 
 def test_no_page_carries_inline_scripts_or_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_open", lambda viewer: 3)
-    monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_unread", lambda viewer: 3)
+    monkeypatch.setattr("wfdash.web.pages.site.context_processors.count_each", lambda parts: [3])
     monkeypatch.setattr("wfdash.web.pages.site.context_processors.whom_to_ask", lambda: ("ada",))
     request = request_of(SOMEONE)
     html = render_to_string("base.html", site_context(request), request=request)

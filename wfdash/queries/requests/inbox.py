@@ -6,8 +6,10 @@ for each key, with its condition and what is suggested for it.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -17,9 +19,20 @@ from django.db.models import BooleanField, Case, Count, Exists, F, Func, OuterRe
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from checkpoints.database.compiled import Statement, compiled, compiled_condition, compiled_filter, statement_of
+from checkpoints.database.compiled import (
+    NO_ROWS,
+    Among,
+    Placeholder,
+    Statement,
+    compiled,
+    compiled_condition,
+    compiled_filter,
+    compiled_rows,
+    count_each,
+    statement_of,
+)
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact
-from checkpoints.models.fields import MomentField
+from checkpoints.models.fields import JsonRows, MomentField
 from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
@@ -62,12 +75,8 @@ def count_in_views(viewer: Viewer, wanted: Sequence[tuple[str, str]], most: int)
     Of each no more rows are read than that, so that a view of ten thousand costs what one of a hundred does.
     """
     parts = [_limited(viewer, tab, text, most) for tab, text in wanted]
-    asked = [part for part in parts if part and part.sql]
-    columns = ", ".join(f"(SELECT COUNT(*) FROM ({part.sql}) AS counted)" for part in asked)  # noqa: S608
-    params = tuple(value for part in asked for value in part.params)
-    rows = Statement(sql=f"SELECT {columns}" if asked else "", params=params).rows()
-    numbers = iter(rows[0] if rows else ())
-    return [None if part is None else int(next(numbers)) if part.sql else 0 for part in parts]
+    numbers = iter(count_each([part for part in parts if part]))
+    return [part and next(numbers) for part in parts]
 
 
 def _limited(viewer: Viewer, tab: str, text: str, most: int) -> Statement | None:
@@ -126,7 +135,7 @@ class RequestRow(RequestSummary):
 def read_inbox(
     viewer: Viewer, tab: str = "mine", text: str = "", *, sort: str = "age", cursor: str = "", limit: int = 50
 ) -> Page[RequestRow]:
-    """Return one page of a tab (three queries): oldest first, nearest deadline, highest risk, or similar ones together.
+    """Return one page of a tab (two queries): oldest first, nearest deadline, highest risk, or similar ones together.
 
     The answered tab is newest answer first. ``Invalid`` for an invalid filter.
     """
@@ -174,7 +183,7 @@ def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, s
 
 
 def request_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
-    """Return the rows of these requests, in their order (two queries); those they may not see are left out."""
+    """Return the rows of these requests, in their order (one query); those they may not see are left out."""
     return _rows_of(viewer, list(ids))
 
 
@@ -206,7 +215,7 @@ def count_similar(viewer: Viewer, tab: str, text: str, rows: Iterable[RequestRow
 
 
 def requests_of(viewer: Viewer, run_id: str, limit: int = 200) -> tuple[RequestRow, ...]:
-    """Return a run's requests, newest first, answered and closed ones included (three queries)."""
+    """Return a run's requests, newest first, answered and closed ones included (two queries)."""
     rows = HumanRequest.objects.filter(viewer.scope("see"), run_id=run_id).order_by("-created", "-id")
     return _rows_of(viewer, list(rows.values_list("id", flat=True)[:limit]))
 
@@ -272,23 +281,22 @@ FIELDS = (
 
 def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     """Return rows by id, in that order, with who has seen them."""
-    found = HumanRequest.objects.filter(_visible(viewer), pk__in=ids).values(*FIELDS, **hidden_cards())
-    by_id = {values["id"]: _request_row(viewer, values) for values in found}
-    rows = [by_id[one] for one in ids if one in by_id]
-    since = timezone.now() - PRESENCE_TIMEOUT
-    mine = Q(user_id=viewer.user.pk)
-    presences = Presence.objects.filter(mine | Q(seen__gt=since), request_id__in=[row.id for row in rows])
-    read: set[str] = set()
-    here: dict[str, list[str]] = {}
-    for request_id, user_id, name in presences.values_list("request_id", "user_id", f"user__{USERNAME}"):
-        if user_id == viewer.user.pk:
-            read.add(request_id)
-        else:
-            here.setdefault(request_id, []).append(name)
-    return tuple(
-        row.model_copy(update={"unread": row.id not in read, "here": tuple(sorted(here.get(row.id, ())))})
-        for row in rows
-    )
+    hidden = tuple(hidden_cards())
+    found = ROWS(viewer, hidden).all(ids=ids, since=timezone.now() - PRESENCE_TIMEOUT)
+    names = *FIELDS, "seen", *hidden
+    by_id = {values[0]: _request_row(viewer, dict(zip(names, values, strict=True))) for values in found}
+    return tuple(by_id[one] for one in ids if one in by_id)
+
+
+def _rows(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
+    since = Placeholder("since", Presence._meta.get_field("seen"))
+    lately = Presence.objects.filter(Q(user_id=viewer.user.pk) | Q(seen__gt=since), request_id=OuterRef("pk"))
+    seen = JsonRows(lately.order_by().annotate(name=F(f"user__{USERNAME}")).values_list("name"), "name")
+    rows = HumanRequest.objects.filter(_visible(viewer), Among("pk", Placeholder("ids")))
+    return rows.annotate(seen=seen, **hidden_cards()).values_list(*FIELDS, "seen", *hidden)
+
+
+ROWS = compiled_rows(_rows)
 
 
 def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
@@ -307,6 +315,8 @@ def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row["answered_by"] = row.pop(f"answer__by__{USERNAME}") or ""
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
+    seen = {name for (name,) in json.loads(row.pop("seen") or "[]")}
+    row["unread"], row["here"] = viewer.name not in seen, tuple(sorted(seen - {viewer.name}))
     return RequestRow.trusted(**row | {"by": tuple(row["by"]), "risk": RISK_NAMES.get(row["risk"], "")})
 
 
@@ -363,12 +373,12 @@ def _open_for(viewer: Viewer) -> QuerySet[Any, Any]:
 
 
 def count_tabs(viewer: Viewer, text: str = "") -> dict[str, int]:
-    """Return the count of every tab under a filter (two queries). ``Invalid`` for an invalid filter."""
+    """Return the count of every tab under a filter (one query). ``Invalid`` for an invalid filter."""
     return count_all(viewer, text)[0]
 
 
 def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
-    """Return the count of every tab under a filter, and how many wait for this person without it (two queries).
+    """Return the count of every tab under a filter, and how many wait for this person without it (one query).
 
     One pass over the open requests: each request's flags are computed once, whatever is counted.
     """
@@ -379,10 +389,12 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
         flags, answered = _all_flags(viewer), _all_answered(viewer)
     sums = {tab: ("fits", *(() if tab == "asked" else ("seen",)), *names) for tab, names in TAB_FLAGS.items()}
     sums["mine"], sums["waiting"] = ("fits", "seen", "own"), ("seen", "own")
-    columns = ", ".join(f"SUM({' * '.join(names)})" for names in sums.values())
-    found = _with_own(flags, _not_voted(viewer)).select(columns) or ()
-    counts = dict.fromkeys(sums, 0) | {name: int(number or 0) for name, number in zip(sums, found, strict=False)}
-    return {tab: answered.count() if tab == "answered" else counts[tab] for tab in TABS}, counts["waiting"]
+    columns = "".join(f"SUM({' * '.join(names)}), " for names in sums.values())
+    columns += f"(SELECT COUNT(*) FROM ({answered.sql or NO_ROWS}) AS answered)"  # noqa: S608
+    own = _with_own(flags, _not_voted(viewer))
+    found = replace(own, params=(*answered.params, *own.params)).select(columns) or (0,) * 7
+    counts = {name: int(number or 0) for name, number in zip((*sums, "answered"), found, strict=True)}
+    return {tab: counts[tab] for tab in TABS}, counts["waiting"]
 
 
 def _with_own(flags: Statement, unspoken: Statement) -> Statement:

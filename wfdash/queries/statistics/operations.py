@@ -14,7 +14,7 @@ from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from checkpoints.database.compiled import compiled
+from checkpoints.database.compiled import Statement, compiled
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
@@ -97,13 +97,11 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     )
 
 
-def count_problems(viewer: Viewer) -> int:
-    """Return how many runs failed in the last day or are held, at most ``MOST_COUNTED`` (two queries, if any)."""
-    if not viewer.may_anywhere("operate"):
-        return 0
+def problems_of(viewer: Viewer) -> tuple[Statement, Statement]:
+    """Return the queries of runs that failed in the last day, and that are held, each of at most ``MOST_COUNTED``."""
     # By the minute, so that the query is compiled once a minute. Two queries: PostgreSQL reads every run for either.
     since = (timezone.now() - RECENT).replace(second=0, microsecond=0)
-    return min(MOST_COUNTED, _failed_since(viewer, since).count() + _held_for(viewer).count())
+    return _failed_since(viewer, since), _held_for(viewer)
 
 
 @compiled

@@ -16,17 +16,18 @@ from django.shortcuts import redirect, resolve_url
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from checkpoints.database.compiled import count_each
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
 from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import EVERY
 from wfdash.actions.account import set_density
 from wfdash.queries import account
-from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, count_unread, steps_to_show
+from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, steps_to_show, unread_of
 from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
 from wfdash.queries.requests.request import Undoable, read_undoable
-from wfdash.queries.statistics.operations import MOST_COUNTED, count_problems
+from wfdash.queries.statistics.operations import MOST_COUNTED, problems_of
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import read_inbox_address
 from wfdash.web.pages.ui.fragments import guide
@@ -155,8 +156,8 @@ class SiteContext:
     @cached_property
     def problem_count(self) -> str:
         """Return the number of runs that failed in the last day or are held, empty without any."""
-        count = count_problems(self._viewer) if self.may_operate else 0
-        return f"{count}+" if count >= MOST_COUNTED else str(count or "")
+        count = min(sum(self._counts[1:]), MOST_COUNTED)
+        return f"{count}+" if count == MOST_COUNTED else str(count or "")
 
     @cached_property
     def open_count(self) -> int:
@@ -173,10 +174,17 @@ class SiteContext:
         """Return the number of open requests as the navigation shows it: in full below 1,000."""
         return str(self.open_count) if self.open_count < MAX_WAITING else f"{MAX_WAITING - 1}+"
 
-    @cached_property
+    @property
     def unread_count(self) -> int:
         """Return how many notifications this person has not read."""
-        return count_unread(self._viewer) if self._viewer is not None and self.name else 0
+        return self._counts[0]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """Return how many notifications are unread, and runs of each kind that need an operator (one query)."""
+        if not self.name:
+            return [0]
+        return count_each([unread_of(self._viewer), *(problems_of(self._viewer) if self.may_operate else ())])
 
     @cached_property
     def undoable(self) -> tuple[Undoable, ...]:
