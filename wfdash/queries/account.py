@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from checkpoints.database.compiled import compiled
+from checkpoints.database.compiled import compiled, compiled_rows
 from checkpoints.models import (
     Answer,
     HumanRequest,
@@ -180,8 +180,13 @@ class ViewRow(SavedViewRecord):
 
 def read_views(viewer: Viewer, page: str = "inbox") -> tuple[ViewRow, ...]:
     """Return a person's saved views of a page and the shared ones, their own first (one query)."""
-    rows = _visible(viewer).filter(page=page).order_by("name", "id")[:MAX_OFFERED_VIEWS]
+    rows = VIEWS(viewer, page).all()
     return tuple(sorted((_view_row(viewer, row) for row in rows), key=lambda row: not row.mine))
+
+
+VIEWS = compiled_rows(
+    lambda viewer, page: _visible(viewer).filter(page=page).order_by("name", "id")[:MAX_OFFERED_VIEWS]
+)
 
 
 def views_named(viewer: Viewer, words: Iterable[str], most: int) -> tuple[ViewRow, ...]:
@@ -392,9 +397,12 @@ class ListLooks:
     dismissed_getting_started: bool = False
 
 
+LOOKS = compiled_rows(lambda user: Preference.objects.filter(user_id=user).values_list("looks"))
+
+
 def looks_of(viewer: Viewer) -> ListLooks:
     """Return what this person chose for lists (one query)."""
-    kept = Preference.objects.filter(user_id=viewer.user.pk).values_list("looks", flat=True).first() or {}
+    (kept,) = LOOKS(viewer.user.pk).first() or ({},)
     chosen = {name: look["columns"] for name, look in kept.items() if isinstance(look, dict) and "columns" in look}
     density = kept.get("density")
     return ListLooks(

@@ -76,7 +76,7 @@ def count_in_views(viewer: Viewer, wanted: Sequence[tuple[str, str]], most: int)
     """
     parts = [_limited(viewer, tab, text, most) for tab, text in wanted]
     numbers = iter(count_each([part for part in parts if part]))
-    return [part and next(numbers) for part in parts]
+    return [next(numbers) if part else None for part in parts]
 
 
 def _limited(viewer: Viewer, tab: str, text: str, most: int) -> Statement | None:
@@ -141,8 +141,7 @@ def read_inbox(
     """
     order = _order(tab, sort)
     places = _sort_keys(viewer, tab, text, order)
-    after = order.place(cursor)
-    if after:
+    if after := order.place(cursor):
         places = places.filter(order.after(after))
     found = list(places[: limit + 1])
     more = order.cursor(found[limit - 1]) if len(found) > limit else ""
@@ -282,21 +281,20 @@ FIELDS = (
 def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     """Return rows by id, in that order, with who has seen them."""
     hidden = tuple(hidden_cards())
-    found = ROWS(viewer, hidden).all(ids=ids, since=timezone.now() - PRESENCE_TIMEOUT)
+    found = rows_shown(viewer, hidden).all(ids=ids, since=timezone.now() - PRESENCE_TIMEOUT)
     names = *FIELDS, "seen", *hidden
     by_id = {values[0]: _request_row(viewer, dict(zip(names, values, strict=True))) for values in found}
     return tuple(by_id[one] for one in ids if one in by_id)
 
 
-def _rows(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
+@compiled_rows
+def rows_shown(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
+    """Return the query of the rows with these ``ids`` and who saw them lately, with what ``hidden_cards`` adds."""
     since = Placeholder("since", Presence._meta.get_field("seen"))
     lately = Presence.objects.filter(Q(user_id=viewer.user.pk) | Q(seen__gt=since), request_id=OuterRef("pk"))
     seen = JsonRows(lately.order_by().annotate(name=F(f"user__{USERNAME}")).values_list("name"), "name")
     rows = HumanRequest.objects.filter(_visible(viewer), Among("pk", Placeholder("ids")))
     return rows.annotate(seen=seen, **hidden_cards()).values_list(*FIELDS, "seen", *hidden)
-
-
-ROWS = compiled_rows(_rows)
 
 
 def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:

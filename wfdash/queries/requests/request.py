@@ -418,6 +418,25 @@ class Undoable:
         return max(0.0, round((self.settles - timezone.now()).total_seconds(), 1))
 
 
+ID = Placeholder("id")
+PRESENT = compiled_rows(
+    lambda: (
+        Presence.objects.filter(
+            request_id=ID, seen__gt=Placeholder("since", Presence._meta.get_field("seen")), user__is_active=True
+        )
+        .select_related("user")
+        .order_by("since", "pk")
+    )
+)
+COMMENTS = compiled_rows(
+    lambda: Comment.objects.filter(request_id=ID).select_related("by").order_by("-at", "-id")[:MAX_COMMENTS]
+)
+DRAFT = compiled_rows(lambda user: Draft.objects.filter(request_id=ID, user_id=user))
+WITHDRAWN = compiled_rows(
+    lambda user: Reply.objects.filter(request_id=ID, by_id=user, undone__isnull=False).order_by("-undone")[:1]
+)
+
+
 def read_collaboration(found: RequestView) -> Collaboration:
     """Return a request's collaboration data, as far as its viewer may see it (five queries or more)."""
     present = _present(found)
@@ -441,7 +460,6 @@ def read_thread(found: RequestView) -> tuple[CommentRecord, ...]:
     """Return a request's comments, oldest first; empty for viewers who do not see its card (one query)."""
     if not found.shown:
         return ()
-    rows = Comment.objects.filter(request_id=found.id).select_related("by").order_by("-at", "-id")[:MAX_COMMENTS]
     return tuple(
         CommentRecord.trusted(
             id=row.pk,
@@ -451,7 +469,7 @@ def read_thread(found: RequestView) -> tuple[CommentRecord, ...]:
             mentions=tuple(row.mentions),
             at=row.at,
         )
-        for row in reversed(rows)
+        for row in reversed(list(COMMENTS().all(id=found.id)))
     )
 
 
@@ -517,26 +535,19 @@ def possible_delegates(viewer: Viewer) -> tuple[str, ...]:
 def _present(found: RequestView) -> tuple[PersonHere, ...]:
     """Return the people who have it open, this person included, those who opened it first before others."""
     now = timezone.now()
-    rows = Presence.objects.filter(request_id=found.id, seen__gt=now - PRESENCE_TIMEOUT, user__is_active=True)
-    rows = rows.select_related("user").order_by("since", "pk")
-    reviewers = _reviewers(found, [_name_or_someone(row.user) for row in rows])
+    rows = {row.user.get_username(): row for row in PRESENT().all(id=found.id, since=now - PRESENCE_TIMEOUT)}
+    people = people_who("answer", found.workflow, names=list(rows)) if rows else ()
+    reviewers = {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee}
     return tuple(
         PersonHere.trusted(
-            name=_name_or_someone(row.user),
+            name=name,
             since=row.since,
             typing=row.typing is not None and row.typing > now - TYPING_TIMEOUT,
-            reviews=_name_or_someone(row.user) in reviewers,
+            reviews=name in reviewers,
             taken=row.taken,
         )
-        for row in rows
+        for name, row in rows.items()
     )
-
-
-def _reviewers(found: RequestView, names: list[str]) -> set[str]:
-    if not names:
-        return set()
-    people = people_who("answer", found.workflow, names=names)
-    return {p.name for p in people if p.addressed(found.by, found.not_by, found.origin)} | {found.assignee} - {""}
 
 
 def _holder(present: tuple[PersonHere, ...], viewer: Viewer) -> PersonHere | None:
@@ -566,13 +577,12 @@ def _vote(reply: Reply, shown: bool) -> VoteView:
 
 
 def _draft(found: RequestView) -> DraftRecord | None:
-    row = Draft.objects.filter(request_id=found.id, user=found.viewer.user).first()
+    row = DRAFT(found.viewer.user.pk).first(id=found.id)
     return DraftRecord.trusted(fields=row.fields, at=row.at) if row else None
 
 
 def _withdrawn_answer(found: RequestView) -> Json:
-    replies = Reply.objects.filter(request_id=found.id, by=found.viewer.user, undone__isnull=False)
-    last = replies.order_by("-undone").first()
+    last = WITHDRAWN(found.viewer.user.pk).first(id=found.id)
     return without(last.value, secret_names(found.answer_schema) | secrets_of(found.workflow)) if last else None
 
 

@@ -44,7 +44,7 @@ def test_lines_stay_within_their_drawing_and_break_where_nothing_was_measured(va
     (line,) = chart.lines
     known = [value for value in values if value is not None]
     assert len(line.dots) == len(known)
-    assert all(0 <= dot.y <= HEIGHT and 0 <= dot.x <= WIDTH for dot in line.dots)
+    assert all(0 <= y <= HEIGHT and 0 <= x <= WIDTH for x, y in line.dots)
     starts = sum(value is not None and (n == 0 or values[n - 1] is None) for n, value in enumerate(values))
     assert line.path.count("M") == starts
     assert len(chart.rows) == len(values)

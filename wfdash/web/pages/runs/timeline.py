@@ -20,9 +20,6 @@ from wfdash.web.pages.runs.step import StepPanel
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.times import clock, duration, elapsed, offset
 
-__all__ = ["Timeline", "timeline", "timeline_context"]
-
-
 # The timeline of a run's page: what is shown of it by its address, and the addresses of its buttons.
 
 WALL = "wall"

@@ -20,7 +20,7 @@ from checkpoints.database.compiled import count_each
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
 from wfdash.access.signin.identities import provider_in_use
-from wfdash.access.viewer import EVERY
+from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account import set_density
 from wfdash.queries import account
 from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, steps_to_show, unread_of
@@ -84,7 +84,7 @@ class SiteContext:
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
-        self._viewer: Any = getattr(request, "viewer", None)
+        self._viewer: Viewer = getattr(request, "viewer", None) or Viewer(user=None, name="")
 
     @property
     def has_accounts(self) -> bool:
@@ -151,7 +151,7 @@ class SiteContext:
     @property
     def may_operate(self) -> bool:
         """Return whether this person operates any workflow."""
-        return bool(self.name) and bool(self._viewer.may_anywhere("operate"))
+        return self._viewer.may_anywhere("operate")
 
     @cached_property
     def problem_count(self) -> str:
@@ -165,9 +165,7 @@ class SiteContext:
         already.
         """
         counted: int | None = getattr(self._request, "open_count", None)
-        if counted is not None:
-            return counted
-        return count_open(self._viewer) if self._viewer is not None and self.name else 0
+        return count_open(self._viewer) if counted is None else counted
 
     @property
     def open_badge(self) -> str:
@@ -200,12 +198,12 @@ class SiteContext:
     @cached_property
     def getting_started(self) -> GettingStarted | None:
         """Return what an installation still lacks, for its admins, until they dismiss it."""
-        return steps_to_show(self._viewer) if self.name else None
+        return steps_to_show(self._viewer)
 
     @property
     def is_admin(self) -> bool:
         """Return whether this person is an admin of everything."""
-        return bool(self.name) and bool(self._viewer.may("admin", EVERY))
+        return self._viewer.may("admin", EVERY)
 
     @property
     def reloads(self) -> bool:
@@ -220,7 +218,7 @@ class SiteContext:
     @property
     def may_start(self) -> bool:
         """Return whether this person may start runs of any workflow."""
-        return bool(self.name) and bool(self._viewer.may_anywhere("start"))
+        return self._viewer.may_anywhere("start")
 
     @property
     def on_hold(self) -> bool:
@@ -245,12 +243,12 @@ class SiteContext:
     @property
     def may_manage_people(self) -> bool:
         """Return whether this person is admin of any workflow."""
-        return bool(self.name) and bool(self._viewer.may_anywhere("admin"))
+        return self._viewer.may_anywhere("admin")
 
     @property
     def name(self) -> str:
         """Return the person's user name, empty without sign-in."""
-        return str(getattr(self._viewer, "name", ""))
+        return self._viewer.name
 
     @property
     def initial(self) -> str:
@@ -260,12 +258,12 @@ class SiteContext:
     @property
     def email(self) -> str:
         """Return the person's mail address, empty without one."""
-        return email_of(getattr(self._viewer, "user", None))
+        return email_of(self._viewer.user)
 
     @property
     def is_staff(self) -> bool:
         """Return whether the link to Django's admin is of use to this person."""
-        return is_staff(getattr(self._viewer, "user", None))
+        return is_staff(self._viewer.user)
 
 
 def answered_here(request: HttpRequest) -> tuple[int, list[str]]:

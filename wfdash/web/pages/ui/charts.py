@@ -11,22 +11,6 @@ from django.utils.safestring import SafeString
 
 from wfdash.web.pages.ui.times import duration, estimate, number
 
-__all__ = [
-    "Bar",
-    "BarChart",
-    "Cell",
-    "ChartLine",
-    "LineChart",
-    "Series",
-    "bar_chart",
-    "duration_or_dash",
-    "line_chart",
-    "nice_count",
-    "nice_seconds",
-    "share",
-]
-
-
 # Bars within the rows of a table: how large a value is compared to the others. Pure.
 
 MIN_SHARE = 6.0
@@ -45,55 +29,42 @@ Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dot:
-    """A measured point: its position and its text."""
-
-    x: float
-    y: float
-    words: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinkedSlot:
-    """A slot in which something was measured: its place, its text, and where it leads."""
-
-    left: float
-    full: float
-    words: str
-    href: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """A line: ``path`` is SVG path data. ``style`` distinguishes lines without colour."""
+    """A line: ``path`` is SVG path data, ``dots`` are its points. ``style`` distinguishes lines without colour."""
 
     name: str
     style: str
     path: str
-    dots: tuple[Dot, ...]
+    dots: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineChart:
-    """Lines that share one scale; ``axis`` from top to bottom, ``rows``: the same as a table."""
+class Chart:
+    """What charts share; ``axis`` from top to bottom, ``head``: of the same as a table."""
 
     key: str
     title: str
     summary: str
     tone: str
-    lines: tuple[ChartLine, ...]
     axis: tuple[str, ...]
     ticks: tuple[str, ...]
     head: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineChart(Chart):
+    """Lines that share one scale; ``rows``: the same as a table."""
+
+    lines: tuple[ChartLine, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
     """Of each slot its name, where it leads, and its durations."""
-    slots: tuple[LinkedSlot, ...] = ()
+    slots: tuple[Bar, ...] = ()
+    """Those in which something was measured: bars without blocks."""
 
     @property
     def picture(self) -> SafeString:
         """Return the linked slots and the lines as SVG, without a template."""
-        slots = (linked_slot(one.left, one.full, one.words, one.href) for one in self.slots)
-        return SafeString("".join([*slots, *map(_drawn_line, self.lines)]))
+        return SafeString("".join([*map(_drawn_bar, self.slots), *map(_drawn_line, self.lines)]))
 
     @property
     def table(self) -> SafeString:
@@ -115,34 +86,34 @@ def line_chart(
 
     ``links``: where each slot leads.
     """
-    linked = _linked(series, names, links) if links else ()
-    hrefs = {slot.left: slot.href for slot in linked}
     known = [value for _, _, values in series for value in values if value is not None]
     top = nice_seconds(max(known, default=1.0))
+    slots, rows = list[Bar](), list[tuple[str, str, tuple[str, ...]]]()
+    for place, at in enumerate(names):
+        measured = [values[place] for _, _, values in series]
+        said = [f"{one[0]} {estimate(value)}" for one, value in zip(series, measured, strict=True) if value is not None]
+        href = links[place] if links and said else ""
+        if href:
+            left, full = round(place * WIDTH / len(names), 2), round(WIDTH / len(names), 2)
+            slots.append(Bar(left=left, full=full, words=f"{at}: {', '.join(said)}", href=href))
+        rows.append((at, href, tuple(map(duration_or_dash, measured))))
     return LineChart(
         key=key,
         title=title,
         summary=_lines_summary(series, names),
         tone=tone,
-        lines=tuple(_line(name, style, values, names, top) for name, style, values in series),
+        lines=tuple(_line(name, style, values, top) for name, style, values in series),
         axis=(duration(top), duration(top / 2), "0"),
         ticks=tuple(ticks),
         head=tuple(name for name, _, _ in series),
-        rows=tuple(
-            (
-                at,
-                hrefs.get(_left(place, len(names)), ""),
-                tuple(duration_or_dash(values[place]) for _, _, values in series),
-            )
-            for place, at in enumerate(names)
-        ),
-        slots=linked,
+        rows=tuple(rows),
+        slots=tuple(slots),
     )
 
 
 def _drawn_line(line: ChartLine) -> str:
     style = escape(line.style)
-    dots = (f'<path class="chart-dot {style}" d="M{dot.x} {dot.y}h0.01" />' for dot in line.dots)
+    dots = (f'<path class="chart-dot {style}" d="M{x} {y}h0.01" />' for x, y in line.dots)
     return f'<path class="chart-line {style}" d="{line.path}" />{"".join(dots)}\n'
 
 
@@ -157,23 +128,7 @@ def duration_or_dash(seconds: float | None) -> str:
     return "–" if seconds is None else estimate(seconds)
 
 
-def _left(place: int, slots: int) -> float:
-    return round(place * WIDTH / max(slots, 1), 2)
-
-
-def _linked(
-    series: Sequence[tuple[str, str, Values]], names: Sequence[str], links: Sequence[str]
-) -> tuple[LinkedSlot, ...]:
-    found = []
-    for place, at in enumerate(names):
-        said = [f"{name} {estimate(known)}" for name, _, values in series if (known := values[place]) is not None]
-        if said:
-            words, full = f"{at}: {', '.join(said)}", round(WIDTH / len(names), 2)
-            found.append(LinkedSlot(left=_left(place, len(names)), full=full, words=words, href=links[place]))
-    return tuple(found)
-
-
-def _line(name: str, style: str, values: Values, names: Sequence[str], top: float) -> ChartLine:
+def _line(name: str, style: str, values: Values, top: float) -> ChartLine:
     place = WIDTH / max(len(values), 1)
     dots, path, joined = [], [], False
     for n, value in enumerate(values):
@@ -182,7 +137,7 @@ def _line(name: str, style: str, values: Values, names: Sequence[str], top: floa
             continue
         x, y = round((n + 0.5) * place, 2), round(HEIGHT * (1 - value / top), 2)
         path.append(f"{'L' if joined else 'M'}{x:g} {y:g}")
-        dots.append(Dot(x=x, y=y, words=f"{names[n]}, {name}: {estimate(value)}"))
+        dots.append((x, y))
         joined = True
     return ChartLine(name=name, style=style, path="".join(path), dots=tuple(dots))
 
@@ -232,13 +187,13 @@ class Block:
 class Bar:
     """What a slot holds: its blocks, its text, and where it leads. ``left``, ``full``: the whole slot."""
 
-    x: float
-    width: float
     left: float
     full: float
     words: str
     href: str
-    blocks: tuple[Block, ...]
+    x: float = 0.0
+    width: float = 0.0
+    blocks: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,17 +205,10 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarChart:
-    """Bars that share one scale; ``axis`` from top to bottom, ``rows``: the same as a table under ``head``."""
+class BarChart(Chart):
+    """Bars that share one scale; ``rows``: the same as a table."""
 
-    key: str
-    title: str
-    summary: str
-    tone: str
     bars: tuple[Bar, ...]
-    axis: tuple[str, ...]
-    ticks: tuple[str, ...]
-    head: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     total: str
     href: str = ""
@@ -315,24 +263,32 @@ def bar_chart(
         axis=(number(round(top)), number(round(top / 2)), "0"),
         ticks=tuple(ticks),
         head=(*(one.name for one in series), *(name for name, _ in beside)),
-        rows=tuple((name, _cells(series, place, beside)) for place, name in enumerate(names)),
+        rows=tuple(
+            (
+                name,
+                (
+                    *(Cell(text=number(one.counts[place]), href=one.link(place)) for one in series),
+                    *(cells[place] for _, cells in beside),
+                ),
+            )
+            for place, name in enumerate(names)
+        ),
         total=number(sum(totals)),
         href=href if any(totals) else "",
         keys=tuple(one for one in series if any(one.counts)) if len(series) > 1 else (),
     )
 
 
-def _cells(series: Sequence[Series], place: int, beside: Sequence[tuple[str, Sequence[Cell]]]) -> tuple[Cell, ...]:
-    counts = (Cell(text=number(one.counts[place]), href=one.link(place)) for one in series)
-    return (*counts, *(cells[place] for _, cells in beside))
-
-
 def _drawn_bar(bar: Bar) -> str:
-    size = f'x="{bar.x}" width="{bar.width}"'
+    """Return a slot of a drawing as SVG: a link over its whole height, with its text, and its blocks."""
+    size, text = f'x="{bar.x}" width="{bar.width}"', escape(bar.words)
     blocks = (
         f'<rect class="chart-bar {escape(one.style)}" {size} y="{one.y}" height="{one.height}" />' for one in bar.blocks
     )
-    return linked_slot(bar.left, bar.full, bar.words, bar.href, "".join(blocks))
+    return (
+        f'<a class="chart-slot" href="{escape(bar.href)}" aria-label="{text}"><title>{text}</title>'
+        f'<rect class="chart-hit" x="{bar.left}" width="{bar.full}" height="{HEIGHT:g}" />{"".join(blocks)}</a>\n'
+    )
 
 
 def _drawn_cell(cell: Cell) -> str:
@@ -401,12 +357,3 @@ def nice_count(most: float) -> float:
 def nice_seconds(most: float) -> float:
     """Return a round duration in seconds."""
     return next((length for length in ROUND_SECONDS if length >= most), math.ceil(most / (30 * DAY)) * 30 * DAY)
-
-
-def linked_slot(left: float, full: float, words: str, href: str, shown: str = "") -> str:
-    """Return a slot of a drawing as SVG: a link over its whole height, with its text, and what is shown in it."""
-    text = escape(words)
-    return (
-        f'<a class="chart-slot" href="{escape(href)}" aria-label="{text}"><title>{text}</title>'
-        f'<rect class="chart-hit" x="{left}" width="{full}" height="{HEIGHT:g}" />{shown}</a>\n'
-    )
