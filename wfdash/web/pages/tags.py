@@ -39,6 +39,7 @@ register = template.Library()
 
 _TONES = {"success": "good", "warning": "warn", "error": "bad"}
 _TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
+PILL = '<span class="pill is-{0}" data-status="{0}"><span class="pill-dot" aria-hidden="true"></span>{0}</span>'
 
 
 @register.simple_tag
@@ -64,10 +65,10 @@ def copy(what: Any, label: str = "", *, words: str = "", how: str = "copy") -> d
     return {"what": what, "label": label, "words": words, "how": how}
 
 
-@register.inclusion_tag("components/status.html")
-def status(value: Any, detail: str = "") -> dict[str, str]:
-    """Return a status pill. ``value``: a ``records.Status`` or its text; ``detail``: for whom, until when."""
-    return {"status": str(value), "detail": detail}
+@register.simple_tag
+def status(value: Any) -> SafeString:
+    """Return a status pill. ``value``: a ``records.Status`` or its text."""
+    return format_html(PILL, value)
 
 
 @register.simple_tag

@@ -65,9 +65,7 @@ def test_no_value_that_is_one_gets_a_bar_too_short_to_be_seen() -> None:
 
 
 def test_the_same_bars_are_told_in_a_sentence() -> None:
-    chart = bar_chart(
-        "failed", "Failed", [Series(name="Failed", counts=[1, 7, 2])], ["Mon", "Tue", "Wed"], tone="is-failed"
-    )
+    chart = bar_chart("failed", "Failed", [Series(name="Failed", counts=[1, 7, 2])], ["Mon", "Tue", "Wed"])
     assert chart.summary == "10 in total, peak at Tue: 7"
     assert chart.axis == ("8", "4", "0")
     none = bar_chart("failed", "Failed", [Series(name="Failed", counts=[0])], ["Mon"], href="/all")
