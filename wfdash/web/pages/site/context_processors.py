@@ -208,7 +208,7 @@ class SiteContext:
     @property
     def reloads(self) -> bool:
         """Return whether workflow files are read again when they change."""
-        return bool(self.name) and bool(settings.WFDASH_RELOAD)
+        return bool(self.name and settings.WFDASH_RELOAD)
 
     @property
     def encrypted(self) -> bool:
@@ -228,7 +228,7 @@ class SiteContext:
     @property
     def without_role(self) -> bool:
         """Return whether this person is signed in and may see nothing yet."""
-        return bool(self.name) and not self._viewer.rights
+        return bool(self.name and not self._viewer.rights)
 
     @cached_property
     def whom_to_ask(self) -> tuple[str, ...]:
