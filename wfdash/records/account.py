@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import AwareDatetime, ConfigDict
 
-from wfdash.records.base import ApiRecord, Body, Page
+from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page
 
 
 class Rights(ApiRecord):
@@ -16,7 +16,7 @@ class Rights(ApiRecord):
     verbs: list[str]
 
 
-class Me(ApiRecord):
+class Me(DescribedRecord):
     """Who calls, and what they may do with the credentials they sent."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from wfdash.records.base import UNREADABLE, ApiRecord, ScannedPage
+from wfdash.records.base import UNREADABLE, ApiRecord, DescribedRecord, ScannedPage
 
 
 class AuditRecord(ApiRecord):
@@ -55,7 +55,7 @@ class AuditHeadRecord(ApiRecord):
     hash: str
 
 
-class AuditExport(ApiRecord):
+class AuditExport(DescribedRecord):
     """A signed document of the entries that a filter finds, oldest first. ``wfdash verify`` checks it."""
 
     format: str

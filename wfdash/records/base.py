@@ -23,7 +23,6 @@ class ApiRecord(Record):
         frozen=True,
         from_attributes=True,
         extra="ignore",
-        use_attribute_docstrings=True,
         # An answer has all of its fields, those that keep their default as well.
         json_schema_serialization_defaults_required=True,
     )
@@ -34,11 +33,14 @@ class ApiRecord(Record):
         return cls.trusted(**{name: getattr(known, name) for name in cls.model_fields})
 
 
+class DescribedRecord(ApiRecord, use_attribute_docstrings=True):
+    """One whose fields have docstrings, which the API's document shows. Reading a class's source takes a millisecond of
+    each start, so records without such are none of these.
+    """
+
+
 class Page(ApiRecord, Generic[T]):
     """Part of a list. ``next`` is the cursor of the following part, empty at the end."""
-
-    # Reading the sources for docstrings costs 55 ms per kind of list at start; a list with a field of its own does.
-    model_config = ConfigDict(use_attribute_docstrings=False)
 
     items: tuple[T, ...]
     next: str = ""
@@ -56,7 +58,7 @@ class ScannedPage(Page[T]):
 class Body(BaseModel):
     """A JSON body. An unknown field is refused: a typo must not become a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

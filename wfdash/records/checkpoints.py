@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, Literal
 
 from wfdash.contract import Edits
-from wfdash.records.base import ApiRecord, Body, Page
+from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page
 from wfdash.records.requests import GivenAnswer
 from wfdash.records.runs import EventRecord
 
 
-class CheckpointRecord(ApiRecord):
+class CheckpointRecord(DescribedRecord):
     """A checkpoint without its content. ``parent``: the one before it, of another run for the first of a fork."""
 
     id: str
@@ -54,7 +54,7 @@ class CheckpointPage(Page[CheckpointSummary]):
     total: int
 
 
-class PendingRequest(ApiRecord):
+class PendingRequest(DescribedRecord):
     """A request as it is pending in a checkpoint."""
 
     key: str
@@ -78,7 +78,7 @@ class ToolUseRecord(ApiRecord):
     arguments: Any
 
 
-class MessageRecord(ApiRecord):
+class MessageRecord(DescribedRecord):
     """A message of a conversation with a model; of a tool, ``call`` is the id of the call that it answers."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -182,7 +182,7 @@ class ChangedRequest(ApiRecord):
         return found
 
 
-class CheckpointComparison(ApiRecord):
+class CheckpointComparison(DescribedRecord):
     """The differences. ``patch``: RFC 6902, from state to state; ``shown_patch``: of all that is shown.
 
     ``note``: why the values are not compared.
@@ -227,7 +227,7 @@ class PastRequestRecord(ApiRecord):
     became: str
 
 
-class ReplayFacts(ApiRecord):
+class ReplayFacts(DescribedRecord):
     """A run as it was after event ``seq``. ``last``: the newest event's number."""
 
     seq: int
@@ -265,7 +265,7 @@ class CallInProgress(ApiRecord):
     once: bool
 
 
-class EditableStep(ApiRecord):
+class EditableStep(DescribedRecord):
     """A step in progress at a checkpoint. It runs again from its top, replaying its recorded calls."""
 
     activation: str
@@ -289,7 +289,7 @@ class EditableStep(ApiRecord):
     """Keys of its requests that are pending."""
 
 
-class EditableParts(ApiRecord):
+class EditableParts(DescribedRecord):
     """What may be edited of a checkpoint. ``refusal``: why nothing may; empty where it may."""
 
     refusal: str = ""
@@ -327,7 +327,7 @@ class CallRecord(ApiRecord):
     times: int
 
 
-class SideEffectsRecord(ApiRecord):
+class SideEffectsRecord(DescribedRecord):
     """What steps did outside. Nothing of it is undone."""
 
     kept: tuple[CallRecord, ...]
@@ -373,7 +373,7 @@ class EditedValueRecord(ApiRecord):
     after: Any
 
 
-class CheckpointPreview(ApiRecord):
+class CheckpointPreview(DescribedRecord):
     """What restoring or forking a checkpoint would do. ``mark`` is what the confirmation sends back as ``seen``."""
 
     verb: Literal["restore", "fork"]

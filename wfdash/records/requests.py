@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, Field
 
-from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
+from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page, ScannedPage
 
 # The inbox as a whole: counts, decisions made, many requests at once.
 
@@ -122,7 +122,7 @@ class RequestPage(Page[RequestSummary]):
     """A page of an inbox tab."""
 
 
-class GivenAnswer(ApiRecord):
+class GivenAnswer(DescribedRecord):
     """The answer of a request. ``value`` is null for people who may not read it."""
 
     by: str
@@ -136,7 +136,7 @@ class GivenAnswer(ApiRecord):
     """It takes effect at this time; until then it can be undone."""
 
 
-class RequestFacts(ApiRecord):
+class RequestFacts(DescribedRecord):
     """A request with its card and the schema that answers must match."""
 
     id: str
@@ -175,7 +175,7 @@ class RequestDetail(RequestFacts):
     """Why no one can decide it, as text; empty where someone can."""
 
 
-class GiveAnswer(Body):
+class GiveAnswer(Body, use_attribute_docstrings=True):
     """An answer; its value must match the request's own schema."""
 
     value: Any = None

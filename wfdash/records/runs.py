@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from wfdash.records.base import ApiRecord, Body, Page, ScannedPage
+from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page, ScannedPage
 
 
 class BulkOrder(Body):
@@ -60,7 +60,7 @@ class BulkProgress(ApiRecord):
 # Parts of a run: the executions of its steps, its log, its values.
 
 
-class ActivationRecord(ApiRecord):
+class ActivationRecord(DescribedRecord):
     """One execution of a step (of a map: of one item), retries included. ``label``: what its author calls the item."""
 
     id: str
@@ -102,7 +102,7 @@ RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]
 """A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
 
 
-class ValueRecord(ApiRecord):
+class ValueRecord(DescribedRecord):
     """A part of a run's values. ``problem``: why there is none."""
 
     part: str
@@ -125,7 +125,7 @@ class TagList(ApiRecord):
     tags: list[str]
 
 
-class WaitingFor(ApiRecord):
+class WaitingFor(DescribedRecord):
     """An open request of a run. ``key``: its name within the run, by which the code asked."""
 
     id: str
@@ -137,7 +137,7 @@ class WaitingFor(ApiRecord):
     """The signal that it waits for; empty for a request to people."""
 
 
-class RunSummary(ApiRecord):
+class RunSummary(DescribedRecord):
     """A run in a list."""
 
     id: str
@@ -190,7 +190,7 @@ class RemovalRecord(ApiRecord):
     kept_by: tuple[Literal["tag", "family", "claim", "unread", "unsent"], ...] = ()
 
 
-class RunError(ApiRecord):
+class RunError(DescribedRecord):
     """Why a run failed. ``message`` and ``traceback`` are empty for people who may not read them."""
 
     type: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wfdash.records.base import ApiRecord
+from wfdash.records.base import ApiRecord, DescribedRecord
 from wfdash.records.runs import RunSummary
 
 
@@ -24,7 +24,7 @@ class TimeSlot(ApiRecord):
     until: datetime
 
 
-class TimingRecord(ApiRecord):
+class TimingRecord(DescribedRecord):
     """How long the completed runs of a workflow took, or the executions of a step."""
 
     workflow: str
@@ -36,7 +36,7 @@ class TimingRecord(ApiRecord):
     retried: int
 
 
-class GateRecord(ApiRecord):
+class GateRecord(DescribedRecord):
     """The decisions of one gate: the step that asks."""
 
     workflow: str
@@ -58,7 +58,7 @@ class GateRecord(ApiRecord):
         return sum(self.total(name) for name in self.counts if name != "reversed")
 
 
-class DecisionStatistics(ApiRecord):
+class DecisionStatistics(DescribedRecord):
     """How requests were decided: by gate, by who was asked (user and group names), and by slot."""
 
     gates: tuple[GateRecord, ...]
@@ -100,7 +100,7 @@ class LateScheduleRecord(ApiRecord):
     next_at: datetime
 
 
-class StatisticsRecord(ApiRecord):
+class StatisticsRecord(DescribedRecord):
     """Statistics of the last days, and current counts. Lists by slot are in the order of ``slots``, oldest first."""
 
     workflow: str
@@ -158,7 +158,7 @@ class BacklogRecord(ApiRecord):
     delay: DurationSummary
 
 
-class OperationsRecord(ApiRecord):
+class OperationsRecord(DescribedRecord):
     """What needs attention in the workflows that one operates: of each kind a few, and how many there are."""
 
     failed: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from wfdash.records.base import ApiRecord, Page
+from wfdash.records.base import ApiRecord, DescribedRecord, Page
 
 
-class WorkflowSummary(ApiRecord):
+class WorkflowSummary(DescribedRecord):
     """A workflow in the catalogue. ``loaded`` is false where only its runs are left."""
 
     name: str
@@ -85,7 +85,7 @@ class CheckedMessage(ApiRecord):
     message: Any = None
 
 
-class SourceFileRecord(ApiRecord):
+class SourceFileRecord(DescribedRecord):
     """A Python file with steps of a workflow, as it was loaded. ``changed``: it is another one on the disk now."""
 
     path: str
