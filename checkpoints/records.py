@@ -18,7 +18,6 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 
 T = TypeVar("T")
-_set = object.__setattr__
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, finite float, str, list of JSON, dict of str to JSON."""
 
@@ -36,6 +35,10 @@ def value_object(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
     return dataclass(slots=True, kw_only=kw_only)
 
 
+PARTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+_set_fields, _set_given, _set_extra, _set_private = (vars(BaseModel)[name].__set__ for name in PARTS)
+
+
 class Record(BaseModel):
     """A frozen, closed value object."""
 
@@ -49,15 +52,15 @@ class Record(BaseModel):
         a default must be among ``values``, and no other name.
         """
         template, factories = _fields_of(cls)
-        fields = {**template, **values}
+        given = set(values)
         for name, make in factories:
-            if name not in values:
-                fields[name] = make()
+            if name not in given:
+                values[name] = make()
         record = cls.__new__(cls)
-        _set(record, "__dict__", fields)
-        _set(record, "__pydantic_fields_set__", set(values))
-        _set(record, "__pydantic_extra__", None)
-        _set(record, "__pydantic_private__", None)
+        _set_fields(record, template | values)
+        _set_given(record, given)
+        _set_extra(record, None)
+        _set_private(record, None)
         return record
 
 
