@@ -184,9 +184,9 @@ class SqliteThread:
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
-            future = job.queued()
+            job.future = asyncio.get_running_loop().create_future()
             self._queue.put(job)
-        return future
+        return job.future
 
     def close(self) -> None:
         """Run what is queued and end the thread."""
@@ -388,7 +388,7 @@ class ReadOnlyReader(SqliteReader):
         return connect_read_only(self._path)
 
 
-class ReadOnlyDatabase:
+class ReadOnlyDatabase(SqliteDatabase):
     """A file that may not be written: a reader thread alone."""
 
     def __init__(self, path: str, scripts: Scripts) -> None:
@@ -396,23 +396,14 @@ class ReadOnlyDatabase:
         self._path = path
         self._reader = ReadOnlyReader(path)
 
-    async def write(
-        self, make: Callable[[], Script[T]], *, sync: bool = True, shared: bool = False, writer: str = ""
-    ) -> T:
+    async def write(self, make: Callable[[], Script[T]], **_: Any) -> T:
         """Raise ``StorageFailed``."""
         words = "the file is read-only, nothing was written: make it writable, or use a copy of it"
         raise StorageFailed(f"{self._path}: {words}", place=self._path)
 
-    async def read(self, make: Callable[[], Script[T]]) -> T:
-        """Run a script that only reads."""
-        return await self._reader.submit(QueuedScript(make))  # type: ignore[no-any-return]
-
-    async def aclose(self) -> None:
-        """End the thread once its queue is empty."""
+    def close(self) -> None:
+        """End the thread."""
         self._reader.close()
-
-    async def aclose_loop(self) -> None:
-        """Do nothing: there is nothing per event loop."""
 
 
 def connect_read_only(path: str) -> sqlite3.Connection:
@@ -558,11 +549,6 @@ class QueuedScript:
         self.future: asyncio.Future[Any] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
-
-    def queued(self) -> asyncio.Future[Any]:
-        """Return the future of its result, which belongs to the running loop."""
-        self.future = asyncio.get_running_loop().create_future()
-        return self.future
 
     def resolve(self) -> None:
         """Resolve the future with the result or error; call it in the future's loop."""

@@ -43,7 +43,8 @@ class Dialect:
     empty: no two transactions write at once.
     """
     writes_in_one: bool = False
-    """Whether one statement may write several tables."""
+    """Whether one statement may write several tables, and costs less than two. On SQLite RETURNING costs more than a
+    statement that reads."""
     raw_text: str = "{}"
     """A text column as it is stored, also if it is no text any more."""
     sound: str = ""
@@ -128,8 +129,10 @@ class Statements:
         set_phase = "phase=?, wake_at=?, output=?, error=?, retry=?, finished=CASE WHEN ?=1 THEN {now} END, "
         end = "updated={now} WHERE id=?"
         self.move = say(move + end + " RETURNING seq, n, family, workflow")
-        is_fresh = "(SELECT expires > {later} FROM checkpoints_claim WHERE run_id=? AND token=?)"
-        self.move_fenced = say(f"{move}{end} AND epoch=? RETURNING seq, n, family, workflow, {is_fresh}")
+        moved = "seq, n, family, workflow, (SELECT expires > {later} FROM checkpoints_claim WHERE run_id=? AND token=?)"
+        self.move_alone = say(f"{move}{end} AND epoch=?")
+        self.move_fenced = f"{self.move_alone} RETURNING {say(moved)}"
+        self.moved = say(f"SELECT {moved} FROM checkpoints_run WHERE id=? AND epoch=?")
         # It counts where the phase is ready: a run that becomes ready later gets that time then.
         left = "for_workers=TRUE, ready_at={now}, "
         self.set_phase = say(f"{move}{set_phase}{left}{end} RETURNING seq, n, family, workflow")
@@ -164,7 +167,7 @@ class Statements:
     def _write_rows(self, dialect: Dialect) -> None:
         say = dialect.sql
         checkpoint = insert("checkpoints_checkpoint", CHECKPOINT)
-        self.checkpoint = say(f"{checkpoint} ON CONFLICT DO NOTHING RETURNING n")
+        self.checkpoint = say(f"{checkpoint} ON CONFLICT DO NOTHING{' RETURNING n' * dialect.writes_in_one}")
         self.close = say(
             "UPDATE checkpoints_humanrequest SET closed={now},"
             " closed_as=CASE WHEN answered IS NULL THEN 'withdrawn' ELSE 'taken' END"

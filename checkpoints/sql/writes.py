@@ -7,7 +7,7 @@ that raises leaves nothing behind: its executor rolls back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -87,6 +87,8 @@ T = TypeVar("T")
 
 EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
+WRITTEN: list[Statement] = [("SELECT 1 WHERE changes()", ())]
+"""On SQLite: whether the statement before has written a row."""
 DATA = itemgetter(2)
 """Takes its data from a stored event."""
 PLAIN = frozenset({str, int, bool, NoneType})
@@ -111,11 +113,6 @@ class PreparedCommit:
     """The stored checkpoint whose chunks this commit reuses and leaves out."""
     times: tuple[datetime | None, ...] = ()
     """The time of each event, None for that of the commit; empty if none has one of its own."""
-
-    def under(self, claim: Claim) -> PreparedCommit:
-        """Return the same commit under a claim."""
-        names = ("commit", "encoded", "events", "base", "times")
-        return PreparedCommit(claim=claim, **{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -201,10 +198,12 @@ class Scripts(ClaimScripts):
         return rows[0]
 
     def _move_fenced(self, commit: Commit, claim: Claim, params: tuple[Any, ...]) -> Script[RunCounters]:
-        params = (*params, commit.run, claim.epoch)
-        own = (commit.run, claim.token)
+        run, own = (commit.run, claim.epoch), (commit.run, claim.token)
+        params += run
         if commit.standing is None:
-            (moved,) = yield [(self.sql.move_fenced, (*params, claim.ttl * EXTEND_BELOW, *own))]
+            fresh = (claim.ttl * EXTEND_BELOW, *own)
+            batch = [(self.sql.move_alone, params), (self.sql.moved, fresh + run)]
+            *_, moved = yield [(self.sql.move_fenced, params + fresh)] if self.dialect.writes_in_one else batch
             held: Rows = [(1,)]
             if moved and not moved[0][-1]:
                 # No claim counts as one to extend: it may have been renewed while this waited for the run's row.
@@ -303,8 +302,9 @@ class Scripts(ClaimScripts):
         if encoded.chunks:
             chunks = insert_chunks(self.dialect, family, self.encryptor.encrypt_chunks(encoded.chunks, family))
         row = self._checkpoint_row(checkpoint, encoded, seq)
-        rows = yield [(self.sql.checkpoint, CHECKPOINT_VALUES(row)), *chunks, *rest]
-        if not rows[0]:
+        written = [] if self.dialect.writes_in_one else WRITTEN
+        rows = yield [(self.sql.checkpoint, CHECKPOINT_VALUES(row)), *written, *chunks, *rest]
+        if not rows[len(written)]:
             (known,) = yield [(self.sql.known_checkpoint, (checkpoint.id,))]
             rules.refuse_taken(checkpoint, id_taken=bool(known))
         return rows
@@ -371,7 +371,7 @@ class Scripts(ClaimScripts):
         """Write a run's first checkpoint, claim the run, and return the claim."""
         yield [self._new_run(given.commit, for_workers=False)]
         claim = yield from self.take(given.commit.run, worker, ttl, None)
-        yield from self._commit_parts(given.under(claim))
+        yield from self._commit_parts(replace(given, claim=claim))
         return claim
 
 

@@ -30,7 +30,7 @@ def plan(database: sqlite3.Connection, sql: str) -> str:
     return "\n".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
 
 
-HOT = ["latest", "ids", "load", "events", "answers", "facts", "move_fenced"]
+HOT = ["latest", "ids", "load", "events", "answers", "facts", "move_fenced", "moved"]
 PRUNING = ["relatives", "needed", "roots", "hashes", "origins"]
 
 
