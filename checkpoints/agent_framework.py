@@ -11,9 +11,8 @@ import logging
 import math
 import pickle
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -309,8 +308,7 @@ OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
 def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str, Json]:
     """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
     try:
-        fields = encoded(checkpoint.to_dict())
-        _decoded(fields, partial(pickles.verify, find=_finder(allowed)))
+        fields = encoded(checkpoint.to_dict(), _finder(allowed))
         # Two levels: a value that has not changed is not stored again.
         return {"state": fields.pop("state"), "position": fields}
     except Exception as error:
@@ -325,18 +323,18 @@ def decode(body: dict[str, Json], allowed: frozenset[str]) -> WorkflowCheckpoint
     except (KeyError, TypeError) as error:
         raise WorkflowCheckpointException("This is no checkpoint of Agent Framework") from error
     try:
-        found = _decoded(fields, partial(pickles.read, find=_finder(allowed), trusted=False))
+        found = _decoded(fields, _finder(allowed))
     except Exception as error:
         raise WorkflowCheckpointException(f"Failed to decode pickled checkpoint data: {error}") from error
     return WorkflowCheckpoint.from_dict(found)
 
 
-def _decoded(value: Json, read: Callable[[bytes], Any]) -> Any:
+def _decoded(value: Json, find: pickles.Find) -> Any:
     if isinstance(value, dict) and PICKLED in value and TYPE in value:
-        return read(base64.b64decode(value[PICKLED], validate=True))
+        return pickles.read(base64.b64decode(value[PICKLED], validate=True), find, trusted=False)
     if isinstance(value, dict):
-        return {name: _decoded(one, read) for name, one in value.items()}
-    return [_decoded(one, read) for one in value] if isinstance(value, list) else value
+        return {name: _decoded(one, find) for name, one in value.items()}
+    return [_decoded(one, find) for one in value] if isinstance(value, list) else value
 
 
 def _finder(allowed: frozenset[str]) -> pickles.Find:
@@ -371,24 +369,25 @@ def registered_types() -> frozenset[str]:
     return frozenset(getattr(theirs, "_REGISTERED_CHECKPOINT_TYPE_KEYS", ()))
 
 
-def encoded(value: Any) -> Json:
+def encoded(value: Any, find: pickles.Find) -> Json:
     """Return a value as the framework's own storages write it: JSON as it is, anything else as a pickle.
 
     Pickled as well is what they lose: dicts with keys that are no texts, and what strict JSON lacks (NaN, infinity,
-    half characters).
+    half characters). Any exception for a pickle that could not be read again with the classes that ``find`` gives.
     """
     if isinstance(value, NATIVE):
-        lacking = not is_holdable(value) if isinstance(value, str) else value != value or value in (math.inf, -math.inf)
-        return _pickled(value) if lacking else value
-    if type(value) is list:
-        return [encoded(one) for one in value]
-    plain = type(value) is dict and all(isinstance(name, str) and is_holdable(name) for name in value)
-    if plain and PICKLED not in value and TYPE not in value:
+        if is_holdable(value) if isinstance(value, str) else value == value and value not in (math.inf, -math.inf):
+            return value
+    elif type(value) is list:
+        return [encoded(one, find) for one in value]
+    elif (
+        type(value) is dict
+        and not {PICKLED, TYPE} & value.keys()
+        and all(isinstance(name, str) and is_holdable(name) for name in value)
+    ):
         # Of an enumeration's member as a key its text is kept, which equals it.
-        return {str.__str__(name): encoded(one) for name, one in value.items()}
-    return _pickled(value)
-
-
-def _pickled(value: Any) -> dict[str, str]:
-    data = base64.b64encode(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)).decode("ascii")
+        return {str.__str__(name): encoded(one, find) for name, one in value.items()}
+    written = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    pickles.verify(written, find)
+    data = base64.b64encode(written).decode("ascii")
     return {PICKLED: data, TYPE: f"{type(value).__module__}:{type(value).__qualname__}"}
