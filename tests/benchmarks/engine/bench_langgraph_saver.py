@@ -14,9 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -25,6 +31,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import END, START, StateGraph
 
+from tests.benchmarks.peers.peer import Figures
 from tests.benchmarks.world import Report, fresh_django, median
 
 STEPS = 100
@@ -32,8 +39,10 @@ ROUNDS = 3
 KEYS = 200
 MANY = 10_000
 LISTED = 4_000
-PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
+PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"
 BARS = {"small": 1.0, "hot": 3.0, "cold": 3.0}
+PROCESSOR = 1.0
+"""Of their processor time of a step, all threads of this process."""
 DISK = 30 * 1024
 """Bytes on the disk per step of 1 MB of state."""
 
@@ -98,20 +107,15 @@ def config() -> Any:
     return {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": STEPS + 10}
 
 
-def rate(kind: str, saver: Any) -> float:
-    """Return steps per second of a graph in a thread."""
-    graph = build(kind, saver)
-    began = time.perf_counter()
-    graph.invoke(FIRST[kind], config(), durability="sync")
-    return STEPS / (time.perf_counter() - began)
-
-
-async def rate_async(kind: str, saver: Any) -> float:
-    """Return steps per second of a graph in an event loop."""
-    graph = build(kind, saver)
-    began = time.perf_counter()
-    await graph.ainvoke(FIRST[kind], config(), durability="sync")
-    return STEPS / (time.perf_counter() - began)
+async def measure(kind: str, saver: Any, *, in_thread: bool) -> Figures:
+    """Return the figures of a graph."""
+    graph, began, used = build(kind, saver), time.perf_counter(), time.process_time()
+    if in_thread:
+        graph.invoke(FIRST[kind], config(), durability="sync")
+    else:
+        await graph.ainvoke(FIRST[kind], config(), durability="sync")
+    used = (time.process_time() - used) / STEPS * 1e6
+    return Figures(rate=STEPS / (time.perf_counter() - began), us=used)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +137,7 @@ def of_sqlite(folder: Path) -> Theirs:
     @contextmanager
     def blocking() -> Iterator[Any]:
         connection = sqlite3.connect(folder / f"{next(names)}.sqlite3", check_same_thread=False)
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
+        connection.executescript(PRAGMAS)
         yield SqliteSaver(connection)
         connection.close()
 
@@ -142,43 +145,34 @@ def of_sqlite(folder: Path) -> Theirs:
     async def awaited() -> AsyncIterator[Any]:
         async with AsyncSqliteSaver.from_conn_string(str(folder / f"{next(names)}.sqlite3")) as saver:
             await saver.setup()
-            for pragma in PRAGMAS:
-                await saver.conn.execute(pragma)
+            await saver.conn.executescript(PRAGMAS)
             yield saver
 
     return Theirs(bars=BARS, blocking=blocking, awaited=awaited)
 
 
-def compare(theirs: Theirs, report: Report) -> None:
-    """Add steps per second in threads, as a ratio of medians."""
-    from checkpoints.langgraph import DjangoSaver
-
-    with DjangoSaver() as ours:
-        for kind, bar in theirs.bars.items():
-            rates = []
-            for place in range(ROUNDS + 1):
-                with theirs.blocking() as other:
-                    rates += [(rate(kind, ours), rate(kind, other))] * (place > 0)
-            tell(report, f"{kind}, in a thread", rates, bar)
-
-
-async def compare_async(theirs: Theirs, report: Report) -> None:
-    """Add steps per second in an event loop, as a ratio of medians."""
+async def compare(theirs: Theirs, report: Report) -> None:
+    """Add the ratios in a thread and in an event loop."""
     from checkpoints.langgraph import DjangoSaver
 
     async with DjangoSaver() as ours:
-        for kind, bar in theirs.bars.items():
+        for in_thread, (kind, bar) in product((True, False), theirs.bars.items()):
             rates = []
             for place in range(ROUNDS + 1):
-                async with theirs.awaited() as other:
-                    rates += [(await rate_async(kind, ours), await rate_async(kind, other))] * (place > 0)
-            tell(report, f"{kind}, in an event loop", rates, bar)
+                async with AsyncExitStack() as stack:
+                    other = stack.enter_context(theirs.blocking()) if in_thread else None
+                    other = other or await stack.enter_async_context(theirs.awaited())
+                    found = [await measure(kind, saver, in_thread=in_thread) for saver in (ours, other)]
+                    rates += [found] * (place > 0)
+            tell(report, f"{kind}, in {'a thread' if in_thread else 'an event loop'}", rates, bar)
 
 
-def tell(report: Report, what: str, rates: list[tuple[float, float]], bar: float) -> None:
-    """Add a ratio."""
-    ours, theirs = median([one for one, _ in rates]), median([other for _, other in rates])
+def tell(report: Report, what: str, rates: list[list[Figures]], bar: float) -> None:
+    """Add a ratio of medians, and that of the least processor times."""
+    ours, theirs = (median([one.rate for one in some]) for some in zip(*rates, strict=True))
     report.at_least(f"{what} ({ours:.0f} / {theirs:.0f} steps/s)", ours / theirs, bar)
+    ours, theirs = (min(one.us or 0.0 for one in some) for some in zip(*rates, strict=True))
+    report.at_most(f"{what}: processor time ({ours:.0f} / {theirs:.0f} us)", ours / theirs, PROCESSOR, "x")
 
 
 def fill_disk(report: Report, size_of: Callable[[], int]) -> None:
@@ -250,8 +244,7 @@ def main() -> int:
     report = Report("LangGraph on DjangoSaver / on its own saver, SQLite")
     with fresh_django() as database, tempfile.TemporaryDirectory() as folder:
         theirs = of_sqlite(Path(folder))
-        compare(theirs, report)
-        asyncio.run(compare_async(theirs, report))
+        asyncio.run(compare(theirs, report))
         fill_disk(report, lambda: size_of_file(database))
         asyncio.run(fill_many(report))
     return report.show()

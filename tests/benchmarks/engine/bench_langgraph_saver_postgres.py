@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.benchmarks.engine.bench_langgraph_saver import Theirs, compare, compare_async, fill_disk, fill_many
+from tests.benchmarks.engine.bench_langgraph_saver import Theirs, compare, fill_disk, fill_many
 from tests.benchmarks.world import Report, set_django_up
 from tests.faults.servers import Postgres
 
@@ -68,8 +68,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             url, theirs = server.new_database(), of_postgres(server.new_database())
             set_django_up(WFDASH_DATABASE=url, WFDASH_DATA=folder)
-            compare(theirs, report)
-            asyncio.run(compare_async(theirs, report))
+            asyncio.run(compare(theirs, report))
             fill_disk(report, size_of(url))
             asyncio.run(fill_many(report))
     finally:
