@@ -55,7 +55,7 @@ class Run(removal.Removable):
     thread = CharField(max_length=ID, null=True)
     """The first run of its thread: of runs that follow one another. None while no other run follows it."""
     acted_by = CharField(max_length=150, blank=True)
-    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, related_name="+")
+    created_by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, db_index=False, related_name="+")
     created = MomentField()
     updated = MomentField()
     finished = MomentField(null=True)
@@ -65,7 +65,7 @@ class Run(removal.Removable):
     """How soon a worker takes it once it is ready: see ``rules.Priority``."""
     ready_at = MomentField(null=True)
     """When it last became ready; None: when it was created."""
-    start_key = CharField(max_length=200, null=True, unique=True)
+    start_key = CharField(max_length=200, null=True)
     altered = CharField(max_length=60, blank=True, db_default="", default="")
     """How people changed its course: restored, edited, overridden; comma-separated, never removed."""
     requesters = JsonField(null=True)
@@ -81,8 +81,13 @@ class Run(removal.Removable):
     """Whether its search attributes are written."""
 
     class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["start_key"], condition=Q(start_key__isnull=False), name="one_run_per_start_key"
+            )
+        ]
         indexes = [
-            models.Index(fields=["-created", "-id"], name="run_newest"),
+            models.Index(fields=["created", "id"], name="run_newest"),
             models.Index(fields=["version", "-created", "-id"], name="run_by_version"),
             models.Index(fields=["-created", "-id"], condition=Q(altered__gt=""), name="run_altered"),
             models.Index(fields=["-created", "-id"], condition=Q(forked_from__isnull=False), name="run_forked"),

@@ -169,7 +169,7 @@ class HumanRequest(models.Model):
     asked = MomentField(null=True)
     told = MomentField(null=True)
     """When those who may answer were notified that it opened."""
-    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="assigned")
+    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, db_index=False, related_name="assigned")
     stuck = CharField(max_length=12, blank=True, db_default="", default="")
     """Why it cannot be decided: no one, few, split, unknown (see ``wfdash.access.directory``); empty where it can."""
     subject = models.GeneratedField(
@@ -196,6 +196,7 @@ class HumanRequest(models.Model):
             models.Index(fields=["created"], condition=Q(told__isnull=True, **UNANSWERED), name="request_untold"),
             models.Index(fields=["created", "id"], condition=Q(stuck__gt="", **UNANSWERED), name="request_stuck"),
             models.Index(fields=["answered", "id"], condition=Q(answered__isnull=False), name="request_answered"),
+            models.Index(fields=["assignee"], condition=Q(assignee__isnull=False), name="request_assigned"),
         ]
 
     def __str__(self) -> str:

@@ -256,6 +256,7 @@ def _create_fork(origin: Run, step: RestoreStart) -> Run:
         # The requester stays the same, so that a fork is no way around "not by the requester".
         created_by=origin.created_by,
         requesters=origin.requesters,
+        listed=True,
         created=now,
         updated=now,
     )

@@ -166,19 +166,22 @@ def _create_run(
     requesters: Iterable[str],
     priority: Priority,
 ) -> Run:
-    now, description = timezone.now(), entry.description
-    run_id = ids.new_run_id()
+    description = entry.description
     named = {name: getattr(description, name) for name in ("workflow", "version", "engine")}
     return Run.objects.create(
-        **run_row(run_id, **named, title=description.title[:300], priority=priority),
+        **run_row(ids.new_run_id(), **named, title=description.title[:300], priority=priority),
         **names_of(entry, message),
-        input=message,
-        created_by=viewer.user if isinstance(viewer.user, User) else None,
-        created=now,
-        updated=now,
+        **_begun(viewer, message),
         start_key=start_key,
         requesters=sorted({*requesters, *viewer.names} - {viewer.name}) or None,
     )
+
+
+def _begun(viewer: Viewer, message: Json) -> dict[str, Any]:
+    """Return the columns of every run that this person begins now and that is indexed at once."""
+    now = timezone.now()
+    by = viewer.user if isinstance(viewer.user, User) else None
+    return {"input": message, "created_by": by, "created": now, "updated": now, "listed": True}
 
 
 def _same_start(run: Run, workflow: str, message: Json) -> Run:
@@ -313,7 +316,7 @@ def _refuse(earlier: Run, given: FollowUp) -> None:
 
 
 def _create_follow_up(viewer: Viewer, earlier: Run, given: FollowUp) -> Run:
-    now, described = timezone.now(), given.entry.description
+    described = given.entry.description
     remember_version(described)
     thread = earlier.thread or earlier.pk
     if earlier.thread is None:
@@ -324,14 +327,11 @@ def _create_follow_up(viewer: Viewer, earlier: Run, given: FollowUp) -> Run:
     return Run.objects.create(
         **run_row(ids.new_run_id(), **named, title=described.title[:300], n=1, family=earlier.family),
         **names_of_follow_up(earlier, given.entry, given.message),
-        input=given.message,
+        **_begun(viewer, given.message),
         follows=earlier.pk,
         follows_n=given.head.n,
         thread=thread,
-        created_by=viewer.user if isinstance(viewer.user, User) else None,
         requesters=sorted(asked) or None,
-        created=now,
-        updated=now,
     )
 
 

@@ -37,14 +37,11 @@ _unnoted = SweepBackoff("Why run %s failed could not be noted")
 
 
 def index_run(run: Run, message: Json) -> None:
-    """Index a new run, inside the transaction that creates it.
+    """Index a new run, inside the transaction that creates it as ``listed``.
 
     Of its input only what the workflow's schema does not call secret; nothing where no schema is known.
     """
     _store_attributes(run, _facts_of_run(run, message))
-    if not run.listed:
-        Run.objects.filter(pk=run.pk).update(listed=True)
-        run.listed = True
 
 
 def index_runs(limit: int = 100) -> int:
