@@ -23,7 +23,6 @@ from wfdash.web.api import (
     requests,
     runs,
     schedules,
-    statistics,
     workflows,
 )
 from wfdash.web.api.document import completed
@@ -86,7 +85,7 @@ ROUTERS = {
     "requests": requests.router,
     "schedules": schedules.router,
     "audit": audit.router,
-    "statistics": statistics.router,
+    "statistics": workflows.statistics,
     "people": people.router,
     "account": account.router,
 }

@@ -1,23 +1,30 @@
-"""The API of workflows: the catalogue, and one workflow with its graph and schemas."""
+"""The API of workflows: the catalogue, one workflow with its graph and schemas; statistics, what needs attention."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Header, Router
 from pydantic import Field
 
+from wfdash.domain.errors import NotAllowed
 from wfdash.queries.history import read_workflow_events, workflow_place
+from wfdash.queries.statistics.figures import read_statistics
+from wfdash.queries.statistics.operations import read_operations
 from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents
+from wfdash.records.statistics import OperationsRecord, StatisticsRecord
 from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
 from wfdash.web.api.params import STREAM, Limit, viewer_of
 from wfdash.web.live.streams import follow_workflow, wants_stream
 
 router = Router()
+statistics = Router()
 
 EventCursor = Annotated[str, Field(max_length=40)]
+Days = Annotated[int, Field(ge=1, le=30)]
 Resumed = Annotated[EventCursor | None, Header(alias="Last-Event-ID")]
 
 
@@ -64,3 +71,23 @@ def get_workflow(request: HttpRequest, name: str) -> Any:
     versions = read_versions(viewer, row.name)
     described = {**vars(row.description), **vars(row), "active": row.active, "failed": row.failed, "title": row.title}
     return {**described, "versions": versions}
+
+
+# Counts, and what needs attention.
+
+
+@statistics.get("/statistics", response=StatisticsRecord)
+def get_statistics(request: HttpRequest, days: Days = 7, workflow: str = "") -> Any:
+    """Return counts, durations and decisions of the last days (1: of the last 24 hours), in UTC, and current counts."""
+    return read_statistics(viewer_of(request), days, workflow)
+
+
+@statistics.get("/operations", response=OperationsRecord)
+def get_operations(request: HttpRequest, days: Days = 1) -> Any:
+    """Return what needs attention in the workflows you operate: failures of the last days, held and silent runs,
+    overdue requests, workers.
+    """
+    viewer = viewer_of(request)
+    if not viewer.may_anywhere("operate"):
+        raise NotAllowed("You operate no workflow. Ask an admin of the workflow")
+    return read_operations(viewer, timedelta(days=days))
