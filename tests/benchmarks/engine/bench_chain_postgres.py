@@ -85,18 +85,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             url = server.new_database()
             set_django_up(WFDASH_DATABASE=url, WFDASH_DATA=folder)
-            names = (("langgraph_postgres", server.new_database()), ("dbos", for_dbos(server.new_database())))
+            # SQLAlchemy reads a URL with its socket's folder quoted.
+            start, _, host = server.new_database().partition("?host=")
+            names = (("langgraph_postgres", server.new_database()), ("dbos", f"{start}?host={quote(host, safe='')}"))
             peers = [stack.enter_context(Peer(name, other)) for name, other in names]
             rounds = asyncio.run(measure(url, peers))
     finally:
         server.cleanup()
     return show("chain of durable steps, 1 KB of state, PostgreSQL", rounds, BARS)
-
-
-def for_dbos(url: str) -> str:
-    """Return the URL as SQLAlchemy reads it: its socket's folder quoted."""
-    start, _, host = url.partition("?host=")
-    return f"{start}?host={quote(host, safe='')}"
 
 
 if __name__ == "__main__":

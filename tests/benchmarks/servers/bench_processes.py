@@ -2,7 +2,7 @@
 
 Answer or start at one server -> the next step's first line in the worker. Event committed there, text streamed there,
 and someone who opens a request at one server -> seen by a socket client of the other server. With ``--off`` the
-processes do not signal each other.
+processes do not signal each other. And how much the database logs of a run that asks, is answered and ends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
+
+import psycopg
 
 from tests import nursery
 from tests.benchmarks.servers.bench_latency import (
@@ -31,9 +34,7 @@ from tests.e2e.client import Person
 from tests.e2e.server import COMMAND, Server, wait_until
 from tests.faults.servers import Postgres
 
-COUNT = 100
-PIECES = 60
-VISITS = 30
+COUNT, PIECES, VISITS = 100, 60, 30
 
 
 class Web(Server):
@@ -110,25 +111,34 @@ def visited(first: Person, second: Person, request: str) -> list[float]:
             pause()
             began = time.monotonic_ns()
             first.post(f"/requests/{request}/presence/", {"typing": "1"} if number % 2 else {})
-            try:
+            with suppress(TimeoutError):
                 while what not in json.loads(socket.recv(timeout=3)).get("what", ()):
                     pass
-            except TimeoutError:
-                continue
-            waited.append((time.monotonic_ns() - began) / 1e6)
+                waited.append((time.monotonic_ns() - began) / 1e6)
     return waited
+
+
+def logged() -> float:
+    """Return the kilobytes that the database has written to its log."""
+    with psycopg.connect(Web.database) as connection:
+        return float(connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0') / 1000").fetchall()[0][0])
 
 
 def measure(folder: Path, report: Report) -> None:
     """Measure everything."""
-    webs = [Web(folder / name, files=[SERVED]).start() for name in ("web1", "web2")]
-    first, second = (Person(web, "admin") for web in webs)
-    worker: Any = None
-    try:
+    with ExitStack() as stack:
+        webs = [Web(folder / name, files=[SERVED]).start() for name in ("web1", "web2")]
+        for web in webs:
+            stack.callback(web.kill)
+        first, second = (stack.enter_context(closing(Person(web, "admin"))) for web in webs)
         env = webs[0].env | {"WFDASH_WORKFLOWS": str(SERVED), "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
         with (folder / "worker.log").open("ab") as log:
             worker = nursery.start([COMMAND, "manage", "work"], stdout=log, stderr=log, env=env, cwd=folder)
+        stack.callback(worker.wait)
+        stack.callback(worker.kill)
+        before = logged()
         note_answers(report, "through another server", answered(webs[0], first, folder), 70, None)
+        report.at_most("log of a run with an answer", (logged() - before) / COUNT, 20, "kB")
         begun = started(first, folder)
         report.note("start -> first line, through another server, p50", f"{median(begun):.2f} ms")
         report.note("start -> first line, through another server, p99", f"{percentile(begun, 0.99):.2f} ms")
@@ -138,19 +148,10 @@ def measure(folder: Path, report: Report) -> None:
         report.at_least("pieces of streamed text seen there", streamed(webs[0], second, folder), PIECES, "pieces")
         start_runs(webs[0], "asking", {"log": str(folder / "none.log")})
         (request,) = wait_until(open_requests, what="the request")
-        waited = visited(first, second, request)
-        report.at_least("visits of a request seen there", len(waited), VISITS, "visits")
-        if waited:
+        if waited := visited(first, second, request):
             report.note("someone opens a request -> seen there, p50", f"{median(waited):.2f} ms")
+        report.at_least("visits of a request seen there", len(waited), VISITS, "visits")
         report.note("load of the machine", f"{os.getloadavg()[0]:.1f}")
-    finally:
-        for each in (first, second):
-            each.close()
-        if worker is not None:
-            worker.kill()
-            worker.wait()
-        for web in webs:
-            web.kill()
 
 
 def main() -> int:
@@ -161,6 +162,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
             Web.database = server.new_database()
+            server.execute("ALTER SYSTEM SET full_page_writes = off")  # as it is away from a checkpoint
+            server.execute("SELECT pg_reload_conf()")
             set_django_up(WFDASH_DATABASE=Web.database, WFDASH_DATA=folder)
             measure(Path(folder), report)
     finally:
