@@ -77,11 +77,15 @@ graph = StateGraph(State).add_node("step", step).add_edge(START, "step").compile
     assert not {"agent_framework", "pydantic_ai", "agents", "openai", "langchain"} & {*imported.split()}
 
 
-def test_the_command_line_is_there_before_django_pydantic_and_drivers_are_imported() -> None:
-    heavy = "{'django', 'httpx', 'psycopg', 'pydantic', 'rich'} & {*sys.modules}"
-    command = [sys.executable, "-c", f"import sys; from wfdash import cli; cli._parser(); print({heavy})"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "set()\n"
+def test_neither_the_command_line_nor_a_workflow_as_a_library_imports_what_it_may_not_need() -> None:
+    heavy = "print({'django', 'httpx', 'jsonschema', 'psycopg', 'rich'} & {*sys.modules}, 'pydantic' in sys.modules)"
+    code = (
+        f"import sys; from wfdash import cli; cli._parser(); {heavy}; import checkpoints.file, wfdash.workflow; {heavy}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "set() False\nset() True\n"
 
 
 BLOCKED = """

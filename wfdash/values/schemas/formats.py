@@ -14,12 +14,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from jsonschema import FormatChecker
-from jsonschema.exceptions import ValidationError
 from pydantic import AnyUrl, TypeAdapter
+
+if TYPE_CHECKING:
+    from jsonschema import FormatChecker
+    from jsonschema.exceptions import ValidationError
+
+# ``jsonschema`` is imported with the first check: that takes a tenth of the time in which a process starts that uses
+# workflows as a library, and many never check anything by a schema.
+
+
+def flaw(words: str, **facts: Any) -> ValidationError:
+    """Return an error of ``jsonschema``."""
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(words, **facts)
+
 
 # The type of a file by its first bytes, and whether a schema allows it. Pure.
 
@@ -106,7 +120,7 @@ def check_type(_: Any, wanted: Any, text: Any, schema: Any) -> Iterator[Validati
     found = sniff(content)
     if not any(_matches_type(media, found, content) for media in wanted_types(schema)):
         found = {"text/plain": "text", BINARY: "of an unknown type"}.get(found, found)
-        yield ValidationError(f"Must be {wanted}, this is {found}: choose another file")
+        yield flaw(f"Must be {wanted}, this is {found}: choose another file")
 
 
 def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
@@ -117,14 +131,14 @@ def check_encoding(_: Any, encoding: Any, text: Any, schema: Any) -> Iterator[Va
         and isinstance(text, str)
         and _decoded_or_none(schema, text) is None
     ):
-        yield ValidationError("Must be base64 text, the content of a file")
+        yield flaw("Must be base64 text, the content of a file")
 
 
 def check_size(_: Any, limit: Any, text: Any, schema: Any) -> Iterator[ValidationError]:
     """``x-max-bytes`` for ``jsonschema``."""
     content = _decoded_or_none(schema, text)
     if content is not None and isinstance(limit, int) and len(content) > limit_of(schema):
-        yield ValidationError(too_large(schema))
+        yield flaw(too_large(schema))
 
 
 def too_large(schema: Mapping[str, Any]) -> str:
@@ -250,8 +264,11 @@ FORMATS: dict[str, Format] = {
 }
 
 
+@cache
 def make_checker() -> FormatChecker:
     """Return a checker of exactly these formats, for ``jsonschema``."""
+    from jsonschema import FormatChecker
+
     checker = FormatChecker(formats=())
     for name, known in FORMATS.items():
         checker.checks(name)(_for_text(known))

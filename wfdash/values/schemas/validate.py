@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonschema import Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import validator_for
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic import ValidationError as SchemaValidationError
-from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 from typing_extensions import TypeAliasType, TypedDict
 
 from checkpoints.content.canonical_json import dumps, loads
@@ -22,6 +18,9 @@ from checkpoints.limits import is_holdable, oversize
 from wfdash.values.schemas import formats, work
 from wfdash.values.schemas.formats import make_checker
 from wfdash.values.schemas.work import TooMuchWork, bounded_work, counting, is_known, names_parts, spend
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 # What JSON Schema 2020-12 says of a schema itself. Pure.
 
@@ -79,11 +78,15 @@ SHARED = frozenset({"reason"})
 MAX_KEPT = 32_000
 """Bytes of a schema whose validator is kept for the next check."""
 
-_DRAFTS: dict[Any, Any] = {
-    draft: counting(draft, {**formats.CHECKS, **work.CHECKS})
-    for draft in (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
-}
-_FORMATS = make_checker()
+
+@cache
+def _counting_drafts() -> Any:
+    from jsonschema import Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator
+
+    return {
+        draft: counting(draft, formats.CHECKS | work.CHECKS)
+        for draft in (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
+    }
 
 
 MOST_ACTIONS = 6
@@ -163,14 +166,18 @@ def _kept(text: bytes) -> Any:
 
 
 def _made(whole: dict[str, Any]) -> Any:
-    draft = _DRAFTS.get(validator_for(whole, default=Draft202012Validator), _DRAFTS[Draft202012Validator])
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from referencing.jsonschema import EMPTY_REGISTRY, specification_with
+
+    drafts = _counting_drafts()
+    draft = drafts.get(validator_for(whole, default=Draft202012Validator), drafts[Draft202012Validator])
     work.refuse_mixture(whole)
     # An own registry, because the default one fetches the target of a ``$ref`` from the network.
     registry = EMPTY_REGISTRY
     if names_parts(whole):  # Known from the start: else the whole schema is searched for each reference by name.
         resource = specification_with(draft.META_SCHEMA["$schema"]).create_resource(whole)
         registry = registry.with_resource(resource.id() or "", resource).crawl()
-    return draft(whole, format_checker=_FORMATS, registry=registry)
+    return draft(whole, format_checker=make_checker(), registry=registry)
 
 
 def flaws_of(value: Any) -> list[Problem]:

@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend, validator_for
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from checkpoints.limits import count_nodes
-from wfdash.values.schemas.formats import ENCODED
+from wfdash.values.schemas.formats import ENCODED, flaw
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 # Regular expressions of JSON Schemas, matched in time linear in the text. Pure.
 
@@ -124,7 +125,7 @@ def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
 def check_pattern(_validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     """Check ``pattern``: the text must contain it."""
     if isinstance(instance, str) and not matcher_of(pattern).finds(instance):
-        yield ValidationError(f"does not match {pattern!r}")
+        yield flaw(f"does not match {pattern!r}")
 
 
 def check_pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -142,7 +143,7 @@ def check_additional(validator: Any, inner: Any, instance: Any, schema: Any) -> 
         for name in more:
             yield from validator.descend(instance[name], inner, path=name)
     elif inner is False and more:
-        yield ValidationError(f"additional properties: {', '.join(more)}")
+        yield flaw(f"additional properties: {', '.join(more)}")
 
 
 CHECKS = {
@@ -318,6 +319,8 @@ def _names_of(node: Mapping[str, Any]) -> Iterator[str]:
 
 def counting(draft: Any, checks: Mapping[str, Any]) -> Any:
     """Return a validator class of ``jsonschema`` with these checks, all of whose work is counted."""
+    from jsonschema.validators import extend, validator_for
+
     known = {**draft.VALIDATORS, "uniqueItems": _check_unique, **checks}
     known |= {name: _counted(known[name], cost) for name, cost in _COSTS.items() if name in known}
     made: Any = extend(draft, known)  # type: ignore[no-untyped-call]
@@ -354,10 +357,7 @@ def counting(draft: Any, checks: Mapping[str, Any]) -> Any:
 def _forbidden(instance: Any, path: Any = None, schema_path: Any = None, **_: Any) -> ValidationError:
     """Return the error of a schema that is ``False``, without the value's text."""
     path, schema_path = ([] if one is None else [one] for one in (path, schema_path))
-    nothing: Any = None
-    return ValidationError(
-        "Must be empty", validator=nothing, path=path, instance=instance, schema=False, schema_path=schema_path
-    )
+    return flaw("Must be empty", validator=None, path=path, instance=instance, schema=False, schema_path=schema_path)
 
 
 def _charged(errors: Iterator[ValidationError]) -> Iterator[ValidationError]:
@@ -386,7 +386,7 @@ def _check_unique(validator: Any, wanted: Any, instance: Any, _schema: Any) -> I
     if wanted and isinstance(instance, list):
         spend(count_nodes(instance) // 2)
         if len({_frozen(item) for item in instance}) < len(instance):
-            yield ValidationError("has non-unique elements")
+            yield flaw("has non-unique elements")
 
 
 def _frozen(value: Any) -> Any:

@@ -85,11 +85,15 @@ TIMES_COOKIE = "wfdash_times"
 ABSOLUTE = "absolute"
 
 
-class LocalTime:
-    """Middleware: templates and ``times`` show times in the browser's zone, and as dates if it has chosen that."""
+class Middleware:
+    """What Django calls for each request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
+
+
+class LocalTime(Middleware):
+    """Middleware: templates and ``times`` show times in the browser's zone, and as dates if it has chosen that."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response, rendered in the browser's zone."""

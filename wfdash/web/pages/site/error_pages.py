@@ -25,6 +25,7 @@ from wfdash.domain.errors import NOT_FOUND, REFUSALS, UNAVAILABLE, ProblemKind, 
 from wfdash.installation.keep_rules import keep_rules
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.unreadable import why
+from wfdash.web.pages.site.decorators import Middleware
 from wfdash.web.problems import is_api, problem_response, with_retry
 
 # The headers of every response: nothing inline, nothing from elsewhere, no framing.
@@ -136,14 +137,11 @@ def _viewer_of(request: HttpRequest) -> Viewer:
     return viewer_for(user, rights_read_with(request, user))
 
 
-class ErrorPages:
+class ErrorPages(Middleware):
     """Middleware: attaches ``request.viewer`` (read when first used) and turns known errors into pages.
 
     Changes of accounts during a request are audited as actions of its user.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         request.viewer = SimpleLazyObject(lambda: _viewer_of(request))  # type: ignore[attr-defined]
