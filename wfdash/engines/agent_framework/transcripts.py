@@ -30,7 +30,7 @@ def extended(transcript: Sequence[Message], conversations: Iterable[Sequence[Any
     found = [(_key(one), one) for one in transcript]
     have = Counter(key for key, _ in found)
     for conversation in conversations:
-        seen, new = Counter[str](), list[tuple[str, Message]]()
+        seen, new = Counter[object](), list[tuple[object, Message]]()
         for one in messages(conversation):
             key = _key(one)
             seen[key] += 1
@@ -91,12 +91,11 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def _key(message: Message) -> str:
+def _key(message: Message) -> object:
     # Arguments that a person has edited are another call to the model; what it proposed stays here.
-    calls = [(one.name, one.id or one.arguments) for one in message.calls]
+    calls = [(one.name, one.id or json.dumps(one.arguments, sort_keys=True)) for one in message.calls]
     # Whose words they are is known to their own agent alone: others see the same text under another role.
-    who = message.role if message.role == "tool" else ""
-    return json.dumps([who, message.text, calls, message.call], sort_keys=True)
+    return message.role == "tool", message.text, *calls, message.call
 
 
 def conversations_of(executor_states: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
