@@ -344,23 +344,23 @@ def _addressed_by_name(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
 
 
 def _excluded(viewer: Viewer, name: str, groups: Iterable[str]) -> Q:
-    own = _started_by(viewer, name) | _requested_by(name)
+    # One look at the run: whom it counts as requester although they did not start it, and who did.
+    own = _started_by(viewer, name, NamesAny("requesters", [name]))
     named = Q(NamesAny("not_by", [name, *groups])) | (Q(NamesAny("not_by", [REQUESTER])) & own)
     # Tested first, because most requests exclude no one.
     return ~Q(NamesEmpty("not_by")) & named
 
 
-def _started_by(viewer: Viewer, name: str) -> Q:
-    """Return the filter of requests whose run a person started. Not a join: it is evaluated for few rows."""
+def _started_by(viewer: Viewer, name: str, *others: NamesAny) -> Q:
+    """Return the filter of requests whose run a person started, or for which one of ``others`` is true.
+
+    Not a join: it is evaluated for few rows.
+    """
     if not name:
         return NO_REQUEST
     person = {"created_by_id": viewer.user.pk} if name == viewer.name else {f"created_by__{USERNAME}": name}
-    return Q(Exists(Run.objects.filter(pk=OuterRef("run_id"), **person)))
-
-
-def _requested_by(name: str) -> Q:
-    """Return the filter of requests whose run counts a person as requester although they did not start it."""
-    return Q(Exists(Run.objects.filter(NamesAny("requesters", [name]), pk=OuterRef("run_id")))) if name else NO_REQUEST
+    which = Q(*others, **person, _connector=Q.OR)
+    return Q(Exists(Run.objects.filter(which, pk=OuterRef("run_id"))))
 
 
 PRESENCE_TIMEOUT = timedelta(seconds=45)
