@@ -14,7 +14,7 @@ from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from checkpoints.database.compiled import Statement, compiled
+from checkpoints.database.compiled import Statement, compiled, count_each, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
 from wfdash.access.viewer import EVERY, Viewer
@@ -81,16 +81,19 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     held, asked = _held(mine), HumanRequest.objects.filter(mine, OPEN & FOR_PEOPLE)
     overdue, unanswerable = asked.filter(due__lt=now), asked.filter(UNANSWERABLE)
     running = _running(mine)
+    failures, holds, overdues, stranded = count_each(
+        [statement_of(rows.values("pk")) for rows in (failed[: figures.MOST_FAILED], held, overdue, unanswerable)]
+    )
     return Operations.trusted(
-        failed=failed[: figures.MOST_FAILED].count(),
+        failed=failures,
         groups=error_groups(viewer, failed),
         held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
-        held_count=held.count(),
+        held_count=holds,
         stuck=_stuck(viewer, running, now),
         overdue=oldest_requests(overdue),
-        overdue_count=overdue.count(),
+        overdue_count=overdues,
         unanswerable=oldest_requests(unanswerable),
-        unanswerable_count=unanswerable.count(),
+        unanswerable_count=stranded,
         workers=_workers(running),
         backlog=_backlog(viewer, Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
         late=late_schedules(mine),
@@ -177,12 +180,14 @@ def _backlog(viewer: Viewer, scope: Scope, now: datetime) -> Backlog:
     ready = Run.objects.filter(scope.mine, phase=Phase.READY.value).order_by()
     live = Claim.objects.filter(expires__gt=Now())
     claimed = live.filter(Exists(ready.filter(pk=OuterRef("run_id"), epoch__lte=OuterRef("epoch"))))
-    count = ready.filter(finished__isnull=True).count() - claimed.count()
+    known, taken = count_each(
+        [statement_of(rows.values("pk")) for rows in (ready.filter(finished__isnull=True), claimed)]
+    )
     free = ready.filter(~Exists(live.filter(run=OuterRef("pk"), epoch__gte=OuterRef("epoch"))))
     # No ``updated`` is earlier than its run's ``created``, which has an index: few runs can have an earlier one.
     early = min(free.order_by("created").values_list("updated", flat=True)[:MOST_RUNS], default=now)
     since = free.filter(created__lte=early).aggregate(since=Min("updated"))["since"]
-    backlog = Backlog.trusted(count=count, since=since, delay=total.spread)
+    backlog = Backlog.trusted(count=known - taken, since=since, delay=total.spread)
     if not backlog.late:
         return backlog
     unserved = {name: number for name, number in count_unserved().items() if viewer.may("operate", name)}
