@@ -17,6 +17,7 @@ from django.utils import timezone
 from checkpoints.database.compiled import Statement, compiled, count_each, statement_of
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run
 from checkpoints.records import Phase
+from checkpoints.rules import NEVER
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.queries.requests.inbox import UNANSWERABLE
 from wfdash.queries.runs.listing import RunRow, run_rows
@@ -123,10 +124,10 @@ def _held(mine: Q) -> QuerySet[Run]:
 
 def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:
     """Return run, workflow, worker and latest commit of the runs that a worker has now."""
-    runs = Run.objects.filter(mine, pk=OuterRef("run_id")).order_by()
+    runs = Run.objects.filter(mine, pk=OuterRef("run_id"))
     claims = Claim.objects.filter(Exists(runs), expires__gt=Now(), epoch__gte=F("run__epoch"))
-    rows = claims.order_by("run__updated").values_list("run_id", "run__workflow", "worker", "run__updated")
-    return list(rows[:MOST_CLAIMS])
+    columns = ("run_id", "run__workflow", "worker", "run__updated")
+    return list(claims.order_by("run__updated").values_list(*columns)[:MOST_CLAIMS])
 
 
 def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[SilentRun, ...]:
@@ -185,10 +186,11 @@ def _backlog(viewer: Viewer, scope: Scope, now: datetime) -> Backlog:
     )
     free = ready.filter(~Exists(live.filter(run=OuterRef("pk"), epoch__gte=OuterRef("epoch"))))
     # No ``updated`` is earlier than its run's ``created``, which has an index: few runs can have an earlier one.
-    early = min(free.order_by("created").values_list("updated", flat=True)[:MOST_RUNS], default=now)
+    oldest = free.order_by("created").values_list("updated", flat=True)[:MOST_RUNS]
+    early = min((at for at in oldest if at > NEVER), default=now)
     since = free.filter(created__lte=early).aggregate(since=Min("updated"))["since"]
     backlog = Backlog.trusted(count=known - taken, since=since, delay=total.spread)
     if not backlog.late:
         return backlog
-    unserved = {name: number for name, number in count_unserved().items() if viewer.may("operate", name)}
-    return backlog.model_copy(update={"unserved": unserved})
+    counts = count_unserved().items()
+    return backlog.model_copy(update={"unserved": {name: n for name, n in counts if viewer.may("operate", name)}})
