@@ -18,7 +18,8 @@ from typing import Any
 
 import psycopg
 
-from tests.benchmarks.servers.bench_latency import SERVED, open_requests, read_marks
+from tests.benchmarks.servers.bench_latency import SERVED, open_requests
+from tests.benchmarks.servers.bench_recovery import marks
 from tests.benchmarks.world import Report, set_django_up
 from tests.e2e.server import wait_until
 from tests.faults.servers import Postgres
@@ -107,8 +108,8 @@ def answered_behind_others(url: str, folder: str) -> float:
     insert("tiny", BEFORE, 1)
     began = time.monotonic_ns()
     answer_request(admin, request, {"action": "approve"})
-    marks = wait_until(lambda: read_marks(log), seconds=120, what="the step")
-    return (marks[0] - began) / 1e9
+    noted = wait_until(lambda: marks(log), seconds=120, what="the step")
+    return (noted[0] - began) / 1e9
 
 
 def measure(report: Report, url: str, folder: str) -> None:

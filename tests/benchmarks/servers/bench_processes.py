@@ -21,14 +21,8 @@ from typing import Any
 import psycopg
 
 from tests import nursery
-from tests.benchmarks.servers.bench_latency import (
-    SERVED,
-    note_answers,
-    open_requests,
-    read_marks,
-    start_runs,
-    through_socket,
-)
+from tests.benchmarks.servers.bench_latency import SERVED, note_answers, open_requests, start_runs, through_socket
+from tests.benchmarks.servers.bench_recovery import marks
 from tests.benchmarks.world import Report, median, percentile, set_django_up
 from tests.e2e.client import Person
 from tests.e2e.server import COMMAND, Server, wait_until
@@ -82,8 +76,8 @@ def until_marked(log: Path, place: int, act: Callable[[], Any]) -> float:
     pause()
     began = time.monotonic_ns()
     act()
-    marks = wait_until(lambda: found if len(found := read_marks(log)) > place else [], what="the step", pause=0.002)
-    return (marks[place] - began) / 1e6
+    noted = wait_until(lambda: found if len(found := marks(log)) > place else [], what="the step", pause=0.002)
+    return (noted[place] - began) / 1e6
 
 
 def streamed(web: Web, admin: Person, folder: Path) -> int:
