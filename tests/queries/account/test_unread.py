@@ -4,13 +4,13 @@ import pytest
 from django.db import connection
 
 from tests import people
-from wfdash.queries.account import _unread_of
+from wfdash.queries.account import unread_of
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["otto", "ana"])
 def test_unread_notifications_are_counted_without_reading_the_requests_of_others(everybody, name: str) -> None:
-    statement = _unread_of(people.viewer(name))
+    statement = unread_of(people.viewer(name))
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params)
         steps = [row[3] for row in cursor.fetchall()]
