@@ -390,7 +390,7 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
     columns = "".join(f"SUM({' * '.join(names)}), " for names in sums.values())
     columns += f"(SELECT COUNT(*) FROM ({answered.sql or NO_ROWS}) AS answered)"  # noqa: S608
     own = _with_own(flags, _not_voted(viewer))
-    found = replace(own, params=(*answered.params, *own.params)).select(columns) or (0,) * 7
+    found = replace(own, params=(*answered.params, *own.params)).select(columns) or (0,) * (len(sums) + 1)
     counts = {name: int(number or 0) for name, number in zip((*sums, "answered"), found, strict=True)}
     return {tab: counts[tab] for tab in TABS}, counts["waiting"]
 
