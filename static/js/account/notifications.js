@@ -1,6 +1,6 @@
 // The notices in the bar: their number and the newest few, live; a message on the desktop while the tab is not in front.
 import { LiveSocket } from "../live/socket.js";
-import { refresh as renewTimes } from "../site/time.js";
+import { counted, refresh as renewTimes } from "../site/time.js";
 import { toast } from "../site/toast.js";
 import { root } from "../site/root.js";
 
@@ -60,7 +60,7 @@ function isNew(item) {
 }
 
 function tellNumber(more) {
-  if (!document.hidden) toast(`${more} more new notification${more === 1 ? "" : "s"}`);
+  if (!document.hidden) toast(counted(more, "more new notification"));
 }
 
 // Several tabs show the same message once: its tag is the notice's.

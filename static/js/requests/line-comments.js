@@ -1,6 +1,8 @@
 // Comments on lines of a difference: begun, taken back and listed without a round trip. They are fields of the answer's
 // form, so they are kept as its draft and sent with it. Without this a line's button posts the form, and it comes back
 // with the field.
+import { counted } from "../site/time.js";
+
 const BUTTON = "button.line-button";
 const ROW = ".line-note:has(textarea)";
 
@@ -98,7 +100,7 @@ function list() {
   const dock = document.querySelector("[data-line-comments]");
   if (!dock) return;
   const written = fields().filter((field) => field.value.trim());
-  const words = `${written.length} line comment${written.length === 1 ? "" : "s"}`;
+  const words = counted(written.length, "line comment");
   dock.hidden = !written.length;
   if (dock.hidden) dock.querySelector("details").open = false;
   dock.querySelector("[data-line-count]").textContent = words;

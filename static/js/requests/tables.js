@@ -1,4 +1,6 @@
 // Tables of a card are sorted by a column, by what is in it, and filtered. Without this they are plain tables.
+import { number } from "../site/time.js";
+
 const EMPTY = new Set(["", "—"]);
 
 // "1,234.50", "1.234,50", "12 %": the last mark is the decimal one if both are there.
@@ -49,7 +51,7 @@ function filter(input) {
   for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
   const left = rows.filter((row) => !row.hidden).length;
   const place = part.querySelector("[data-row-count]");
-  place.textContent = words.length ? `${left.toLocaleString("en")} of ${place.dataset.rowCount} rows` : `${place.dataset.rowCount} rows`;
+  place.textContent = words.length ? `${number(left)} of ${place.dataset.rowCount} rows` : `${place.dataset.rowCount} rows`;
 }
 
 function prepare() {

@@ -1,5 +1,7 @@
 // A value's tree is searched, folded by level, and asked for the path of a row (a JSON Pointer) and what is there.
 // Without this it folds row by row.
+import { counted, number } from "../site/time.js";
+
 const MOST = 1000;
 const FOUND = "tree-found";
 
@@ -44,7 +46,7 @@ function search(input) {
   const hits = words ? hitsOf(tree, words) : [];
   globalThis.CSS?.highlights?.set(FOUND, new Highlight(...hits));
   for (const { startContainer } of hits) reveal(startContainer, tree);
-  const count = hits.length >= MOST ? `${MOST.toLocaleString("en")} matches or more` : `${hits.length} match${hits.length === 1 ? "" : "es"}`;
+  const count = hits.length >= MOST ? `${number(MOST)} matches or more` : counted(hits.length, "match", "matches");
   input.parentElement.querySelector("[data-tree-count]").textContent = words ? count : "";
   input.hits = hits;
   input.hit = -1;

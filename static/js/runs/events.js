@@ -1,5 +1,6 @@
 // The stream of events on a run's pages: it can be paused and resumed, nothing is lost; an event's address opens at it.
 import { holdRows, releaseRows } from "../live/rows.js";
+import { counted } from "../site/time.js";
 
 const WAIT = 1_000;
 let pageTimer = 0;
@@ -22,7 +23,7 @@ function setPaused(on) {
     if (words) words.textContent = "Paused";
     return;
   }
-  if (words) words.textContent = `Resumed: ${shown} new event${shown === 1 ? "" : "s"}`;
+  if (words) words.textContent = `Resumed: ${counted(shown, "new event")}`;
   releaseRows();
   tellHeld(0);
   if (pageWaits) renewPage();

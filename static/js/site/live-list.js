@@ -2,6 +2,8 @@
 // <div data-live-list="runs" data-noun="run" data-address="…" data-asof="…"> holds the list and names what live:changed
 // calls it. Of a row ([data-row]) the parts marked [data-cell] change; of the page those marked [data-renew], by their
 // id. data-gone: what a row says that is not in the list any more. The address answers ?fragment=news and =list.
+import { counted } from "./time.js";
+
 const EVERY = 1500;
 const RECOUNT = 15_000;
 const LIST = "[data-live-list]";
@@ -9,7 +11,7 @@ const list = () => document.querySelector(LIST);
 const rowsIn = (root) => [...root.querySelectorAll("[data-row]")];
 let last = 0;
 let waiting = 0;
-let counted = Date.now();
+let recounted = Date.now();
 
 async function read(extra) {
   const url = new URL(list().dataset.address, location.href);
@@ -49,7 +51,7 @@ function offer(number, most = Infinity) {
   if ("paged" in list().dataset) return;
   button.hidden = number === 0;
   const { noun } = list().dataset;
-  button.querySelector("span").textContent = `Show ${number >= most ? `${most}+` : number} new ${noun}${number === 1 ? "" : "s"}`;
+  button.querySelector("span").textContent = `Show ${number >= most ? `${most}+ new ${noun}s` : counted(number, `new ${noun}`)}`;
 }
 
 async function look() {
@@ -77,8 +79,8 @@ async function look() {
 
 // What saved views hold is counted less often: each is a list of its own.
 function recount() {
-  if (Date.now() - counted < RECOUNT) return;
-  counted = Date.now();
+  if (Date.now() - recounted < RECOUNT) return;
+  recounted = Date.now();
   document.querySelector("[data-view-counts]")?.dispatchEvent(new CustomEvent("views:moved"));
 }
 

@@ -1,5 +1,7 @@
 // The search over everything, on every page: Ctrl+K, on a Mac Cmd+K, or the link in the navigation opens a combobox in a
 // dialog. Without this, the link leads to a page with the same results.
+import { counted } from "./time.js";
+
 const WAIT = 80;
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 const dialog = document.getElementById("palette");
@@ -39,7 +41,7 @@ function show(nodes, wanted) {
   input.setAttribute("aria-expanded", String(all.length > 0));
   choose(all[0], { scroll: false });
   const flaws = [...found.querySelectorAll(".palette-flaws li")].map((one) => one.textContent.trim());
-  said.textContent = [...flaws, all.length === 1 ? "1 result" : `${all.length} results`].join(" ");
+  said.textContent = [...flaws, counted(all.length, "result")].join(" ");
   if (opens) follow();
 }
 

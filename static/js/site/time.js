@@ -68,10 +68,15 @@ export function since(at, now = new Date()) {
   return seconds < 5 ? "a moment" : age(seconds);
 }
 
+// Numbers and counts as the server's language writes them (times.py).
+export const number = (value, shape) => value.toLocaleString(document.documentElement.dataset.language, shape);
+
+export const counted = (count, one, several = `${one}s`) => `${number(count)} ${count === 1 ? one : several}`;
+
 export function duration(seconds) {
   const ms = Math.floor(Math.max(seconds, 0) * 1000 + 0.5);
   if (ms < 1000) return `${ms} ms`;
-  if (ms < 9950) return `${(Math.floor((ms + 50) / 100) / 10).toFixed(1)} s`;
+  if (ms < 9950) return `${number(Math.floor((ms + 50) / 100) / 10, { minimumFractionDigits: 1 })} s`;
   const total = Math.floor((ms + 500) / 1000);
   const smaller = total >= 86400 ? 3600 : total >= 3600 ? 60 : 1;
   return twoUnits(Math.floor((total + Math.floor(smaller / 2)) / smaller) * smaller);

@@ -126,9 +126,7 @@ def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):
     make_run(phase="ready")
     page = page_of(as_("otto"))
     assert "Runs are waiting for a worker" in page
-    lead = re.search(
-        r'No running worker serves <a href="([^"]+)">Expense batch \(1\)</a>: start one that loads it', page
-    )
+    lead = re.search(r'No running worker serves <a href="([^"]+)">Expense batch \(1\)</a>\. Start one that does', page)
     assert lead
     assert "is%3Aunserved" in lead[1]
     start_heartbeat("host-1", {people.WORKFLOW: "v1"})

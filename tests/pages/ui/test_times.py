@@ -6,6 +6,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils.translation import override
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,13 @@ def test_how_long_something_lasts_already_is_a_duration(away: timedelta, words: 
 def test_durations_are_rounded_to_two_units(seconds: float, words: str) -> None:
     assert times.duration(seconds) == words
     assert times.duration(timedelta(seconds=seconds)) == words
+
+
+def test_numbers_counts_and_weekdays_are_written_in_the_active_language() -> None:
+    assert (times.counted(1, "run"), times.counted(12_345, "match", "matches")) == ("1 run", "12,345 matches")
+    with override("de"):
+        assert (times.number(12_345), times.duration(4.21), times.size(1_200)) == ("12.345", "4,2 s", "1,2 kB")
+        assert times.weekday(NOW) == "Sa 2026-11-21"
 
 
 @given(st.floats(0, 1e8))
@@ -81,7 +89,7 @@ def test_thousands_are_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(0, "0 B"), (812, "812 B"), (1234, "1.2 kB"), (3_400_000, "3.4 MB"), (5e12, "5000 GB")]
+    ("count", "words"), [(0, "0 B"), (812, "812 B"), (1234, "1.2 kB"), (3_400_000, "3.4 MB"), (5e12, "5,000 GB")]
 )
 def test_sizes_are_decimal(count: float, words: str) -> None:
     assert times.size(count) == words

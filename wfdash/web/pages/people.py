@@ -38,6 +38,7 @@ from wfdash.queries.people import person as read_person
 from wfdash.web.pages.account.security import made_by, new_token, revoke_posted, show_new, token_form
 from wfdash.web.pages.account.settings import read_days
 from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.ui.times import counted
 
 # One person: their roles and what these allow, their absences, and what an admin may do to the account.
 
@@ -132,7 +133,7 @@ def _leave(request: HttpRequest, viewer: Viewer, name: str) -> str:
 
 def _sign_out(request: HttpRequest, viewer: Viewer, name: str) -> str:
     count = accounts.end_sessions_of(viewer, name)
-    return f"Ended {count} session{'' if count == 1 else 's'} of {name}."
+    return f"Ended {counted(count, 'session')} of {name}."
 
 
 def _reset_factor(request: HttpRequest, viewer: Viewer, name: str) -> str:

@@ -124,6 +124,12 @@ def number(count: int) -> str:
 
 
 @register.filter
+def counted(count: int, words: str) -> str:
+    """Return a number and what it counts. ``words``: the singular, and after a comma a plural that is not just -s."""
+    return times.counted(count, *words.split(","))
+
+
+@register.filter
 def up_to(count: int, most: int) -> str:
     """Return a number as a badge has room for it: ``99+`` for more than 99."""
     return str(count) if count <= most else f"{most}+"

@@ -42,6 +42,7 @@ from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in
 from wfdash.web.pages.ui.source_lines import code_files
+from wfdash.web.pages.ui.times import number
 
 SHOWS = (
     ("", "All"),
@@ -178,7 +179,7 @@ def _open_runs(row: WorkflowRow) -> dict[str, str]:
 
 def _count_text(count: int, *, more: bool) -> str:
     """Return a number of runs as text, or that there are more than were counted."""
-    return f"{min(count, MAX_COUNTED_RUNS):,}{'+' if more else ''}"
+    return number(min(count, MAX_COUNTED_RUNS)) + "+" * more
 
 
 # The initial value of a start form: the author's example, this person's last input, or another run's.
@@ -201,7 +202,7 @@ def default_input(request: HttpRequest, viewer: Viewer, row: WorkflowRow) -> tup
         last = last_of(viewer, row.name)
         if last:
             return input_of(viewer, last)[1], "Filled in from your last run, without secrets."
-    number = request.GET.get("example", "")
+    place = request.GET.get("example", "")
     examples = row.description.examples
-    wanted = number_in(number)
+    wanted = number_in(place)
     return (examples[wanted - 1] if 0 < wanted <= len(examples) else None), ""

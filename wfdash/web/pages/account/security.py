@@ -42,6 +42,7 @@ from wfdash.notifications.rendering import render
 from wfdash.queries.account import own_account, own_tokens
 from wfdash.web.pages.account.signin import to_provider
 from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.ui.times import counted
 from wfdash.web.problems import with_retry
 
 
@@ -66,7 +67,7 @@ def account(request: HttpRequest) -> HttpResponse:
             messages.success(request, "Disconnected. Other browsers were signed out.")
         elif act == "others":
             count = end_other_sessions(viewer, request.session.session_key)
-            messages.success(request, f"Ended {count} other session{'' if count == 1 else 's'}.")
+            messages.success(request, f"Ended {counted(count, 'other session')}.")
         elif act == "end":
             end_own_session(viewer, request.POST.get("session", ""))
             messages.success(request, "Session ended.")

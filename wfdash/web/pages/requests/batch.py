@@ -34,6 +34,7 @@ from wfdash.web.pages.site.list_page import (
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.parts import TableView, cell
+from wfdash.web.pages.ui.times import counted
 
 # The list of decisions, to which the numbers of statistics lead.
 
@@ -134,7 +135,7 @@ def undo(request: HttpRequest) -> HttpResponse:
     """Undo the answers of the last batch."""
     outcome = request.session.get(RESULT) or {}
     done, late = undo_batch(viewer_of(request), [one["id"] for one in outcome.get("taken", [])])
-    words = f"{done} answer{'' if done == 1 else 's'} undone."
+    words = f"{counted(done, 'answer')} undone."
     words += f" {late} could not be undone." if late else ""
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
     return redirect(outcome.get("back") or "wfdash:inbox")

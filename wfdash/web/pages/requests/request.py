@@ -74,6 +74,7 @@ from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import respond
 from wfdash.web.pages.ui.json_value import NoSuchNode
 from wfdash.web.pages.ui.parts import CardMedia, json_at, media_at
+from wfdash.web.pages.ui.times import counted
 
 # Answer links: the card for one person without a session. Viewing changes nothing; only the form's POST decides.
 
@@ -492,7 +493,7 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
 def undo_all(request: HttpRequest) -> HttpResponse:
     """Undo one's own answers to the requests that the form names (``request``): those that the page listed."""
     done, late = undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
-    words = f"{done} answer{'' if done == 1 else 's'} undone." + (f" {late} could not be undone." if late else "")
+    words = f"{counted(done, 'answer')} undone." + (f" {late} could not be undone." if late else "")
     messages.add_message(request, messages.WARNING if late else messages.SUCCESS, words)
     return redirect(path_in(request.POST.get("next", "")) or "wfdash:inbox")
 

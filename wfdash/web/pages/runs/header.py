@@ -32,7 +32,7 @@ from wfdash.web.pages.runs import actions
 from wfdash.web.pages.ui.event_text import STATUS_TEXTS, step_label
 from wfdash.web.pages.ui.fragments import guide
 from wfdash.web.pages.ui.source_lines import linked_trace
-from wfdash.web.pages.ui.times import duration, relative, since
+from wfdash.web.pages.ui.times import duration, number, relative, since
 
 # A run's status at the top of its page: sentences with times that the browser keeps current. Pure.
 
@@ -253,10 +253,10 @@ def tabs(run: RunView, here: str) -> tuple[tuple[str, str, str, str, bool], ...]
     """Return the pages of a run: (name, label, address, count, whether this is it)."""
     pages = (
         ("run", "Overview", "run", ""),
-        ("events", "Events", "run-events", f"{run.seq:,}"),
+        ("events", "Events", "run-events", number(run.seq)),
         ("logs", "Log", "run-logs", ""),
         ("state", "State", "run-state", ""),
-        ("history", "History", "run-history", f"{run.n:,}"),
+        ("history", "History", "run-history", number(run.n)),
     )
     return tuple(
         (name, label, reverse(f"wfdash:{url}", args=[run.id]), count, name == here) for name, label, url, count in pages

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, resolve_url
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import get_language
 
 from checkpoints.database.compiled import count_each
 from checkpoints.models.fields import current_encryptor
@@ -116,6 +117,11 @@ class SiteContext:
     def root(self) -> str:
         """Return the address of the inbox, below which all others are."""
         return reverse("wfdash:inbox")
+
+    @property
+    def language(self) -> str:
+        """Return the language in which numbers and dates are written."""
+        return get_language() or "en"
 
     @property
     def most_body(self) -> int:

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from wfdash.domain.json_patch import escape
 from wfdash.domain.labels import escaped, visible
 from wfdash.values.display import OPAQUE
+from wfdash.web.pages.ui.times import counted, number
 
 MAX_DEPTH = 40
 MAX_ITEMS = 200
@@ -153,7 +154,7 @@ def _render_text(value: str, key: SafeString) -> SafeString:
         else ""
     )
     lines = value.count("\n") + 1
-    size = f"{len(value):,} characters" + (f", {lines:,} lines" if lines > 1 else "")
+    size = counted(len(value), "character") + (f", {number(lines)} lines" if lines > 1 else "")
     return format_html(
         '<details class="v-fold"><summary>{}<span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
         '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
@@ -183,7 +184,7 @@ def _size_of(value: Any) -> int | None:
 def _chip(kind: Any, size: Any, text: Any) -> SafeString:
     """Return the chip of a value of another type: its name, its size, its repr."""
     unit = "bytes" if kind in {"bytes", "bytearray", "memoryview"} else "items"
-    length = f", {size:,} {unit}" if isinstance(size, int) else ""
+    length = f", {number(size)} {unit}" if isinstance(size, int) else ""
     return format_html(
         '<span class="v-other"><span class="chip">{}{}</span> <code>{}</code></span>',
         visible(str(kind)[:LONG_TEXT]),
@@ -308,7 +309,7 @@ class LazyTreeRenderer(TreeRenderer):
                 continue
             if len(drawn) >= AT_ONCE:
                 more = self.address(self.places[-1], place)
-                words = f"{count - place:,} more"
+                words = f"{number(count - place)} more"
                 drawn.append(
                     format_html('<li class="v-more"><a href="{}" data-more="{}">{}</a></li>', more, more, words)
                 )
@@ -321,7 +322,9 @@ class LazyTreeRenderer(TreeRenderer):
     def render(self, value: Any, depth: int, key: SafeString = NO_KEY) -> SafeString:
         """Return one value after its key; a very long text is fetched from its address."""
         if depth and isinstance(value, str) and len(value) > LONG_TREE_TEXT:
-            words = format_html('<a href="{}">{}</a>', self.address(self.places[-1], 0), f"{len(value):,} characters")
+            words = format_html(
+                '<a href="{}">{}</a>', self.address(self.places[-1], 0), counted(len(value), "character")
+            )
             return key + format_html('<span class="v-text">{}…</span> {}', visible(value[:60]), words)
         return super().render(value, depth, key)
 

@@ -33,6 +33,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from wfdash.domain.labels import is_deceiving, visible
+from wfdash.web.pages.ui.times import counted
 
 
 class TextCache:
@@ -318,5 +319,5 @@ def block(text: str, most: int = MOST_SHOWN) -> TextBlock:
     if endless is None and len(rest) < FIRST_CHARACTERS // 8 and rest.count("\n") < 4:
         first, rest = kept, ""
     more = rest.count("\n")
-    says = f"{more:,} more lines" if more > 1 else f"{len(rest):,} more characters"
+    says = counted(more, "more line") if more > 1 else counted(len(rest), "more character")
     return TextBlock(first=first, rest=rest, rest_says=says, left_out=max(len(text) - most, 0))

@@ -21,6 +21,7 @@ from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.workflows import code_of, frames_in
 from wfdash.web.pages.ui.markup import TextCache
+from wfdash.web.pages.ui.times import counted
 
 MAX_WHOLE_LINES = 500
 """Lines of a file that is shown whole; of a longer one only its steps are."""
@@ -82,7 +83,7 @@ def _drawn(index: int, file: SourceFile, lines: Iterable[int]) -> Iterator[str]:
 
 
 def _gap(lines: int) -> SafeString:
-    words = f"⋯ {lines} line{'' if lines == 1 else 's'}\n"
+    words = f"⋯ {counted(lines, 'line')}\n"
     return format_html('<span class="source-gap">{}</span>', words) if lines else SafeString("")
 
 

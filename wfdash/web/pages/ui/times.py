@@ -1,4 +1,4 @@
-"""Times, durations, numbers and sizes as text. Pure.
+"""Times, durations, numbers, counts and sizes as text, in the language that Django has activated.
 
 ``static/js/site/time.js`` is the twin that keeps the same texts current in the browser. Both are asked the cases of
 ``tests/pages/ui/time_cases.py``.
@@ -10,6 +10,10 @@ import math
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.utils.dateformat import format as written
+from django.utils.formats import number_format
+from django.utils.translation import ngettext
 
 NEAR_TIME = timedelta(days=3)
 """What is farther away is shown by its date: "in 3 d" may be almost four."""
@@ -55,7 +59,7 @@ def minute(at: datetime, zone: tzinfo = UTC) -> str:
 
 def weekday(at: datetime, zone: tzinfo = UTC) -> str:
     """Return a day with its weekday: ``Sat 2026-11-21``."""
-    return f"{at.astimezone(zone):%a %Y-%m-%d}"
+    return written(at.astimezone(zone), "D Y-m-d")
 
 
 def clock(at: datetime, zone: tzinfo = UTC) -> str:
@@ -89,8 +93,8 @@ def in_zone(at: datetime, zone: str, *, after: str = "") -> str:
         there = at.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError):
         there = at.astimezone(UTC)
-    day = there.strftime("%a %Y-%m-%d ")
-    return there.strftime("%H:%M %Z") if after.startswith(day) else day + there.strftime("%H:%M %Z")
+    day, clock_time = weekday(there, there.tzinfo or UTC), there.strftime("%H:%M %Z")
+    return clock_time if after.startswith(f"{day} ") else f"{day} {clock_time}"
 
 
 def duration(seconds: float | timedelta) -> str:
@@ -100,7 +104,7 @@ def duration(seconds: float | timedelta) -> str:
         return f"{ms} ms"
     if ms < 9_950:
         tenths = (ms + 50) // 100
-        return f"{tenths // 10}.{tenths % 10} s"
+        return f"{number(tenths / 10, 1)} s"
     total = (ms + 500) // 1_000
     smaller = 3_600 if total >= 86_400 else 60 if total >= 3_600 else 1
     return _two_units((total + smaller // 2) // smaller * smaller)
@@ -133,9 +137,14 @@ def _two_units(total: int) -> str:
     return " ".join(parts)
 
 
-def number(count: float | Decimal) -> str:
-    """Return a number with its thousands apart: ``12,345``."""
-    return f"{count:,}"
+def number(count: float | Decimal, decimals: int | None = None) -> str:
+    """Return a number with its thousands apart: ``12,345``; with a number of decimals ``12,345.0``."""
+    return number_format(count, decimals, use_l10n=True, force_grouping=True)
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return a number and what it counts: ``1 run``, ``12,345 runs``."""
+    return f"{number(count)} {ngettext(one, several or f'{one}s', count)}"
 
 
 def size(count: float) -> str:
@@ -146,4 +155,4 @@ def size(count: float) -> str:
         count /= 1000
         if count < 1000 or unit == "GB":
             break
-    return f"{count:.1f} {unit}" if count < 100 else f"{count:.0f} {unit}"
+    return f"{number(count, 1 if count < 100 else 0)} {unit}"

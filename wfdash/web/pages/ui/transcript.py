@@ -19,6 +19,7 @@ from wfdash.questions.tools import distinguishing, parsed
 from wfdash.web.pages.ui.json_value import pretty
 from wfdash.web.pages.ui.markup import TextBlock, markdown_effort
 from wfdash.web.pages.ui.markup import block as as_block
+from wfdash.web.pages.ui.times import number
 
 SHOWN_MESSAGES = 20
 """Messages that are shown at first, from the end."""
@@ -256,5 +257,5 @@ def _usage(messages: Sequence[Message]) -> str:
 
 
 def _tokens(given: int | None, made: int | None) -> str:
-    parts = [f"{number:,} {name}" for number, name in ((given, "in"), (made, "out")) if number]
+    parts = [f"{number(tokens)} {name}" for tokens, name in ((given, "in"), (made, "out")) if tokens]
     return f"{', '.join(parts)} tokens" if parts else ""

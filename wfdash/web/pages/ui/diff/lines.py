@@ -11,6 +11,7 @@ from typing import Any
 
 from wfdash.domain.json_patch import BoundedMatcher, Differ, Step, canonical
 from wfdash.domain.labels import visible
+from wfdash.web.pages.ui.times import number
 
 MAX_CHANGES = 500
 MAX_DRAWN = 150
@@ -351,7 +352,7 @@ def bounded(lines: Iterable[DiffLine], total: int) -> Iterator[DiffLine]:
         total -= line.count or 1
         yield line
     if total:
-        yield DiffLine(kind="note", pieces=whole(f"{total:,} more lines are not shown"))
+        yield DiffLine(kind="note", pieces=whole(f"{number(total)} more lines are not shown"))
 
 
 def pair_up(lines: Sequence[DiffLine]) -> Iterator[LinePair]:

@@ -37,7 +37,7 @@ from wfdash.web.pages.ui.forms.spec import (
     mapping,
     others,
 )
-from wfdash.web.pages.ui.times import size
+from wfdash.web.pages.ui.times import counted, number, size
 
 MAX_RADIOS = 4
 MOST_OPEN = 5  # initial rows of a list that needs some
@@ -481,9 +481,9 @@ def _length(spec: Spec) -> str:
     if spec.schema.get("format") in {"uri", "url"} or (least <= 1 and most is None):
         return shape
     if most is None:
-        return f"At least {least:,} characters. {shape}".strip()
-    words = f"{least:,} to {most:,} characters." if 1 < least != most else f"At most {most:,} characters."
-    return f"{f'Exactly {most:,} characters.' if least == most else words} {shape}".strip()
+        return f"At least {counted(least, 'character')}. {shape}".strip()
+    words = f"{number(least)} to" if 1 < least != most else "Exactly" if least == most else "At most"
+    return f"{words} {counted(most, 'character')}. {shape}".strip()
 
 
 def _int_keyword(spec: Spec, key: str) -> int | None:
