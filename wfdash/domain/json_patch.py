@@ -184,8 +184,8 @@ class Differ:
             return value
         if kind in (bool, float):
             return kind, value
-        if id(value) in self._seen:
-            return self._seen[id(value)]
+        if seen := self._seen.get(id(value)):
+            return seen
         size = 2
         if kind in (dict, list) and depth <= MAX_PATCH_DEPTH:
             keys = []

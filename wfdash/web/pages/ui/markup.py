@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from threading import Lock
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -269,11 +271,14 @@ def tokens_of(text: str, language: str) -> list[tuple[str, str]]:
     """Return (class of its colour, characters) of everything in a text, under the bounds of a code block.
 
     Empty where it has no colour: an unknown language, or a text too long. Characters without colour have no class.
+    Neighbours of one colour are one: words and the blanks between them are not each a piece of a page.
     """
     name = LEXERS.get(language.lower())
     if name is None or len(text) > MAX_COLOURED or _COSTLY.search(text):
         return []
-    return [(_look(kind), part) for kind, part in get_lexer_by_name(name, stripnl=False).get_tokens(text)]
+    tokens = get_lexer_by_name(name, stripnl=False).get_tokens(text)
+    coloured = groupby(((_look(kind), part) for kind, part in tokens), itemgetter(0))
+    return [(look, "".join(part for _, part in parts)) for look, parts in coloured]
 
 
 def _look(kind: Any) -> str:
