@@ -66,15 +66,15 @@ def test_a_passkey_is_made_named_used_for_one_factor_and_for_both_and_removed(
     page.get_by_label("Name of the passkey").fill("Laptop")
     page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_role("button", name="Add a passkey").click()
-    expect(page.get_by_role("heading", name="Make the passkey Laptop")).to_be_visible()
+    expect(page.get_by_role("heading", name="Create the passkey Laptop")).to_be_visible()
     check_page(page)
     # Not before, and other pages in a tab of their own: a check detaches from its tab, and the authenticator is gone.
     devices, other = page.context.new_cdp_session(page), page.context.new_page()
     page.bring_to_front()
     devices.send("WebAuthn.enable")
     device = devices.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})["authenticatorId"]
-    page.get_by_role("button", name="Make the passkey").click()
-    expect(page.get_by_role("heading", name="Keep your recovery codes")).to_be_visible()
+    page.get_by_role("button", name="Create the passkey").click()
+    expect(page.get_by_role("heading", name="Save your recovery codes")).to_be_visible()
     page.get_by_role("link", name="I have saved them").click()
     page.get_by_label("Change passkey Laptop").click()
     page.get_by_label("Name of the passkey").first.fill("Work laptop")
@@ -86,7 +86,7 @@ def test_a_passkey_is_made_named_used_for_one_factor_and_for_both_and_removed(
 
     sign_out(page)
     enter_password(page)
-    expect(page.get_by_role("heading", name="Confirm it is you")).to_be_visible()
+    expect(page.get_by_role("heading", name="Confirm it’s you")).to_be_visible()
     other.goto("/sign-in/code/")
     check_page(other)
     page.bring_to_front()

@@ -150,7 +150,7 @@ def test_where_it_is_required_no_one_gets_in_before_it_is_set_up(everybody: dict
     assert "A second factor is required" in client.get("/sign-in/code/").content.decode()
     assert not signed_in(client)
     done = client.post("/sign-in/code/", {"code": app_of(everybody["ana"]).now()})
-    assert "Keep your recovery codes" in done.content.decode()
+    assert "Save your recovery codes" in done.content.decode()
     assert 'href="/runs/"' in done.content.decode()
     assert signed_in(client)
 

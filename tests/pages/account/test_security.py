@@ -126,7 +126,7 @@ def test_sessions_are_named_by_their_browser_and_ended_one_by_one(ana: Client, o
 def test_all_others_end_at_once(ana: Client, other: Client, people) -> None:
     third = Client()
     third.force_login(people["ana"])
-    assert "End all others" in page_of(ana)
+    assert "End all other sessions" in page_of(ana)
     ana.post(ADDRESS, {"act": "others"})
     assert [signed_in(client) for client in (ana, other, third)] == [True, False, False]
 

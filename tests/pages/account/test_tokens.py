@@ -106,7 +106,7 @@ def test_a_service_account_is_made_gets_a_token_and_is_marked(as_):
     assert not SignInLink.objects.exists()
     page = client.get("/people/robot/").content.decode()
     assert "Nightly import" in page
-    assert "Make a sign-in link" not in page
+    assert "Create sign-in link" not in page
     made = client.post("/people/robot/", {"act": "token", **FORM, "rights": ["start"]}, follow=True)
     assert viewer_of(use_token(shown_token(made))).may("start", "any")
     for address in ("/people/", "/people/?show=service", "/people/access/?workflow=expense_batch"):

@@ -72,7 +72,7 @@ def test_what_came_is_listed_with_its_body_for_who_may_inspect(otto: Client, peo
     assert "&lt;i&gt;wrong" in shown
     assert "&quot;secret&quot;: 1" in shown
     assert "d00" in otto.get(f"{url}?before=d02").content.decode()
-    assert "Nothing with this outcome" in otto.get(f"{url}?outcome=started").content.decode()
+    assert "No deliveries with this outcome" in otto.get(f"{url}?outcome=started").content.decode()
     people["otto"].grants.update(role="reviewer")
     assert "&quot;secret&quot;" not in otto.get(url).content.decode()
 

@@ -209,7 +209,7 @@ def test_groups_say_what_workflows_need_and_make_it(adam: Client, run) -> None:
     page = read(adam, "/people/groups/")
     assert "no group or user has this name" in page
     assert "Expense batch / Review (1 open)" in page
-    assert 'aria-label="Make group legal"' in page
+    assert 'aria-label="Create group legal"' in page
     assert "lead to no one" in read(adam, "/people/").replace("leads", "lead")
     assert adam.post("/people/groups/", {"name": "legal"}).url == "/people/groups/legal/"
     assert "no active members" in read(adam, "/people/groups/legal/")

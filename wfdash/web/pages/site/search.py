@@ -234,7 +234,7 @@ PAGES = (
     Destination(label="Out of office", icon="sun", page="out-of-office", also="absence vacation delegate holiday"),
     Destination(label="People", icon="users", page="people", also="users roles accounts admin", may=_may("admin")),
     Destination(
-        label="Who may do what",
+        label="Permissions",
         icon="key",
         page="access",
         also="people roles grants rights permissions",
