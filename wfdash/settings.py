@@ -10,7 +10,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote
+
+import django
 
 from checkpoints.config import CheckpointConfig
 from checkpoints.errors import InvalidConfig
@@ -79,22 +81,31 @@ def _is_app(name: str) -> bool:
 
 
 def mail(url: str) -> dict[str, Any]:
-    """Return Django's mail settings for an address; without one, mail is discarded."""
+    """Return Django's mail settings for an address, as its version names them; without one, mail is discarded."""
     parts = address_parts("WFDASH_MAIL", url)
-    if not url or parts.scheme == "console":
-        name = "console" if url else "dummy"
-        return {"EMAIL_BACKEND": f"django.core.mail.backends.{name}.EmailBackend"}
+    name = "dummy" if not url else "console" if parts.scheme == "console" else "smtp"
+    options = mail_options(parts) if name == "smtp" else {}
+    backend = f"django.core.mail.backends.{name}.EmailBackend"
+    if django.VERSION >= (6, 1):
+        return {"MAILERS": {"default": {"BACKEND": backend, "OPTIONS": options}}}
+    users = {"username": "EMAIL_HOST_USER", "password": "EMAIL_HOST_PASSWORD"}
+    named = {users.get(key, f"EMAIL_{key.upper()}"): value for key, value in options.items()}
+    return {"EMAIL_BACKEND": backend, **named}
+
+
+def mail_options(parts: SplitResult) -> dict[str, Any]:
+    """Return where mail is sent and how."""
     if parts.scheme not in {"smtp", "smtps"}:
         raise ValueError("WFDASH_MAIL must be smtp://, smtps:// or console:; leave it empty for no mail")
     secure = parts.scheme == "smtps"
     return {
-        "EMAIL_HOST": parts.hostname or "localhost",
-        "EMAIL_PORT": parts.port or (465 if secure else 587 if parts.username else 25),
-        "EMAIL_HOST_USER": unquote(parts.username or ""),
-        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
-        "EMAIL_USE_SSL": secure,
-        "EMAIL_USE_TLS": not secure and bool(parts.username),
-        "EMAIL_TIMEOUT": 20,
+        "host": parts.hostname or "localhost",
+        "port": parts.port or (465 if secure else 587 if parts.username else 25),
+        "username": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": secure,
+        "use_tls": not secure and bool(parts.username),
+        "timeout": 20,
     }
 
 

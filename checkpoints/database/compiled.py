@@ -10,6 +10,7 @@ from functools import lru_cache, wraps
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import EmptyResultSet, FullResultSet
+from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, Field, Func, Model, Q, QuerySet, Value
 from django.db.models.constants import OnConflict
@@ -71,6 +72,8 @@ class FirstValues:
 # Queries of plain values compiled once, and counts of what they find.
 
 NO_ROWS = "SELECT 1 WHERE 1 = 0"
+FETCH_MODE = tuple(filter(None, [getattr(models, "FETCH_ONE", None)]))
+"""How rows beside the one read are fetched when they are asked for: from Django 6.1 on this is said."""
 KEPT = 512
 """How many statements are kept for each query; the least recently used go first."""
 
@@ -394,7 +397,7 @@ def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any
     model, fields = found["model"], found["select_fields"]
     start, end = fields[0], fields[-1] + 1
     names = [column[0].target.attname for column in select[start:end]]
-    related = get_related_populators(found, select, using)  # type: ignore[call-arg]
+    related = get_related_populators(found, select, using, *FETCH_MODE)
     annotated = tuple((compiler.annotation_col_map or {}).items())
 
     def read(row: Sequence[Any], used: BaseDatabaseWrapper) -> Any:

@@ -106,8 +106,8 @@ def create_schema(used: BaseDatabaseWrapper) -> bool:
             for step in migration.operations:
                 if isinstance(step, RunPython):
                     step.database_forwards(migration.app_label, editor, state, state)
-            executor.record_migration(migration)  # type: ignore[call-arg, arg-type]
-        executor.check_replacements()
+            for app, name in (*migration.replaces, (migration.app_label, migration.name)):
+                executor.recorder.record_applied(app, name)
     return True
 
 

@@ -415,7 +415,8 @@ def select_due(
     return dialect.sql(
         f"WITH fresh AS (SELECT r.id, r.priority AS priority, {SINCE} AS since"
         f" FROM checkpoints_run r{dialect.by_index.format('run_to_take')}"
-        f" WHERE r.phase='ready' AND r.for_workers{' AND r.priority <= ?' if capped else ''}{scope} AND NOT {had})"
+        f" WHERE r.phase='ready' AND {dialect.for_workers}{' AND r.priority <= ?' if capped else ''}{scope}"
+        f" AND NOT {had})"
         f"{chosen['again']} ORDER BY r.priority DESC, {SINCE} {limit}{skip}),"
         f" woken AS (SELECT r.id, {rules.Priority.TIMED:d} AS priority, r.wake_at AS since"
         f" FROM checkpoints_run r{dialect.by_index.format('run_to_wake')}"

@@ -38,6 +38,9 @@ class Dialect:
     """Clause of a SELECT that locks rows and skips those that are locked."""
     by_index: str = ""
     """Clause after a table that names the index to use, where the database would choose another one."""
+    for_workers: str = "r.for_workers"
+    """Condition that run ``r`` is for workers. SQLite proves a partial index by the words of its condition, and Django
+    writes the index's by its version: ``for_workers`` or ``for_workers = 1``."""
     try_lock: str = ""
     """Statement that takes the lock of a number until the transaction ends and returns 1, or 0 while another has it;
     empty: no two transactions write at once.
@@ -85,6 +88,7 @@ SQLITE = Dialect(
     lock="",
     skip_locked="",
     by_index=" INDEXED BY {}",
+    for_workers="r.for_workers AND r.for_workers = 1",
     raw_text="CAST({} AS BLOB)",
     sound=" AND typeof(r.n) = 'integer' AND typeof(r.epoch) = 'integer' AND typeof(r.attempts) = 'integer'",
 )

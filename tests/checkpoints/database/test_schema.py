@@ -81,7 +81,7 @@ def test_it_is_made_whole_or_not_at_all(empty: BaseDatabaseWrapper, monkeypatch:
     def fail(*given: Any) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(MigrationExecutor, "record_migration", fail)
+    monkeypatch.setattr(MigrationRecorder, "record_applied", fail)
     with pytest.raises(OSError, match="full"):
         schema.create_schema(empty)
     assert empty.introspection.table_names() == []
