@@ -19,6 +19,7 @@ CLEAR = frozenset(
     {
         *("activation", "item", "attempt", "attempts", "at", "until", "ms", "by", "verdict", "key", "name"),
         *("request", "checkpoint", "n", "run", "worker", "epoch", "fraction"),
+        *("model", "input_tokens", "output_tokens", "cost"),
     }
 )
 """Metadata: visible to everyone who sees the run, and readable in the database, where pages look it up."""
@@ -231,6 +232,8 @@ class EventKind(StrEnum):
         "bolt", "completed", ACT + "name key")
     CALL_UNKNOWN = Row("call.unknown", "Outcome of {name} unknown",
         "exclamation-triangle", "failed", ACT + "name key")
+    USAGE = Row("usage", "{step} used {input_tokens} tokens in, {output_tokens} out: {model}",
+        "cpu-chip", "queued", ACT + "model input_tokens output_tokens cost", REMARK | MEASURED)
     PROGRESS = Row("progress", "{text}",
         "chart-bar", "running", ACT + "fraction text", REMARK)
     CUSTOM = Row("custom", "{step}: {name}",

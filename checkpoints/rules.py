@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
 from enum import IntEnum
+from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import Any
 
@@ -13,9 +15,9 @@ from checkpoints.content.chunks import digest
 from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible, InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
-from checkpoints.limits import NAME, oversize
+from checkpoints.limits import NAME, is_storable, oversize
 from checkpoints.limits import check_label as check_label
-from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, EventDraft, Json, Phase
+from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, Commit, EventDraft, Json, Phase
 
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
@@ -85,6 +87,111 @@ def title_in(events: Iterable[EventDraft]) -> str | None:
     """Return the title that a commit gives its run, None if none."""
     titles = [event.data.get("title") for event in events if event.kind == EventKind.RUN_TITLED]
     return str(titles[-1]) if titles else None
+
+
+# What models use and cost. Money is counted in billionths of the currency (nanos), as whole numbers, so that sums stay
+# exact; an event has it as a decimal number in text.
+
+NANOS = 10**9
+MOST_TOKENS = 10**9
+"""Tokens in, or out, that one event may have."""
+MOST_COST = 10_000
+"""Units of the currency that one event may cost."""
+Prices = Mapping[str, Sequence[object]]
+"""Pattern of a model's name (``*`` for any characters) -> price of a million tokens in, and of a million out."""
+USED = ("input_tokens", "output_tokens", "cost", "unpriced")
+"""The columns of a run that sum up its usage: tokens, nanos, and the tokens whose cost is unknown."""
+
+
+def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object = None) -> dict[str, Json]:
+    """Return the fields of an event of kind ``usage``. ``InvalidValue`` names the one that is wrong, and the remedy."""
+    if not isinstance(model, str) or not model.strip() or len(model) > NAME or not is_storable(model):
+        raise InvalidValue(f"model={model!r:.80}: give the model's name, text of 1 to {NAME} characters", field="model")
+    for name, count in (("input", tokens_in), ("output", tokens_out)):
+        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
+            text = f"{name}={count!r:.80}: give the number of tokens, a whole number from 0 to {MOST_TOKENS:,}"
+            raise InvalidValue(text, field=name)
+    used: dict[str, Json] = {"model": model, "input_tokens": tokens_in, "output_tokens": tokens_out}
+    return used if cost is None else {**used, "cost": money_text(nanos_of(cost, f"cost={cost!r:.80}", "cost"))}
+
+
+def reported_usage(model: object, tokens_in: object, tokens_out: object) -> dict[str, Json] | None:
+    """Return the same of what a library reports, without what cannot be meant; None if that is no token."""
+    counts = [count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in (tokens_in, tokens_out)]
+    name = "".join(filter(is_storable, str(model or "")))[:NAME].strip()
+    return usage_of(name or "unknown", *counts) if any(counts) else None
+
+
+def nanos_of(amount: object, said: str, field: str, most: int = MOST_COST) -> int:
+    """Return an amount in billionths. ``InvalidValue`` for anything but a number from 0 to ``most``."""
+    try:
+        number = Decimal(repr(amount) if type(amount) is float else amount)  # type: ignore[arg-type]
+        if type(amount) is not bool and 0 <= number <= most:
+            return int((number * NANOS).to_integral_value())
+    except (DecimalException, TypeError, ValueError):
+        pass
+    raise InvalidValue(f"{said}: give an amount from 0 to {most:,}, as Decimal, text or number", field=field)
+
+
+def money_text(nanos: int) -> str:
+    """Return an amount as a decimal number in text: ``0.00045``."""
+    text = f"{Decimal(nanos) / NANOS:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def used_in(data: Mapping[str, Json]) -> tuple[int, int, int, int]:
+    """Return what an event of kind ``usage`` adds to each of ``USED``."""
+    got, gave, cost = (data.get(name) for name in USED[:3])
+    tokens = (got or 0, gave or 0)
+    return (*tokens, 0, sum(tokens)) if cost is None else (*tokens, int(Decimal(cost) * NANOS), 0)
+
+
+def all_used(events: Iterable[EventDraft]) -> tuple[int, ...] | None:
+    """Return what a commit adds to each of ``USED``, None if it has no usage."""
+    found = [used_in(event.data) for event in events if event.kind == EventKind.USAGE]
+    return tuple(map(sum, zip(*found, strict=True))) if found else None
+
+
+def priced(commit: Commit, prices: Prices) -> Commit:
+    """Return the commit with the cost of what models used, where its author has not named it and there is a price."""
+    if not prices or all(event.kind != EventKind.USAGE for event in commit.events):
+        return commit
+    events = list(commit.events)
+    for place, event in enumerate(events):
+        if event.kind != EventKind.USAGE or "cost" in event.data:
+            continue
+        price = next((each for pattern, each in prices.items() if fnmatchcase(event.data["model"], pattern)), None)
+        if price is not None:
+            tokens = (event.data["input_tokens"], event.data["output_tokens"])
+            # A millionth of the price, in billionths.
+            nanos = sum(count * Decimal(str(one)) * 1_000 for count, one in zip(tokens, price, strict=True))
+            cost = min(int(Decimal(nanos).to_integral_value()), MOST_COST * NANOS)
+            events[place] = event.model_copy(update={"data": {**event.data, "cost": money_text(cost)}})
+    return commit.model_copy(update={"events": tuple(events)})
+
+
+def read_prices(text: str) -> dict[str, tuple[str, str]]:
+    """Return the prices that a variable names: ``gpt-5-mini=0.25/2,claude-*=3/15``. ``ValueError`` quotes what is
+    wrong.
+    """
+    prices: dict[str, tuple[str, str]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        pattern, _, given = part.rpartition("=")
+        into, _, out = given.partition("/")
+        if not pattern.strip():
+            raise ValueError(f"WFDASH_PRICES: {part!r} must be MODEL=IN/OUT, prices of a million tokens")
+        prices[pattern.strip()] = (into.strip(), out.strip())
+    check_prices(prices)
+    return prices
+
+
+def check_prices(prices: Prices) -> None:
+    """Raise ``ValueError`` for prices that cannot be used."""
+    for pattern, pair in prices.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"WFDASH_PRICES: {pattern!r} needs two prices of a million tokens: in, and out")
+        for price in pair:
+            nanos_of(price, f"WFDASH_PRICES: {pattern!r}: a million tokens cost {price!r}", "price")
 
 
 def refuse_held(run: RunId, worker: str, expires: datetime) -> None:

@@ -33,7 +33,8 @@ from checkpoints.errors import (
 )
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import findable
-from checkpoints.records import Claim, Json
+from checkpoints.records import Claim, Commit, Json
+from checkpoints.rules import priced
 from checkpoints.sql import sqlite
 from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.durability import Durability, parse_durability
@@ -186,6 +187,10 @@ class DatabaseStorage(SqlStorage):
         database = self._closed()
         if isinstance(database, SqliteDatabase):
             database.close()
+
+    async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
+        """See ``Journal.commit``. Usage of models gets its cost by the operator's prices."""
+        return await super().commit(priced(commit, getattr(settings, "WFDASH_PRICES", {})), claim=claim)
 
     async def take(
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False

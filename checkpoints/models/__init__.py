@@ -79,6 +79,13 @@ class Run(removal.Removable):
     ending_as = CharField(max_length=12, default="cancelled", db_default="cancelled")
     listed = models.BooleanField(default=False, db_default=False)
     """Whether its search attributes are written."""
+    input_tokens = models.BigIntegerField(null=True)
+    output_tokens = models.BigIntegerField(null=True)
+    """What its models have used so far; None: nothing. Restoring it takes nothing away."""
+    cost = models.BigIntegerField(null=True)
+    """What that cost, in billionths of the currency, as far as it is known."""
+    unpriced = models.BigIntegerField(null=True)
+    """The tokens whose cost is unknown."""
 
     class Meta:
         constraints = [
@@ -116,6 +123,7 @@ class Run(removal.Removable):
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),
             models.Index(fields=["family"], name="run_by_family"),
             models.Index(fields=["id"], condition=~Q(ending=""), name="run_to_end"),
+            models.Index(fields=["-created", "-id"], condition=Q(input_tokens__isnull=False), name="run_with_usage"),
         ]
 
     def __str__(self) -> str:

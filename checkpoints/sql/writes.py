@@ -89,8 +89,10 @@ EXTEND_BELOW = 0.5
 """Remaining share of its ttl below which a commit extends a claim: extending each time would cost a log page."""
 WRITTEN: list[Statement] = [("SELECT 1 WHERE changes()", ())]
 """On SQLite: whether the statement before has written a row."""
-DATA = itemgetter(2)
-"""Takes its data from a stored event."""
+KIND, DATA = itemgetter(0), itemgetter(2)
+"""Take its kind and its data from a stored event."""
+ON_RUN = frozenset({EventKind.RUN_TITLED, EventKind.USAGE})
+"""Events of which the run's row holds something, too."""
 PLAIN = frozenset({str, int, bool, NoneType})
 """Types of values that every database takes unchanged."""
 RunCounters: TypeAlias = tuple[int, int, str, str]
@@ -151,6 +153,8 @@ class Scripts(ClaimScripts):
             # Unlisted, so that the sweep indexes the words of the title.
             encrypted = self.encryptor.encrypt(title, "run.own_title", commit.run)
             batch.append((self.sql.entitle, (encrypted, False, commit.run)))
+        if self.sql.spend and (used := rules.all_used(commit.events)) is not None:
+            batch.append((self.sql.spend, (*used, commit.run)))
         if commit.standing is not None and commit.standing.phase in rules.TIMED:
             batch.append((self.sql.wake_if_answered, (commit.run, commit.run)))
         if commit.checkpoint is not None and given.encoded is not None:
@@ -173,7 +177,7 @@ class Scripts(ClaimScripts):
             return None
         if commit.standing or commit.opened or commit.closed or commit.answered or commit.effects or commit.restores:
             return None
-        if rules.title_in(commit.events) is not None or any(map(self.encryptor.changes, map(DATA, given.events))):
+        if not ON_RUN.isdisjoint(map(KIND, given.events)) or any(map(self.encryptor.changes, map(DATA, given.events))):
             return None
         row = self._checkpoint_row(checkpoint, encoded, 0)
         held = (commit.run, claim.epoch, claim.ttl * EXTEND_BELOW, claim.token)

@@ -11,7 +11,7 @@ from wfdash.contract import Finished, InvalidInput, Waiting
 from wfdash.questions.cards import prepare
 from wfdash.questions.evidence import Diff, Image, Link, Table, Text
 from wfdash.workflow import Approval, Choice, Form, Option, Policy
-from wfdash.workflow.asking.question import PeopleQuestion, question_of
+from wfdash.workflow.asking import PeopleQuestion, question_of
 from wfdash.workflow.asking.workflows import ask_people
 from wfdash.workflow.errors import InvalidCall
 

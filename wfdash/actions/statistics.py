@@ -23,6 +23,7 @@ from checkpoints.models import Event, HumanRequest, Run, Tally, TallyMark, Tally
 from checkpoints.models.fields import KT
 from checkpoints.models.operations import DecisionRollup
 from checkpoints.records import SIGNAL
+from checkpoints.rules import used_in
 from wfdash.actions.pacing import is_outage
 from wfdash.queries.statistics.durations import (
     ALL_TIME,
@@ -301,6 +302,9 @@ def _joined(stored: str, parts: Iterable[RolledUp]) -> str:
 
 # What events count for in metrics. Read-only; a constant number of queries, however many events.
 
+READ = (EventKind.RUN_FAILED, EventKind.USAGE)
+"""Kinds of events of which more is counted than their time."""
+USED = (Measure.USAGE, Measure.TOKENS_IN, Measure.TOKENS_OUT, Measure.COST, Measure.UNPRICED)
 MAX_KEY = 200
 """Characters per column."""
 
@@ -343,6 +347,7 @@ class Measurement(NamedTuple):
     step: str = ""
     label: str = ""
     seconds: float = 0.0
+    times: int = 1
 
 
 class AnsweredRequest(NamedTuple):
@@ -365,7 +370,8 @@ class EventContext:
     """Run -> workflow, created."""
     requests: dict[str, AnsweredRequest] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
-    errors: dict[tuple[str, int], str] = field(default_factory=dict)
+    data: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    """Run and number of an event -> what it says, of the kinds in ``READ``."""
 
 
 def measure_events(after: int, last: int, using: str | None = None) -> dict[MetricKey, MetricSums]:
@@ -382,7 +388,7 @@ def measure_events(after: int, last: int, using: str | None = None) -> dict[Metr
             for at in (hour, ALL_TIME):
                 key = MetricKey(found.measure.value, at, workflow, found.step[:MAX_KEY], found.label[:MAX_KEY], bucket)
                 row = sums.setdefault(key, MetricSums())
-                row.count += 1
+                row.count += found.times
                 row.total += found.seconds
     return sums
 
@@ -407,7 +413,7 @@ def _look_up(events: list[MeasuredEvent], using: str | None) -> EventContext:
         runs={pk: (workflow, created) for pk, workflow, created in runs.values_list("pk", "workflow", "created")},
         requests=_requests(asked, using) if asked else {},
         groups=frozenset(groups),
-        errors=_errors([event for event in events if event.kind == EventKind.RUN_FAILED], using),
+        data=_data({event.run for event in events if event.kind in READ}, events, using),
     )
 
 
@@ -420,19 +426,15 @@ def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredReques
     }
 
 
-def _errors(failed: list[MeasuredEvent], using: str | None) -> dict[tuple[str, int], str]:
-    """Return the class of the error of each failure; it is readable even where events are encrypted."""
-    if not failed:
+def _data(runs: set[str], events: list[MeasuredEvent], using: str | None) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return what is counted of events; it is readable even where they are encrypted."""
+    if not runs:
         return {}
-    wanted = {(event.run, event.seq) for event in failed}
-    rows = Event.objects.using(using).filter(run__in={run for run, _ in wanted}, kind=EventKind.RUN_FAILED)
-    found = rows.values_list("run_id", "seq", "data")
-    return {(run, seq): _error_class(data, run, seq) for run, seq, data in found if (run, seq) in wanted}
-
-
-def _error_class(data: Any, run: str, seq: int) -> str:
-    error = data_of(Event(run_id=run, seq=seq, data=data)).get("error")
-    return str(error.get("type", "")) if isinstance(error, dict) else ""
+    wanted = {(event.run, event.seq) for event in events if event.kind in READ}
+    least, most = (pick(seq for _, seq in wanted) for pick in (min, max))
+    rows = Event.objects.using(using).filter(run__in=runs, kind__in=READ, seq__gte=least, seq__lte=most)
+    found = (row for row in rows.values_list("run_id", "seq", "data") if row[:2] in wanted)
+    return {(run, seq): data_of(Event(run_id=run, seq=seq, data=data)) for run, seq, data in found}
 
 
 def _seconds_between(begin: datetime, end: datetime) -> float:
@@ -450,7 +452,15 @@ def _completed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurem
 
 
 def _failed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
-    yield Measurement(Measure.FAILED, label=context.errors.get((event.run, event.seq), ""))
+    error = context.data.get((event.run, event.seq), {}).get("error")
+    yield Measurement(Measure.FAILED, label=str(error.get("type", "")) if isinstance(error, dict) else "")
+
+
+def _used(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
+    data = context.data.get((event.run, event.seq), {})
+    for measure, count in zip(USED, (1, *used_in(data)), strict=True):
+        if count:
+            yield Measurement(measure, label=str(data.get("model", "")), times=count)
 
 
 def _finished(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
@@ -495,6 +505,7 @@ MEASURED: dict[str, Callable[[MeasuredEvent, EventContext], Iterator[Measurement
     EventKind.STEP_FAILED: _one_measurement(Measure.STEP_FAILED, by_step=True),
     EventKind.STEP_RETRYING: _one_measurement(Measure.STEP_RETRIED, by_step=True),
     EventKind.REQUEST_ANSWERED: _answered,
+    EventKind.USAGE: _used,
 }
 """Kinds of events that are counted, and how."""
 

@@ -379,7 +379,12 @@ class RecordedModel(Model):
                     raise
                 raised.append(error)
                 return {"failed": f"{type(error).__name__}: {error}"}
-            said_turn(self._ctx, None, response.usage.input_tokens, response.usage.output_tokens)
+            said_turn(
+                self._ctx,
+                getattr(self._model, "model", None),
+                response.usage.input_tokens,
+                response.usage.output_tokens,
+            )
             if self._agents.shown:
                 self._ctx.transcript(self._agents.said(self._turn(given, response.output)))
             output = [to_jsonable_python(one, exclude_none=True) for one in response.output]

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from checkpoints.records import Json
+from checkpoints.rules import reported_usage
 from wfdash.contract import Message
 from wfdash.installation.workflow_sources import check_framework
 from wfdash.questions.cards import Approval
@@ -54,6 +55,8 @@ class AgentReply(Generic[T]):
 def said_turn(ctx: Context, model: str | None, input_tokens: int, output_tokens: int) -> None:
     """Show on the run's page that a model has made a turn. Inside of a recorded call: once, whatever is replayed."""
     ctx.emit(TURN, {"model": model, "input_tokens": input_tokens, "output_tokens": output_tokens})
+    if used := reported_usage(model, input_tokens, output_tokens):
+        ctx.usage(model=used["model"], input=used["input_tokens"], output=used["output_tokens"])
 
 
 # One run of an agent in a step, as the module of every library gets it.

@@ -25,7 +25,7 @@ from wfdash.client.errors import BadSignature, ClientError, NotAnswered
 from wfdash.domain.hooks import Received, Unsigned, check_signature, new_secret, secret_problem
 from wfdash.questions.card import Card
 from wfdash.workflow import Approval, Decision
-from wfdash.workflow.asking.question import PeopleAnswer
+from wfdash.workflow.asking import PeopleAnswer
 
 T = TypeVar("T")
 ENDS = {EventKind.RUN_FAILED.value: "failed", EventKind.RUN_CANCELLED.value: "cancelled"}

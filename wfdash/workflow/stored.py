@@ -131,6 +131,10 @@ class Activation(TypedDict):
     """It waits for a free slot of its step (``concurrency``)."""
     parked: NotRequired[bool]
     """It can do nothing before people answer or a time has come."""
+    used: NotRequired[list[int]]
+    """Usage of models that was counted in this attempt: how often, behind how many entries of the journal the last
+    time, and behind how many in an earlier attempt.
+    """
     called: NotRequired[str]
     """Its step's name when it started, if that was renamed since: effect keys keep it."""
 

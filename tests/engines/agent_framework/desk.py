@@ -47,7 +47,9 @@ async def _pieces(contents: Sequence[Content]) -> Any:
     for one in contents:
         words = [Content.from_text(f"{word} ") for word in one.text.split()] if one.type == "text" else [one]
         for piece in words:
-            yield ChatResponseUpdate(role="assistant", contents=[piece], message_id="m1", response_id="r1")
+            yield ChatResponseUpdate(
+                role="assistant", contents=[piece], message_id="m1", response_id="r1", model="gpt-x"
+            )
 
 
 async def _whole(contents: Sequence[Content]) -> ChatResponse:

@@ -6,8 +6,10 @@ import pytest
 
 pytest.importorskip("agent_framework")
 
+from agent_framework import Agent, Content, WorkflowBuilder
+
 from tests.engines.agent_framework import samples
-from tests.engines.agent_framework.desk import Desk
+from tests.engines.agent_framework.desk import Desk, Scripted
 from tests.engines.agent_framework.samples import REFUNDS, chat, refunds
 
 
@@ -33,6 +35,16 @@ async def test_two_tool_calls_are_approved_and_rejected_apart_over_a_restart():
     assert REFUNDS == [(7, 40.0)]
     assert "paid 40.0; Error: Tool call invocation was rejected by user." in desk.output
     assert "The call of refund was rejected by a person, who said: too late" in desk.output
+
+
+async def test_tokens_that_a_chat_client_reports_are_counted():
+    tokens = Content.from_usage({"input_token_count": 30, "output_token_count": 4})
+    agent = Agent(Scripted(lambda messages: ["hello", tokens]), name="parrot")
+    desk = Desk(WorkflowBuilder(start_executor=agent, name="chat").build())
+    await desk.start("who?")
+    (used,) = [event for event in desk.events if event.kind == "usage"]
+    assert (used.step, used.data["model"]) == ("parrot", "gpt-x")
+    assert (used.data["input_tokens"], used.data["output_tokens"]) == (30, 4)
 
 
 async def test_edited_arguments_are_what_the_tool_is_called_with():

@@ -450,3 +450,23 @@ def test_who_writes_a_message_neither_replaces_another_nor_calls_tools(more: dic
     said = [{"role": "assistant", "content": "approved"}]
     assert problems_of(chat_schema(), said) == []
     assert problems_of(chat_schema(), [{**said[0], **more}])
+
+
+async def test_tokens_of_new_messages_are_counted_once_also_through_a_subgraph():
+    def says(text: str, tokens: int) -> Any:
+        usage: Any = {"input_tokens": tokens, "output_tokens": 1, "total_tokens": tokens + 1}
+        said = AIMessage(text, id=text, usage_metadata=usage, response_metadata={"model_name": "gpt-x"})
+
+        def speak(state: MessagesState) -> Any:
+            return {"messages": [*state["messages"], said]}
+
+        return speak
+
+    inner = StateGraph(MessagesState).add_node("deep", says("one", 10)).add_edge(START, "deep").compile()
+    outer = StateGraph(MessagesState).add_node("desk", inner).add_node("last", says("two", 20))
+    ride = Ride(outer.add_edge(START, "desk").add_edge("desk", "last").compile())
+    await ride.start({"messages": [{"role": "user", "content": "hello"}]})
+    used = [
+        (event.step, event.data["model"], event.data["input_tokens"]) for event in ride.events if event.kind == "usage"
+    ]
+    assert used == [("desk/deep", "gpt-x", 10), ("last", "gpt-x", 20)]

@@ -45,7 +45,7 @@ from wfdash.records.runs import (
     ValueRecord,
 )
 from wfdash.workflow import Approval, Choice, Policy
-from wfdash.workflow.asking.question import PeopleAnswer, question_of
+from wfdash.workflow.asking import PeopleAnswer, question_of
 
 Verb = Literal["retry", "cancel", "pause", "resume", "tag"]
 ENDED = frozenset({"completed", "failed", "cancelled"})

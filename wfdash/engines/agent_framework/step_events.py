@@ -16,7 +16,7 @@ from checkpoints.records import Json
 from checkpoints.storage import Recorder
 from wfdash.engines.agent_framework.definitions import is_kind, is_of
 from wfdash.engines.agent_framework.position import Asker, FrameworkPosition, is_update
-from wfdash.engines.agent_framework.transcripts import display
+from wfdash.engines.agent_framework.transcripts import display, usage_in
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.display import truncate
 
@@ -172,6 +172,10 @@ class ExecutorEvents:
 
     def _gave(self, event: Any, *, final: bool) -> None:
         step, data = event.executor_id or "", event.data
+        for used in usage_in(data):
+            self._steps.note(
+                EventKind.USAGE.draft_of(step or None, {"activation": self._running.get(step, ""), **used})
+            )
         if is_update(data):
             if data.text:
                 self._recorder.stream(step, data.text)

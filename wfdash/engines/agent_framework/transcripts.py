@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from checkpoints.records import Json
+from checkpoints.rules import reported_usage
 from wfdash.contract import Message, ToolUse
 from wfdash.engines.agent_framework.definitions import is_of
 from wfdash.values.display import to_display
@@ -96,6 +97,18 @@ def _key(message: Message) -> object:
     calls = [(one.name, one.id or json.dumps(one.arguments, sort_keys=True)) for one in message.calls]
     # Whose words they are is known to their own agent alone: others see the same text under another role.
     return message.role == "tool", message.text, *calls, message.call
+
+
+def usage_in(given: Any) -> Iterator[dict[str, Json]]:
+    """Yield what models have used for a response, or for a part of one that is streamed."""
+    whole = [_field(given, "usage_details")] if is_of(given, "AgentResponse") else []
+    parts = _field(given, "contents") if is_of(given, "AgentResponseUpdate") else None
+    raw = _field(given, "raw_representation")
+    models = [_field(one, "model") for one in (raw if isinstance(raw, list) else [raw])]
+    for used in (*whole, *(_field(part, "usage_details") for part in parts or ())):
+        tokens = (_field(used, "input_token_count"), _field(used, "output_token_count"))
+        if found := reported_usage(next(filter(None, models), None), *tokens):
+            yield found
 
 
 def conversations_of(executor_states: Mapping[str, Any]) -> Iterator[Sequence[Any]]:

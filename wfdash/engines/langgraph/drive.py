@@ -18,6 +18,7 @@ from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, WorkflowId
 from checkpoints.records import Answer, Json, Phase, Reason, Standing
+from checkpoints.rules import reported_usage
 from checkpoints.storage import Confirming, Recorder
 from wfdash.contract import Continue, Failed, Finished, InvalidInput, Outcome, Resume, RunInput, Waiting
 from wfdash.engines.langgraph.committer import Committer
@@ -39,8 +40,8 @@ from wfdash.engines.langgraph.private import (
 from wfdash.engines.langgraph.questions import Breakpoints, Questions
 from wfdash.engines.langgraph.saver import DriveSaver
 from wfdash.engines.langgraph.schemas import input_of
-from wfdash.engines.langgraph.thread import Thread, is_hidden, path_of, text_of
-from wfdash.engines.langgraph.values import shown
+from wfdash.engines.langgraph.thread import Thread, all_said, is_hidden, path_of, text_of
+from wfdash.engines.langgraph.values import counted_in, shown
 from wfdash.engines.running_steps import RunningSteps
 from wfdash.values.display import truncate
 from wfdash.values.errors import WorkflowError, error_info, message_of, report_failure
@@ -256,6 +257,8 @@ class _Ending:
     kind: EventKind
     facts: dict[str, Json]
     at: datetime
+    said: tuple[tuple[str, Json], ...] = ()
+    """Messages of models with their tokens: what tells them apart, and what pages show of them."""
 
 
 class Tasks:
@@ -269,6 +272,8 @@ class Tasks:
         self._ready, self._thread, self._recorder, self._steps = ready, thread, recorder, steps
         self._names: dict[str, str] = {}
         self._late: dict[str, _Ending] = {}
+        self._said_by: set[str] = set()
+        """What tells messages apart that were counted."""
         self._loop = asyncio.get_running_loop()
         self._ident = threading.get_ident()
 
@@ -378,7 +383,7 @@ class Tasks:
             return _Ending(EventKind.STEP_WAITING, {}, now)
         if all(channel in CONTROL for channel in channels):
             return None
-        return _Ending(EventKind.STEP_FINISHED, {"output": self._output(writes)}, now)
+        return _Ending(EventKind.STEP_FINISHED, {"output": self._output(writes)}, now, tuple(counted_in(writes)))
 
     def _output(self, writes: Sequence[tuple[str, Any]]) -> Json:
         found: dict[str, Any] = {}
@@ -392,8 +397,18 @@ class Tasks:
     def _end(self, task: str, step: str, ending: _Ending) -> None:
         if ending.kind is not EventKind.STEP_WAITING:
             self._thread.doing = {name: one for name, one in self._thread.doing.items() if name != task}
+            self._count(task, step, ending)
         self.on_step(step)
         self._steps.ended(task, ending.kind, step=step, at=ending.at, **ending.facts)
+
+    def _count(self, task: str, step: str, ending: _Ending) -> None:
+        """Note what models have used for messages that no channel had before, and no other task has written."""
+        known = list(all_said(self._thread)) if ending.said else []
+        for key, face in ending.said:
+            used = reported_usage(face.get("model"), face.get("input_tokens"), face.get("output_tokens"))
+            if used is not None and key not in self._said_by and face not in known:
+                self._steps.note(EventKind.USAGE.draft_of(step, {"activation": task, **used}, ending.at))
+            self._said_by.add(key)
 
     @property
     def are_unfinished(self) -> bool:

@@ -251,6 +251,13 @@ def longest_transcript(thread: Thread) -> tuple[Message, ...]:
     return max(spoken, key=len, default=())
 
 
+def all_said(thread: Thread) -> Iterator[Json]:
+    """Yield what pages show of the items of all lists in a thread, of which some are messages."""
+    for space in thread.spaces.values():
+        for face in _faces(space).values():
+            yield from face if isinstance(face, list) else ()
+
+
 def _faces(space: Space) -> dict[str, Json]:
     """Return what pages show of a namespace's channels; of plain JSON that is the value itself."""
     plain = {name: one["json"] for name, one in space.values.items() if isinstance(one, dict) and "json" in one}

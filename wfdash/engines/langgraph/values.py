@@ -15,6 +15,7 @@ import base64
 import dataclasses
 import functools
 import sys
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
@@ -169,6 +170,17 @@ def message(given: BaseMessage) -> Json:
     if face.get("status") == "success":
         del face["status"]
     return face
+
+
+def counted_in(value: Any, depth: int = 4) -> Iterator[tuple[str, Json]]:
+    """Yield what tells a message apart, and what pages show of it, for each with tokens in what a task has written."""
+    if isinstance(value, BaseMessage):
+        if getattr(value, "usage_metadata", None):
+            face = message(value)
+            yield value.id or repr(face), face
+    elif depth and (type(value) is dict or isinstance(value, (list, tuple))):
+        for one in value.values() if type(value) is dict else value:
+            yield from counted_in(one, depth - 1)
 
 
 def _about(given: BaseMessage) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wfdash.questions.card import Given
 from wfdash.workflow import Context, Workflow
-from wfdash.workflow.asking.question import PeopleAnswer, PeopleQuestion
+from wfdash.workflow.asking import PeopleAnswer, PeopleQuestion
 
 ask_people = Workflow(
     "ask_people",

@@ -33,6 +33,7 @@ from wfdash.workflow.reducer.ticks import (
     CompleteRun,
     FailRun,
     MakeCall,
+    ModelUsed,
     Moment,
     OperationIssued,
     ResolveEntry,
@@ -129,6 +130,8 @@ def on_step_failed(builder: MomentBuilder, tick: StepFailed) -> None:
     node, record = builder.node(tick.activation), builder.activation(tick.activation)
     attempt = record.get("attempt", 1)
     record.pop("parked", None)
+    if "used" in record:
+        record["used"] = [0, record["used"][1], record["used"][1]]
     _forget_raised(builder, tick)
     if tick.error.type == "ReplayMismatch":
         # Let the next attempt, maybe of fixed code, ask again as often as the first one.
@@ -217,6 +220,14 @@ def on_transcript(builder: MomentBuilder, tick: TranscriptGrown) -> None:
     }
 
 
+def on_model_used(builder: MomentBuilder, tick: ModelUsed) -> None:
+    record = builder.activation(tick.activation)
+    counted, _, paid = record.get("used", (0, 0, 0))
+    record["used"] = [counted + 1, tick.place, paid]
+    builder.emit(EventKind.USAGE, tick.activation, **tick.used)
+    builder.save(Reason.CALL, record["step"])
+
+
 def on_time_passed(builder: MomentBuilder, tick: TimePassed) -> None:
     for activation, record in list(builder.position["live"].items()):
         if "retry_at" in record and datetime.fromisoformat(record["retry_at"]) <= tick.at:
@@ -254,6 +265,7 @@ HANDLERS: dict[type, Callable[[MomentBuilder, Any], None]] = {
     CallDiffers: on_call_differs,
     CallDone: on_call_done,
     TranscriptGrown: on_transcript,
+    ModelUsed: on_model_used,
     AnswersArrived: on_answers,
     TimePassed: on_time_passed,
     StepsIdle: on_idle,

@@ -156,6 +156,19 @@ class TranscriptGrown:
 
 
 @value_object(kw_only=True)
+class ModelUsed:
+    """A step said what a model has used, outside of recorded calls. Processed: it is recorded and saved, once.
+
+    ``place``: behind how many operations; ``used``: the fields of the event.
+    """
+
+    at: datetime
+    activation: str
+    place: int
+    used: dict[str, Json]
+
+
+@value_object(kw_only=True)
 class AnswersArrived:
     """People answered. Processed: the asking steps continue."""
 
@@ -191,6 +204,7 @@ Tick: TypeAlias = (
     | CallDiffers
     | CallDone
     | TranscriptGrown
+    | ModelUsed
     | AnswersArrived
     | TimePassed
     | StepsIdle

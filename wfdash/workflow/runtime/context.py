@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import takewhile
 from operator import is_
 from typing import Any, TypeAlias, TypeVar, overload
 
+from checkpoints.errors import InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.records import Answer, Json, Request
-from checkpoints.rules import check_label
+from checkpoints.rules import check_label, usage_of
 from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.search_attributes import cleaned
 from wfdash.questions.card import Asking, Card, Given
@@ -29,7 +31,7 @@ from wfdash.workflow.answers import marked
 from wfdash.workflow.authoring import Retry, StepContext
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
 from wfdash.workflow.reducer.moment import StateView
-from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, TranscriptGrown
+from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, ModelUsed, TranscriptGrown
 from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.invoke import invoke as invoke_function
 from wfdash.workflow.runtime.step_ops import PendingQuestion, StepOps
@@ -386,6 +388,35 @@ class Context(StepContext):
             raise InvalidCall("ctx.title takes a text that can be read")
         if not self._ops.replay.is_behind():
             self._ops.host.event(self._ops.activation, EventKind.RUN_TITLED, {"title": line})
+
+    def usage(
+        self,
+        *,
+        model: str,
+        input: int = 0,  # noqa: A002
+        output: int = 0,
+        cost: Decimal | float | str | None = None,
+    ) -> None:
+        """Say what a model has used: tokens in and out, and what that cost, in the currency of the dashboard.
+
+        Without ``cost`` the operator's prices say it (``WFDASH_PRICES``); for a model without one, tokens are counted
+        and the cost is unknown. ``input`` and ``output``: 0 to 1,000,000,000 tokens; ``cost``: 0 to 10,000, counted to
+        the billionth. ``run_agent`` says it by itself.
+
+        Inside of a ``ctx.call``, where it belongs, it counts each time the call is really made, one that fails
+        included. Elsewhere it counts once, however often the step runs again after an answer or a crash; another
+        attempt after a failure counts again, but not right behind a recorded call whose result it is given.
+        ``InvalidCall`` names the argument that is wrong.
+        """
+        try:
+            used = usage_of(model, input, output, cost)
+        except InvalidValue as error:
+            raise InvalidCall(f"ctx.usage: {error}") from error
+        ops = self._ops
+        if RecordedCall.is_made_by(ops):
+            ops.host.event(ops.activation, EventKind.USAGE, used)
+        elif (place := ops.place_of_usage()) is not None:
+            ops.host.tell(ModelUsed(at=ops.host.now(), activation=ops.activation, place=place, used=used))
 
     def transcript(self, messages: Sequence[Message | Mapping[str, Any]]) -> None:
         """Say what the step's conversation with a model is by now: all messages, from the first.

@@ -94,6 +94,18 @@ class Replay:
         left = self._left.get(self._task_name(None))
         return left[-1] if left else len(self.entries)
 
+    def place(self) -> int:
+        """Return behind how many entries the running task is; 0 for one that has done nothing recorded yet."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None  # Work in a thread is the main task's.
+        task_name = "" if task is None or task is self.main else self._task_names.get(task)
+        if task_name is None:
+            return 0
+        left = self._left.get(task_name)
+        return left[-1] if left else len(self.entries)
+
     def is_behind(self) -> bool:
         """Say whether the running task only repeats what was done before; of a task not known yet: whether any does."""
         if not self._left:
@@ -287,6 +299,7 @@ class StepOps:
         """Records its function has logged so far."""
         self.said: tuple[tuple[Message, ...], list[Json]] = (), []
         """What its conversation was last, and as JSON."""
+        self._counted, _, self._paid = record.get("used", (0, 0, 0))
         self.expected: dict[int, tuple[str, Coroutine[Any, Any, Any]]] = {}
         """What the step asked, called or slept and has not awaited yet."""
         self._held: list[OperationIssued] = []
@@ -303,6 +316,15 @@ class StepOps:
     def replay(self) -> Replay:
         """The journal, and how far the function has come in it. Most steps have none and do nothing that needs one."""
         return Replay(self.node.name, self._journal, self.main)
+
+    def place_of_usage(self) -> int | None:
+        """Return where usage of a model is said: behind so many operations. None if it was counted before."""
+        place = self.replay.place()
+        # Behind a call of an earlier attempt there is a result that was paid for then.
+        if 0 < place <= self._paid:
+            return None
+        self._counted -= 1
+        return place if self._counted < 0 else None
 
     def issue(
         self,

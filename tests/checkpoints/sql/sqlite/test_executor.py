@@ -340,8 +340,8 @@ def test_a_new_file_that_another_process_is_setting_up_is_waited_for(tmp_path: A
 
 OF_THE_DASHBOARD = {
     "checkpoints_run": (
-        "altered created_by_id ending ending_as follows follows_n listed noted own_title requesters start_key summary "
-        "thread"
+        "altered cost created_by_id ending ending_as follows follows_n input_tokens listed noted output_tokens "
+        "own_title requesters start_key summary thread unpriced"
     ),
     "checkpoints_humanrequest": "asked assignee_id replaces settles stuck subject suggestion told",
     "checkpoints_answer": "acting_for others verdict",

@@ -1,0 +1,87 @@
+"""What a run's models used and cost: in its row, by the operator's prices, and in the counters of statistics."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from checkpoints.database.high_water_mark import HighWaterMark
+from checkpoints.models import Checkpoint, Run, Tally
+from checkpoints.rules import USED, check_prices, read_prices
+from tests import people
+from tests.driving import drive, put
+from wfdash.actions.checkpoints import fork_run, restore_run
+from wfdash.actions.runs.lifecycle import start_run
+from wfdash.actions.statistics import count_events
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.workflow import Context, Workflow
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def agent(monkeypatch, everybody, settings) -> None:
+    settings.WFDASH_PRICES = read_prices("gpt-*=0.075/0.3, free=0/0")
+    found, workflow = Catalog(), Workflow("agent")
+    monkeypatch.setattr(catalog, "load", lambda: found)
+
+    @workflow.step(start=True)
+    async def think(n: int, ctx: Context) -> int:
+        ctx.usage(model="gpt-mini", input=1_001, output=10)
+        return n
+
+    @workflow.step(after=think)
+    async def act(n: int, ctx: Context) -> None:
+        ctx.usage(model="gpt-mini", input=1, cost=Decimal("1.5"))
+        ctx.usage(model="other", output=7)
+        await ctx.ask("go on?")
+
+    put(found, workflow)
+
+
+def used(run: str) -> tuple[int | None, ...]:
+    return Run.objects.values_list(*USED).get(pk=run)
+
+
+def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(agent):
+    run = start_run(people.viewer("otto"), "agent", 1)
+    assert used(run.pk) == (None,) * 4
+    assert drive(run) == "waiting"
+    nanos = 1_001 * 75 + 10 * 300
+    assert used(run.pk) == (1_002, 17, nanos + 1_500_000_000, 7)
+    while count_events(HighWaterMark()):
+        pass
+    rows = Tally.objects.filter(hour__year__gt=1970, label__gt="", workflow="agent").values_list(
+        "label", "measure", "count"
+    )
+    assert sorted(rows) == [
+        ("gpt-mini", "cost", nanos + 1_500_000_000),
+        ("gpt-mini", "input_tokens", 1_002),
+        ("gpt-mini", "output_tokens", 10),
+        ("gpt-mini", "usage", 2),
+        ("other", "output_tokens", 7),
+        ("other", "unpriced", 7),
+        ("other", "usage", 1),
+    ]
+
+
+def test_a_restored_run_keeps_what_it_used_and_a_fork_begins_at_nothing(agent):
+    run = start_run(people.viewer("otto"), "agent", 1)
+    drive(run)
+    first = Checkpoint.objects.get(run=run, n=1)
+    fork = fork_run(people.viewer("otto"), run.pk, first.pk)
+    restore_run(people.viewer("otto"), run.pk, first.pk)
+    before = used(run.pk)
+    drive(run)
+    assert used(run.pk) == tuple(2 * (one or 0) for one in before)
+    assert used(fork.pk) == (None,) * 4
+
+
+@pytest.mark.parametrize("text", ["gpt", "gpt=1", "=1/2", "gpt=a/2", "gpt=1/-2", "gpt=1/nan"])
+def test_prices_that_cannot_be_meant_are_refused_by_name(text):
+    with pytest.raises(ValueError, match=r"WFDASH_PRICES: '(gpt|=1/2)"):
+        read_prices(text)
+    with pytest.raises(ValueError, match="two prices"):
+        check_prices({"gpt": 1})
