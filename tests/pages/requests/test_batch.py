@@ -9,7 +9,8 @@ from tests import people
 from tests.pages.markup import flat
 from wfdash.questions.cards import prepare
 from wfdash.web.pages.ui.card import unedited
-from wfdash.workflow import Approval
+from wfdash.workflow import Approval, ToolCall
+from wfdash.workflow.evidence import Table
 
 
 def refund(run, number, **facts):
@@ -128,3 +129,26 @@ def test_an_answer_among_edits_brings_no_proposal_unless_it_was_one() -> None:
     assert set(unedited(asking.schema, asking.card)["properties"]) == {"action", "reason"}
     assert unedited(asking.schema, asking.card)["properties"]["action"]["enum"] == ["approve", "reject"]
     assert unedited({"type": "string"}, {}) == {"type": "string"}
+
+
+def test_tool_calls_show_their_arguments_first_and_a_text_without_its_marks(run, as_):
+    for number in range(2):
+        call = ToolCall(
+            tool="pay",
+            body=f"**Row {number}** of [list](https://example.org)\n\n> all",
+            arguments={"order": f"A-{number}", "why": f"{'late ' * 20}{number}", "to": "bank"},
+            evidence=[Table(title="Items", rows=[{"item": f"Lamp {number}"}, {"item": "Shade"}])],
+        )
+        asking = prepare(call, None)
+        asked = people.ask(run, kind="tool_call", card=asking.card, answer_schema=asking.schema)
+    page = flat(as_("ana").get(f"/requests/{asked.pk}/similar/").content.decode())
+    heads = re.findall(r'<th scope="col">(?:<span[^>]*>)?(\w+)', page)
+    assert heads == ["Order", "Why", "Body", "Asked", "More"]
+    assert '<dt>Tool</dt><dd dir="auto">pay</dd>' in page
+    assert '<td data-label="Body" class="batch-body" dir="auto">Row 0 of list all</td>' in page
+    assert '<dd dir="auto">Lamp 0 Shade</dd>' in page
+
+
+def test_what_is_common_to_no_request_is_no_card(run, as_):
+    first, *_ = (people.ask(run, card={"subject": f"Pay {number}?", "context": {}}) for number in range(2))
+    assert "Common to all" not in as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()

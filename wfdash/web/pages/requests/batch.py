@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from wfdash.web.pages.site.list_page import (
 )
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
+from wfdash.web.pages.ui.markup import beginning
 from wfdash.web.pages.ui.parts import TableView, cell
 from wfdash.web.pages.ui.times import counted
 
@@ -84,19 +86,29 @@ LEAD = ("subject",)
 BODY = ("body",)
 ONCE = (LEAD, BODY, ("undo",))
 """Shown outside of the table where they are the same for all."""
-MAX_CELL_CHARACTERS = 160
-LONG_SHARED = 4_000
-"""Characters of a value that all requests of the table have."""
+SHOWN_COLUMNS = 8
+CUT_CELL = 40
+"""Characters from which on a cell may be cut, and is shown in full below its row."""
+MOST_DETAIL = 800
+"""Characters of a value that is shown below a row, or for all."""
+MOST_ITEMS = 5
+LONG = re.compile(r"https?://|.*\n")
+"""What is not shown in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRow:
-    """A row of the table: the request, its cells with their classes, and whether it is selected."""
+    """A row of the table: the request, its cells with their classes, and whether it is selected.
+
+    ``lead`` is its heading and leads to the request; ``more``: headings and texts that its one line has no room for.
+    """
 
     alike: SimilarRequest
     title: str
+    lead: str
     cells: tuple[tuple[str, str, str], ...]
     """Heading, class, text."""
+    more: tuple[tuple[str, str], ...]
     ticked: bool
     value: str
 
@@ -209,17 +221,17 @@ def _context(
     found: SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
 ) -> dict[str, Any]:
     url = reverse("wfdash:similar", args=[found.like.id]) + f"?{place.query}"
-    columns = [path for path in found.columns if path != LEAD]
+    columns, tool = _columns(found), found.like.card.get("tool") or {}
+    same = [(heading(path, found.same), _words(value)) for path, value in found.same.items() if path not in ONCE]
     return {
         "batch": found,
         "title": catalog.titles().get(found.like.workflow, found.like.workflow),
         "rows": _batch_rows(found, columns, ticked),
-        "heads": [(heading(path, columns)) for path in columns],
+        "heads": ["Request" if path == LEAD else heading(path, columns) for path in columns],
         "body": found.same.get(BODY, ""),
         "same": [
-            (heading(path, found.same), _short_cell(value, LONG_SHARED))
-            for path, value in found.same.items()
-            if path not in ONCE
+            *([("Tool", tool["name"])] if tool.get("name") else []),
+            *((head, text) for head, text in same if text),
         ],
         "spot": place,
         "url": url,
@@ -229,27 +241,56 @@ def _context(
     }
 
 
+def _columns(found: SimilarRequests) -> list[tuple[str, ...]]:
+    """Return the columns: the subject, or what a tool is called with, which says the same; the text comes last.
+
+    Lists of parts and addresses say nothing in a column: they are below each row.
+    """
+    texts = {path: [_words(row.values.get(path)) for row in found.rows] for path in found.columns}
+    short = {path for path in texts if any(text and not LONG.match(text) for text in texts[path])}
+    fields = [path for path in texts if path in short and path not in (LEAD, BODY)]
+    fields.sort(key=lambda path: path[0] != "proposal")
+    spoken = found.like.kind == "tool_call" and fields and fields[0][0] == "proposal"
+    columns = fields if spoken else [LEAD, *fields]
+    return columns[:SHOWN_COLUMNS] + [BODY] * (BODY in texts)
+
+
+def _words(value: Any) -> str:
+    """Return a value as text, the parts of a list in lines; empty for what only its request's page can show."""
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        lines = (", ".join(cell(part) for part in item.values()) for item in value[:MOST_ITEMS] if "role" not in item)
+        return "\n".join(lines)[:MOST_DETAIL]
+    return "" if value is None or value in ("", [], {}) else cell(value)
+
+
 def _batch_rows(found: SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
-    texts = [tuple(_short_cell(row.values.get(path)) for path in columns) for row in found.rows]
-    looks = (
-        TableView(columns=tuple(heading(path, columns) for path in columns), rows=tuple(texts)).looks if texts else ()
-    )
-    heads = [heading(path, columns) for path in columns]
-    return [
-        BatchRow(
-            alike=row,
-            title=row.subject if LEAD in found.columns else f"Request {number}",
-            cells=tuple(zip(heads, looks, cells, strict=True)),
-            ticked=row.id in ticked and not row.refusal,
-            value=f"{row.id} {row.seen}",
+    heads = {path: heading(path, columns) for path in columns}
+    drawn = [path for path in columns[1:] if path != BODY]
+    texts = [[_words(row.values.get(path)) or "—" for path in drawn] for row in found.rows]
+    looks = TableView(columns=tuple(heads[path] for path in drawn), rows=tuple(map(tuple, texts))).looks
+    names = {path: heading(path, [*found.columns]) for path in found.columns}
+    rows = []
+    for number, (row, cells) in enumerate(zip(found.rows, texts, strict=True), 1):
+        title = row.subject if LEAD in found.columns else f"Request {number}"
+        lead = title if columns[0] == LEAD else _words(row.values.get(columns[0])) or title
+        body = str(row.values.get(BODY) or "")
+        fields = [(path, _words(row.values.get(path))) for path in found.columns if path not in (LEAD, BODY)]
+        more = [(names[path], text) for path, text in fields if text and (path not in columns or len(text) > CUT_CELL)]
+        rows.append(
+            BatchRow(
+                alike=row,
+                title=title,
+                lead=lead,
+                cells=(
+                    *zip((heads[path] for path in drawn), looks, cells, strict=False),
+                    *([(heads[BODY], "batch-body", beginning(body))] if BODY in heads else []),
+                ),
+                more=(*more, *([("Body", beginning(body, MOST_DETAIL))] if body else [])),
+                ticked=row.id in ticked and not row.refusal,
+                value=f"{row.id} {row.seen}",
+            )
         )
-        for number, (row, cells) in enumerate(zip(found.rows, texts, strict=True), 1)
-    ]
-
-
-def _short_cell(value: Any, most: int = MAX_CELL_CHARACTERS) -> str:
-    text = cell(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return rows
 
 
 def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:

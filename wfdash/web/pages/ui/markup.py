@@ -293,6 +293,19 @@ def _diff_line(line: str) -> str:
     return f'<span class="line-{kind}">{escape(line)}</span>' if kind else str(escape(line))
 
 
+SHOWN_LENGTH = 160
+"""Characters of a text that are shown in one line."""
+_MARKS = re.compile(r"[#*`|>~]+|(?<!\w)[-_]{2,}|^\s*[-+]\s", re.MULTILINE)
+"""Marks of Markdown, which a beginning leaves out."""
+_ADDRESSED = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,2000}\)")
+
+
+def beginning(text: str, most: int = SHOWN_LENGTH) -> str:
+    """Return the beginning of a text in Markdown as one line of plain words: no marks, of a link its words."""
+    line = " ".join(_MARKS.sub(" ", _ADDRESSED.sub(r"\1", visible(text[: 4 * most]))).split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[:most].rstrip()}…"
+
+
 FIRST_LINES = 24
 FIRST_CHARACTERS = 2000
 FIRST_WORD = 160

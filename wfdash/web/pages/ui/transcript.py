@@ -6,7 +6,6 @@ result says so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +16,7 @@ from wfdash.domain.json_patch import shared
 from wfdash.domain.labels import visible
 from wfdash.questions.tools import distinguishing, parsed
 from wfdash.web.pages.ui.json_value import pretty
-from wfdash.web.pages.ui.markup import TextBlock, markdown_effort
+from wfdash.web.pages.ui.markup import TextBlock, beginning, markdown_effort
 from wfdash.web.pages.ui.markup import block as as_block
 from wfdash.web.pages.ui.times import number
 
@@ -30,10 +29,6 @@ LONG_LAST = 12_000
 MOST_LINES = 16
 MOST_EFFORT = 100_000
 """Microseconds that the messages shown together may take to be formatted, by ``markdown_effort``."""
-SHOWN_LENGTH = 160
-"""Characters of a folded message that are shown."""
-MARKS = re.compile(r"[#*`|>~]+|(?<!\w)[-_]{2,}")
-"""Marks of Markdown, which a beginning leaves out."""
 WHO = {"system": "System prompt", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 ICONS = {"system": "cog-6-tooth", "user": "user", "assistant": "sparkles", "tool": "wrench"}
 
@@ -208,7 +203,7 @@ def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, l
         icon=ICONS[message.role],
         markdown=message.text if spoken else "",
         block=None if spoken or message.role == "tool" or not message.text else as_block(message.text),
-        beginning=_beginning(message.text) if folded and message.text.strip() else "",
+        beginning=beginning(message.text) if folded and message.text.strip() else "",
         size=size,
         calls=tuple(_call(call, results.of.get((place, index)), effort) for index, call in enumerate(message.calls)),
         result=_result(message, effort) if message.role == "tool" else None,
@@ -221,11 +216,6 @@ def _turn(message: Message, place: int, results: _Results, effort: _Effort, *, l
 def _who(message: Message) -> str:
     name = visible(message.name or "")
     return f"Result of {name}" if message.role == "tool" and name else name or WHO[message.role]
-
-
-def _beginning(text: str) -> str:
-    line = " ".join(MARKS.sub(" ", visible(text[: 4 * SHOWN_LENGTH])).split())
-    return line if len(line) <= SHOWN_LENGTH and len(text) <= 4 * SHOWN_LENGTH else f"{line[:SHOWN_LENGTH].rstrip()}…"
 
 
 def _call(call: ToolUse, result: Message | None, effort: _Effort) -> SaidCall:
