@@ -139,6 +139,11 @@ def money_text(nanos: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def cost_of(nanos: int, unpriced: int) -> str | None:
+    """Return a sum of costs as text; None where no cost is known of what was used."""
+    return None if unpriced and not nanos else money_text(nanos)
+
+
 def used_in(data: Mapping[str, Json]) -> tuple[int, int, int, int]:
     """Return what an event of kind ``usage`` adds to each of ``USED``."""
     got, gave, cost = (data.get(name) for name in USED[:3])

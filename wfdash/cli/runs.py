@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 DETAILS = (
     "id workflow title status pending driver created finished created_by tags waiting_for failure "
-    "origin_run origin_checkpoint follows thread input output error"
+    "input_tokens output_tokens cost origin_run origin_checkpoint follows thread input output error"
 )
 FAILURES = frozenset({"failed", "cancelled"})
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

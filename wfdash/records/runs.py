@@ -174,6 +174,13 @@ class RunSummary(DescribedRecord):
     """The run that it follows up on."""
     thread: str | None = None
     """The first run of its thread; null where no run follows another."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    """What its models have used so far."""
+    cost: str | None = None
+    """What that cost, a decimal number in the dashboard's currency; null where it is unknown."""
+    unpriced: int = 0
+    """The tokens whose cost is unknown, and not in ``cost``."""
 
 
 class RemovalRecord(ApiRecord):

@@ -32,7 +32,13 @@ def test_durations_are_rounded_to_two_units(seconds: float, words: str) -> None:
 
 def test_numbers_counts_and_weekdays_are_written_in_the_active_language() -> None:
     assert (times.counted(1, "run"), times.counted(12_345, "match", "matches")) == ("1 run", "12,345 matches")
+    assert [times.compact(count) for count in (0, 812, 12_396, 1_000_000, 3_456_000_000)] == [
+        *("0", "812", "12.4k", "1M", "3.46B")
+    ]
+    assert (times.money("0.00421", "USD"), times.money(None, "USD")) == ("0.0042 USD", "unknown")
+    assert (times.money("1234.5", "EUR", 3), times.money("0", "EUR")) == ("≥ 1,234.50 EUR", "0 EUR")
     with override("de"):
+        assert (times.compact(12_396), times.money("0.4", "EUR")) == ("12,4k", "0,40 EUR")
         assert (times.number(12_345), times.duration(4.21), times.size(1_200)) == ("12.345", "4,2 s", "1,2 kB")
         assert times.weekday(NOW) == "Sa 2026-11-21"
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import reduce
-from operator import and_, or_
+from operator import add, and_, or_
 from typing import Any
 
 from django.db.models import BooleanField, F, Func, OuterRef, Q
 from django.db.models.functions import Now
-from django.db.models.lookups import Contains, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+from django.db.models.lookups import Contains, Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 from django.utils import timezone
 
 from checkpoints.database.living_workers import served_workflows
@@ -20,7 +21,7 @@ from checkpoints.models import Claim, Event
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import USERNAME, User, has_name
 from checkpoints.records import ENDED, Phase, Status
-from checkpoints.rules import TIMED
+from checkpoints.rules import NANOS, TIMED
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import Invalid
@@ -38,6 +39,7 @@ from wfdash.queries.runs.finding import (
     RowExists,
     Search,
     StartsWith,
+    ToFilter,
     has,
     in_values,
     on_run,
@@ -366,6 +368,42 @@ def _for_inspectors(asker: SearchContext, part: Condition) -> Condition:
     return Condition(holds=lambda root: part.holds(root) & in_values(root, "workflow", names), routes=routes)
 
 
+UNKNOWN = "unknown"
+MOST_STORED = 2**63 - 1
+AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([km]?)", re.ASCII | re.IGNORECASE)
+
+
+def amount_of(value: str) -> Decimal | None:
+    """Return a number such as ``0.25``, ``10k`` or ``2.5M``; None for any other text."""
+    found = AMOUNT.fullmatch(value)
+    return found and Decimal(found[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[found[2].lower()]
+
+
+def costs(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``cost:>1,unknown``."""
+    unpriced = UNKNOWN in map(str.lower, term.values)
+    return _used(term, ("cost",), NANOS, lambda root: on_run(root, "unpriced", GreaterThan, 0) if unpriced else Q())
+
+
+def uses_tokens(asker: SearchContext, term: Term) -> Condition:
+    """Return the condition of ``tokens:>10k``."""
+    return _used(term, ("input_tokens", "output_tokens"), 1)
+
+
+def _used(term: Term, columns: Iterable[str], unit: int, other: ToFilter = lambda root: Q()) -> Condition:
+    """Return how a sum of what models used is compared, among the runs that used any."""
+    amounts = (amount_of(value) for value in term.values)
+    bounds = [min(int(amount * unit), MOST_STORED) for amount in amounts if amount is not None]
+
+    def holds(root: Root) -> Q:
+        total: Any = reduce(add, (F(f"{root.run}{column}") for column in columns))
+        compared = either(Q(COMPARED.get(term.sign, Exact)(total, bound)) for bound in bounds)
+        return Q(IsNull(F(f"{root.run}input_tokens"), False)) & (compared | other(root))
+
+    ways = (IndexScan(root=RUNS, where=Q(input_tokens__isnull=False)),)
+    return Condition(holds=holds, routes=(AccessPath(ways=ways, exact=False),))
+
+
 def word_occurs(asker: SearchContext, word: str, *, negated: bool = False) -> Condition:
     """Every part of it begins a word of the title or workflow, or of input or failure; or the id begins so."""
     parts = search_attributes.tokens(word)
@@ -493,6 +531,24 @@ QUALIFIERS: tuple[Qualifier[ToCondition, Viewer], ...] = (
         signs=SIGNS,
         paths=_paths,
         condition=input_is,
+    ),
+    Qualifier(
+        key="cost",
+        example="cost:>1",
+        meaning="what its models cost, in the dashboard's currency: >1, <=0.25; unknown: of a part",
+        accepts=lambda value, sign: amount_of(value) is not None or (value.lower() == UNKNOWN and not sign),
+        signs=SIGNS,
+        values=(">1", UNKNOWN),
+        condition=costs,
+    ),
+    Qualifier(
+        key="tokens",
+        example="tokens:>10k",
+        meaning="tokens of its models, in and out together: >10k, <=2.5M",
+        accepts=lambda value, sign: amount_of(value) is not None,
+        signs=SIGNS,
+        values=(">10k", ">1M"),
+        condition=uses_tokens,
     ),
     Qualifier(
         key="is",

@@ -19,7 +19,7 @@ from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunF
 from checkpoints.models.fields import KT, StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
-from checkpoints.rules import TIMED
+from checkpoints.rules import TIMED, cost_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import NotFound
 from wfdash.domain.labels import visible
@@ -273,6 +273,10 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "forked": run.forked_from is not None,
         "failure": run.flaw or ": ".join(filter(None, (run.failed_as, run.failed_with if inspect else ""))),
         "progress": progress.get(run.id, {}),
+        "input_tokens": run.input_tokens or 0,
+        "output_tokens": run.output_tokens or 0,
+        "cost": cost_of(run.cost or 0, run.unpriced or 0),
+        "unpriced": run.unpriced or 0,
     }
 
 

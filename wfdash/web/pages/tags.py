@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -102,6 +103,20 @@ def recorded(at: datetime) -> SafeString:
 def zone(lists: bool = False) -> SafeString:
     """Return the offset of the zone in which times are shown, once for each table. ``lists``: only beside dates."""
     return draw_zone(lists=lists)
+
+
+@register.filter
+def tokens(used: Any) -> str:
+    """Return the tokens of a run, or of a row of statistics, in and out together: ``12.4k``."""
+    return times.compact(used.input_tokens + used.output_tokens)
+
+
+@register.filter
+def cost(used: Any) -> str:
+    """Return what a run, or a row of statistics, cost; empty where nothing was used."""
+    if not (used.input_tokens or used.output_tokens or used.cost not in {None, "0"}):
+        return ""
+    return times.money(used.cost, settings.WFDASH_CURRENCY, used.unpriced)
 
 
 @register.filter

@@ -98,6 +98,10 @@ EXPORTED = (
     "altered",
     "forked",
     "step",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "unpriced",
 )
 
 

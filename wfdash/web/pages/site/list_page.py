@@ -178,6 +178,8 @@ COLUMNS = {
     "by": "Started by",
     "finished": "Finished",
     "version": "Version",
+    "cost": "Cost",
+    "tokens": "Tokens",
 }
 """What a row of the list of runs can show beside its name, in this order."""
 DURATIONS = ("-took", "took")

@@ -142,6 +142,21 @@ def number(count: float | Decimal, decimals: int | None = None) -> str:
     return number_format(count, decimals, use_l10n=True, force_grouping=True)
 
 
+def compact(count: int) -> str:
+    """Return a large number to three digits: ``812``, ``12.4k``, ``1.21M``, ``3.4B``."""
+    size = max(0, min((len(str(count)) - 1) // 3, 3))
+    return number(Decimal(f"{float(f'{count / 1_000**size:.3g}'):g}")) + ("", "k", "M", "B")[size]
+
+
+def money(amount: str | None, currency: str, unpriced: int = 0) -> str:
+    """Return an amount with its currency: ``3.20 USD``, ``0.0042 USD``; ``≥`` where a part is unknown."""
+    if amount is None:
+        return "unknown"
+    value = Decimal(amount)
+    digits = 2 if not value or value >= 1 else max(2, 1 - value.adjusted())
+    return f"{'≥ ' if unpriced else ''}{number(value, digits) if value else '0'} {currency}"
+
+
 def counted(count: int, one: str, several: str = "") -> str:
     """Return a number and what it counts: ``1 run``, ``12,345 runs``."""
     return f"{number(count)} {ngettext(one, several or f'{one}s', count)}"

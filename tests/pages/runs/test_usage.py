@@ -15,17 +15,16 @@ from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.statistics import count_events
 from wfdash.engines import catalog
-from wfdash.engines.catalog import Catalog
+from wfdash.queries.runs.listing import read_runs
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def agent(monkeypatch, everybody, settings) -> None:
+def agent(everybody, settings) -> None:
     settings.WFDASH_PRICES = read_prices("gpt-*=0.075/0.3, free=0/0")
-    found, workflow = Catalog(), Workflow("agent")
-    monkeypatch.setattr(catalog, "load", lambda: found)
+    found, workflow = catalog.load(), Workflow("agent")
 
     @workflow.step(start=True)
     async def think(n: int, ctx: Context) -> int:
@@ -41,16 +40,29 @@ def agent(monkeypatch, everybody, settings) -> None:
     put(found, workflow)
 
 
+FOUND = {"cost:>1": True, "cost:>=1.6": False, "cost:unknown": True, "cost:<1": False, "tokens:>1k": True} | {
+    "tokens:1019": True,
+    "-tokens:>1k": False,
+    "tokens:>999999999M": False,
+}
+
+
 def used(run: str) -> tuple[int | None, ...]:
     return Run.objects.values_list(*USED).get(pk=run)
 
 
-def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(agent):
+def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(agent, as_):
     run = start_run(people.viewer("otto"), "agent", 1)
     assert used(run.pk) == (None,) * 4
     assert drive(run) == "waiting"
     nanos = 1_001 * 75 + 10 * 300
     assert used(run.pk) == (1_002, 17, nanos + 1_500_000_000, 7)
+    found = {text: [row.id for row in read_runs(people.viewer("otto"), text).items] == [run.pk] for text in FOUND}
+    assert found == FOUND
+    client = as_("otto")
+    listed = client.get("/runs/?columns=cost,tokens").content.decode()
+    assert ("≥ 1.50 USD" in listed, "1.02k" in listed, "7 tokens without a known cost" in listed) == (True,) * 3
+    assert "1,002 tokens in, 17 out" in client.get(f"/runs/{run.pk}/").content.decode()
     while count_events(HighWaterMark()):
         pass
     rows = Tally.objects.filter(hour__year__gt=1970, label__gt="", workflow="agent").values_list(
