@@ -71,6 +71,9 @@ def test_an_answer_may_be_taken_back_before_it_takes_effect(question, as_):
     assert "my careful words" in page
     assert "data-undo-bar" not in page
     assert Reply.objects.get().undone is not None
+    page = text(ana.get(f"/requests/{question.pk}/"))
+    assert "Decision undone" not in page
+    assert "my careful words" in page
 
 
 def test_an_answer_that_took_effect_is_not_taken_back(question, as_, settings):

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pydantic import ConfigDict, Field
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
-from checkpoints.models import Absence, Comment, Draft, HumanRequest, Presence, Reply, Run
+from checkpoints.models import Absence, Checkpoint, Comment, Draft, HumanRequest, Presence, Reply, Run
 from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
@@ -120,6 +120,16 @@ class RequestView(RequestFacts):
     def may_assign(self) -> bool:
         """Return whether this person may assign it."""
         return self.open and (not self.refusal or self.operates or self.assignee == self.viewer.name)
+
+    @cached_property
+    def checkpoint_before(self) -> str:
+        """Return the checkpoint at which it waited for its answer; empty for those who may not go back to it (one
+        query, none while it is open).
+        """
+        if self.state != "answered" or not self.operates:
+            return ""
+        earlier = Checkpoint.objects.filter(run=self.run, waiting__gt=0, created__lte=self.row.answered)
+        return earlier.order_by("-n").values_list("pk", flat=True).first() or ""
 
     @property
     def overdue(self) -> bool:

@@ -484,6 +484,7 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
     """Undo the viewer's own answer or vote; the card opens again with it filled in."""
     try:
         undo_answer(viewer_of(request), request_id)
+        messages.info(request, "Decision undone.", extra_tags="toast")
     except WrongState as error:
         messages.warning(request, str(error))
     return back_to(request_id, address_params(request.GET))
