@@ -21,7 +21,10 @@ def test_the_inbox_lists_what_waits_and_opens_the_first(run, as_):
 def test_the_selected_request_is_in_the_address(run, as_):
     people.ask(run, "First?")
     second = people.ask(run, "Second?")
-    assert 'id="card-subject">Second?' in as_("ana").get(f"/?request={second.pk}").content.decode()
+    page = as_("ana").get(f"/?request={second.pk}").content.decode()
+    assert 'id="card-subject">Second?' in page
+    assert "<strong>2</strong> of 2" in page
+    assert page.count("<h1") == 1
 
 
 def test_a_selected_request_that_is_gone_says_so(as_):

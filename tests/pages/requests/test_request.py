@@ -8,7 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints.models import Answer, Comment, Event, HumanRequest, Reply
+from checkpoints.models import Answer, Checkpoint, Comment, Event, HumanRequest, Reply
 from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.account import create_token
@@ -179,6 +179,19 @@ def test_a_closed_request_says_what_became_of_it(run, everybody, as_):
     old = people.ask(run, closed=people.THEN, closed_as="superseded")
     new = people.ask(run, replaces=old.pk)
     assert f"/requests/{new.pk}/" in as_("ana").get(f"/requests/{old.pk}/").content.decode()
+
+
+def test_operators_go_back_from_an_answer_to_before_it_and_authors_read_what_a_card_lacks(question, everybody, as_):
+    asked, later = people.save(question.run), people.save(question.run)
+    Checkpoint.objects.filter(pk=asked.pk).update(waiting=1)
+    missing = "The workflow does not state"
+    pages = {name: as_(name).get(f"/requests/{question.pk}/").content.decode() for name in ("ana", "otto")}
+    assert [missing in pages[name] for name in pages] == [False, True]
+    people.answered(question, everybody["ana"])
+    pages = {name: as_(name).get(f"/requests/{question.pk}/").content.decode() for name in ("ana", "otto")}
+    assert f"/checkpoints/{asked.pk}/restore/" in pages["otto"]
+    assert later.pk not in pages["otto"]
+    assert "before this answer" not in pages["ana"]
 
 
 def test_what_changes_by_itself_can_be_fetched_alone(question, as_):

@@ -283,7 +283,8 @@ def value(item: Any, levels: int = 1) -> SafeString:
 @register.inclusion_tag("components/card.html", takes_context=True)
 def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
     """Return the whole decision card with its own ``<form>``."""
-    return {"card": card, "csrf_token": context.get("csrf_token")}
+    around = ("authors", "csrf_token", "here", "item", "nested")
+    return {"card": card} | {name: context.get(name) for name in around}
 
 
 @register.inclusion_tag("components/graph.html")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -237,7 +237,7 @@ def _context(
         "url": url,
         "free": sum(not row.refusal for row in found.rows),
         # What is missing on this card is in the table above it.
-        "form": replace(card.build(_batch_card(found), _schema(found), url=url, reading=reading), missing=""),
+        "form": card.build(_batch_card(found), _schema(found), url=url, reading=reading),
     }
 
 

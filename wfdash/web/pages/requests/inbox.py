@@ -287,8 +287,10 @@ def _surroundings(
     """Return what is around a card, the place with its progress, and which request is shown."""
     context = _list_context(request, viewer, place)
     shown = selected or (context["rows"][0].row.id if context["rows"] else "")
-    for line in context["rows"]:
+    for number, line in enumerate(context["rows"], 1):
         line.here = line.row.id == shown
+        if line.here and not context.get("paged"):
+            context["at"] = number
     context |= {"selected": selected, "back": place.query}
     if place.focus:
         context |= _progress(viewer, place, shown, context)

@@ -65,6 +65,7 @@ def panel(
     return context | {
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
+        "authors": found.viewer.may("code", found.workflow),
         "title": catalog.titles().get(found.workflow, found.workflow),
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
         "behalf": answerable_for(found) if overrides else (),
