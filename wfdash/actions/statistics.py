@@ -31,6 +31,7 @@ from wfdash.queries.statistics.durations import (
     ROLLED_UP,
     SIZED,
     SPANS,
+    USED,
     Measure,
     RolledUp,
     Total,
@@ -304,7 +305,6 @@ def _joined(stored: str, parts: Iterable[RolledUp]) -> str:
 
 READ = (EventKind.RUN_FAILED, EventKind.USAGE)
 """Kinds of events of which more is counted than their time."""
-USED = (Measure.USAGE, Measure.TOKENS_IN, Measure.TOKENS_OUT, Measure.COST, Measure.UNPRICED)
 MAX_KEY = 200
 """Characters per column."""
 

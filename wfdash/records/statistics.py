@@ -100,6 +100,31 @@ class LateScheduleRecord(ApiRecord):
     next_at: datetime
 
 
+class UsageRecord(DescribedRecord):
+    """What models used: one model, those of one workflow, or all of them.
+
+    ``uses``: turns, or how often code reported them. ``cost``: a decimal number, null where it is unknown;
+    ``unpriced``: the tokens whose cost is unknown, and not in it.
+    """
+
+    name: str
+    uses: int
+    input_tokens: int
+    output_tokens: int
+    cost: str | None
+    unpriced: int
+
+
+class UsageStatistics(DescribedRecord):
+    """What models used: in all, by model and by workflow, the most expensive first, and by slot."""
+
+    currency: str
+    total: UsageRecord
+    models: tuple[UsageRecord, ...]
+    workflows: tuple[UsageRecord, ...]
+    times: tuple[UsageRecord, ...]
+
+
 class StatisticsRecord(DescribedRecord):
     """Statistics of the last days, and current counts. Lists by slot are in the order of ``slots``, oldest first."""
 
@@ -121,6 +146,7 @@ class StatisticsRecord(DescribedRecord):
     steps: tuple[TimingRecord, ...]
     """The slowest steps by the 95th percentile."""
     decisions: DecisionStatistics
+    usage: UsageStatistics
     queue: DurationSummary
     """How long runs waited for a worker."""
     failures: tuple[ErrorGroupRecord, ...]

@@ -16,6 +16,7 @@ from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.statistics import count_events
 from wfdash.engines import catalog
 from wfdash.queries.runs.listing import read_runs
+from wfdash.queries.statistics.figures import read_statistics
 from wfdash.workflow import Context, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,6 +66,16 @@ def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(ag
     assert "1,002 tokens in, 17 out" in client.get(f"/runs/{run.pk}/").content.decode()
     while count_events(HighWaterMark()):
         pass
+    usage = read_statistics(people.viewer("otto")).usage
+    assert [(one.name, one.uses, one.cost) for one in usage.models] == [
+        ("gpt-mini", 2, "1.500078075"),
+        ("other", 1, None),
+    ]
+    assert [(one.name, one.input_tokens, one.unpriced) for one in usage.workflows] == [("agent", 1_002, 7)]
+    assert (usage.times[-1], usage.total.output_tokens) == (usage.total, 17)
+    page = client.get("/statistics/").content.decode()
+    assert ("What models cost" in page, "7 of them without a price" in page, "gpt-mini" in page) == (True,) * 3
+    assert not read_statistics(people.viewer("sam"), 7).usage.models
     rows = Tally.objects.filter(hour__year__gt=1970, label__gt="", workflow="agent").values_list(
         "label", "measure", "count"
     )

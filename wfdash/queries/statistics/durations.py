@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -29,8 +29,8 @@ from django.db.models import Exists, Q, QuerySet, Subquery, Sum
 from checkpoints.database.compiled import compiled
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS
 from checkpoints.models import Tally, TallyMark, TallyRollup
-from checkpoints.rules import time_or_none
-from wfdash.records.statistics import DurationSummary, TimeSlot
+from checkpoints.rules import cost_of, time_or_none
+from wfdash.records.statistics import DurationSummary, TimeSlot, UsageRecord, UsageStatistics
 
 GROWTH = 1.1
 LEAST_SECONDS = 1e-4
@@ -77,6 +77,8 @@ class Measure(StrEnum):
 
 ROLLED_UP = (Measure.RUN, Measure.STEP, Measure.QUEUE, Measure.STEP_FAILED, Measure.STEP_RETRIED)
 """What statistics show over time."""
+USED = (Measure.USAGE, Measure.TOKENS_IN, Measure.TOKENS_OUT, Measure.COST, Measure.UNPRICED)
+"""What models used, in the order in which ``UsageRecord`` has it."""
 SIZED = frozenset({Measure.RUN, Measure.STEP, Measure.DECISION, Measure.ASKED, Measure.QUEUE})
 ANYONE = "anybody"
 REQUESTER = "requester"
@@ -396,6 +398,60 @@ def _of_tallies(scope: Scope, hours: _Hours) -> _Sums:
         part = (DAY_SPAN, hour) if hour < hours.merged and not hour % DAY_SPAN else (1, hour)
         sums.parts[part, measure].add(bucket, count, seconds)
     return sums
+
+
+# What models used, from the tallies: a few rows for each hour, workflow and model.
+
+MOST_USED = 20
+"""Models, and workflows, that are listed."""
+
+
+def usage_in(scope: Scope, slots: Sequence[TimeSlot], now: datetime, currency: str) -> UsageStatistics:
+    """Return what models used in these slots, by model, by workflow and by slot (two queries)."""
+    hours, find = _hours(slots, now), slot_finder(slots)
+    within = Q(hour__gte=hour_at(hours.first), hour__lt=hour_at(hours.last + 1))
+    rows = Tally.objects.filter(scope.mine, within, measure__in=USED).order_by()
+    total, models, workflows = (
+        Counter[str](),
+        defaultdict[str, Counter[str]](Counter),
+        defaultdict[str, Counter[str]](Counter),
+    )
+    for workflow, model, measure, count in rows.values_list("workflow", "label", "measure").annotate(Sum("count")):
+        for one in (total, models[model], workflows[workflow]):
+            one[measure] += int(count)
+    times = [Counter[str]() for _ in slots]
+    for at, measure, count in rows.values_list("hour", "measure").annotate(Sum("count")) if total else ():
+        whole_day = hour_number(at) < hours.merged and not hour_number(at) % DAY_SPAN
+        place = find(at + HOUR * (DAY_SPAN if whole_day else 1) / 2)
+        if place is not None:
+            times[place][measure] += int(count)
+    return UsageStatistics.trusted(
+        currency=currency,
+        total=_used("", total),
+        models=_most_used(models),
+        workflows=_most_used(workflows),
+        times=tuple(_used("", one) for one in times),
+    )
+
+
+def _most_used(found: Mapping[str, Counter[str]]) -> tuple[UsageRecord, ...]:
+    def rank(name: str) -> tuple[int, int, str]:
+        counts = found[name]
+        return -counts[Measure.COST], -counts[Measure.TOKENS_IN] - counts[Measure.TOKENS_OUT], name
+
+    return tuple(_used(name, found[name]) for name in sorted(found, key=rank)[:MOST_USED])
+
+
+def _used(name: str, counts: Counter[str]) -> UsageRecord:
+    uses, tokens_in, tokens_out, nanos, unpriced = (counts[measure] for measure in USED)
+    return UsageRecord.trusted(
+        name=name,
+        uses=uses,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cost=cost_of(nanos, unpriced),
+        unpriced=unpriced,
+    )
 
 
 # The hours or days of a chart, in the zone of its reader. Pure.

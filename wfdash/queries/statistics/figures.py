@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -23,7 +24,17 @@ from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import ERROR
 from wfdash.engines import catalog
 from wfdash.queries.runs.listing import failures_of, run_rows
-from wfdash.queries.statistics.durations import Measure, Scope, Step, Total, Totals, durations_in, moment, slots_of
+from wfdash.queries.statistics.durations import (
+    Measure,
+    Scope,
+    Step,
+    Total,
+    Totals,
+    durations_in,
+    moment,
+    slots_of,
+    usage_in,
+)
 from wfdash.queries.statistics.gates import decisions_in
 from wfdash.queries.statistics.gauges import count_by_workflow, count_ended, count_started, count_statuses
 from wfdash.records.statistics import (
@@ -81,7 +92,9 @@ class Statistics(StatisticsRecord):
     @property
     def empty(self) -> bool:
         """Return whether there is nothing to show."""
-        happened = any(map(any, self.flow.values())) or self.runs or self.steps or self.decisions.gates
+        happened = (
+            any(map(any, self.flow.values())) or self.runs or self.steps or self.decisions.gates or self.usage.models
+        )
         return not (self.states or self.waiting or happened)
 
     @property
@@ -93,7 +106,7 @@ class Statistics(StatisticsRecord):
 def read_statistics(
     viewer: Viewer, days: int = 7, workflow: str = "", zone: tzinfo = UTC, *, examples: bool = True
 ) -> Statistics:
-    """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (12 queries).
+    """Return the statistics of the last days (1: of the last 24 hours) of what this person may see (14 queries).
 
     ``examples``: with a run of each group of failures. ``NotFound`` for a workflow they may not see.
     """
@@ -120,6 +133,7 @@ def read_statistics(
         runs=_runs(totals[Measure.RUN], sum(ended[Phase.COMPLETED]), completed),
         steps=_steps(totals),
         decisions=decisions,
+        usage=usage_in(scope, slots, now, settings.WFDASH_CURRENCY),
         queue=_sum(totals[Measure.QUEUE].values()).spread,
         failures=error_groups(viewer, failed_runs(mine, slots[0].since, slots[-1].until), MAX_ROWS, examples=examples),
         oldest=oldest_requests(asked),

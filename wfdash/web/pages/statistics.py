@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.records import Phase, Status
+from checkpoints.rules import NANOS, money_text
 from wfdash.domain.errors import NotAllowed
 from wfdash.engines import catalog
 from wfdash.installation.keep_rules import days_text
@@ -27,7 +30,7 @@ from wfdash.queries.statistics.durations import ANYONE, GROUP, NAMED, REQUESTER,
 from wfdash.queries.statistics.figures import MOST_FAILED, STARTED, ErrorGroup, Statistics, read_statistics
 from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
 from wfdash.queries.statistics.operations import Operations, read_operations
-from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, WaitingRequestRecord
+from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, UsageRecord, WaitingRequestRecord
 from wfdash.web.pages.requests.batch import DECIDED
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import InboxAddress, ListLinks, decisions_address, error_term, runs_address, term
@@ -109,6 +112,8 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "states": state_rows(found),
         "flows": outcome_charts(found, axis),
         "courses": duration_charts(found, axis),
+        "usage": usage_charts(found, axis),
+        "used": used_rows(found, titles, axis.whole),
         "runs": run_rows(found, titles, axis.whole),
         "steps": step_rows(found, titles, axis.whole),
         "gates": gate_rows(found, titles, axis.whole),
@@ -349,6 +354,37 @@ def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
         for outcome, title, tone in OUTCOMES
         for link in [runs_that(outcome, found.workflow)]
     )
+
+
+def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
+    """Return the tokens of models, and what they cost, over time; none where no model was used."""
+    if not found.usage.total.uses:
+        return ()
+    link = ListLinks("runs").by_time("tokens:>0", key="active", workflow=found.workflow)
+    rows, links, currency = found.usage.times, SlotLinks(link, axis.ranges), found.usage.currency
+    tokens = Series(name="Tokens", counts=[row.input_tokens + row.output_tokens for row in rows], links=links)
+    cost = Series(name="Cost", counts=[int(Decimal(row.cost or 0) * NANOS) for row in rows], links=links)
+    parts = [
+        ("In", [Cell(text=number(row.input_tokens)) for row in rows]),
+        ("Out", [Cell(text=number(row.output_tokens)) for row in rows]),
+    ]
+    given: dict[str, Any] = {"ticks": axis.ticks, "href": link(axis.whole), "tone": "is-running"}
+    return (
+        bar_chart(
+            "cost", "Cost", [cost], axis.names, say=lambda sum_: times.money(money_text(sum_), currency), **given
+        ),
+        bar_chart("tokens", "Tokens", [tokens], axis.names, say=times.compact, beside=parts, **given),
+    )
+
+
+def used_rows(
+    found: Statistics, titles: Mapping[str, str], when: str
+) -> list[tuple[str, list[tuple[str, str, UsageRecord]]]]:
+    """Return what was used by model, and by workflow with the address of the runs, where there are several."""
+    models = [(row.name, "", row) for row in found.usage.models]
+    link = partial(runs_address, "tokens:>0", f"active:{when}")
+    workflows = [(titles.get(row.name, row.name), link(workflow=row.name), row) for row in found.usage.workflows]
+    return [("Model", models), *([] if found.workflow else [("Workflow", workflows)])]
 
 
 def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[LineChart, ...]:

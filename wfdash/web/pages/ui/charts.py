@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -243,37 +243,39 @@ def bar_chart(
     links: Sequence[str] = (),
     href: str = "",
     beside: Sequence[tuple[str, Sequence[Cell]]] = (),
+    say: Callable[[int], str] = number,
 ) -> BarChart:
     """Return a bar for each slot, under its name. ``top``: the common end of several charts' axes.
 
-    ``links``: where each slot leads, ``href``: where all of it does; ``beside``: further columns of the table.
+    ``links``: where each slot leads, ``href``: where all of it does; ``beside``: further columns of the table; ``say``:
+    a count as text.
     """
     totals = [sum(one.counts[place] for one in series) for place in range(len(names))]
     top = top or nice_count(max(totals, default=0))
     links = links or [series[0].link(place) for place in range(len(names))]
     bars = tuple(
-        _bar(series, place, len(names), names[place], top, links) for place, total in enumerate(totals) if total
+        _bar(series, place, len(names), names[place], top, links, say) for place, total in enumerate(totals) if total
     )
     return BarChart(
         key=key,
         title=title,
-        summary=_bars_summary(totals, names),
+        summary=_bars_summary(totals, names, say),
         tone=tone,
         bars=bars,
-        axis=(number(round(top)), number(round(top / 2)), "0"),
+        axis=(say(round(top)), say(round(top / 2)), "0"),
         ticks=tuple(ticks),
         head=(*(one.name for one in series), *(name for name, _ in beside)),
         rows=tuple(
             (
                 name,
                 (
-                    *(Cell(text=number(one.counts[place]), href=one.link(place)) for one in series),
+                    *(Cell(text=say(one.counts[place]), href=one.link(place)) for one in series),
                     *(cells[place] for _, cells in beside),
                 ),
             )
             for place, name in enumerate(names)
         ),
-        total=number(sum(totals)),
+        total=say(sum(totals)),
         href=href if any(totals) else "",
         keys=tuple(one for one in series if any(one.counts)) if len(series) > 1 else (),
     )
@@ -297,7 +299,15 @@ def _drawn_cell(cell: Cell) -> str:
     return f'<td class="number">{shown}</td>'
 
 
-def _bar(series: Sequence[Series], place: int, slots: int, name: str, top: float, links: Sequence[str]) -> Bar:
+def _bar(
+    series: Sequence[Series],
+    place: int,
+    slots: int,
+    name: str,
+    top: float,
+    links: Sequence[str],
+    say: Callable[[int], str],
+) -> Bar:
     width = WIDTH / max(slots, 1)
     blocks, foot = [], HEIGHT
     for one in series:
@@ -310,24 +320,24 @@ def _bar(series: Sequence[Series], place: int, slots: int, name: str, top: float
         width=round(width * (1 - GAP), 2),
         left=round(place * width, 2),
         full=round(width, 2),
-        words=_words(series, place, name),
+        words=_words(series, place, name, say),
         href=links[place],
         blocks=tuple(blocks),
     )
 
 
-def _words(series: Sequence[Series], place: int, name: str) -> str:
+def _words(series: Sequence[Series], place: int, name: str, say: Callable[[int], str]) -> str:
     if len(series) == 1:
-        return f"{name}: {number(series[0].counts[place])}"
-    parts = (f"{one.name.lower()} {number(one.counts[place])}" for one in series if one.counts[place])
+        return f"{name}: {say(series[0].counts[place])}"
+    parts = (f"{one.name.lower()} {say(one.counts[place])}" for one in series if one.counts[place])
     return f"{name}: {', '.join(parts)}"
 
 
-def _bars_summary(counts: Sequence[int], names: Sequence[str]) -> str:
+def _bars_summary(counts: Sequence[int], names: Sequence[str], say: Callable[[int], str]) -> str:
     if not any(counts):
         return "None in this period"
     most = max(range(len(counts)), key=lambda n: counts[n])
-    return f"{number(sum(counts))} in total, peak at {names[most]}: {number(counts[most])}"
+    return f"{say(sum(counts))} in total, peak at {names[most]}: {say(counts[most])}"
 
 
 # What charts share: the end of an axis, a round number at or above the maximum; and slots that are links. Pure.
