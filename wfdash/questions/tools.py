@@ -120,17 +120,16 @@ class Masking:
         """
         if names != self._names or [*messages[: len(self._said)]] != self._said:
             Masking.__init__(self, names)
-        secrets, new = len(self._values), messages[len(self._said) :]
-        self._said += new
+        new = messages[len(self._said) :]
         if not names:
+            self._said += new
             return tuple(self._said)
         self._look(beside)
         for message in new:
             for value in (*(call.arguments for call in message.calls), message.text):
                 self._look(parsed(value))
             self._named.append(_changed(message, self._without_fields))
-        if len(self._values) > secrets:
-            self._hidden.clear()
+            self._said.append(message)
         self._hidden += [_changed(one, self._without_values) for one in self._named[len(self._hidden) :]]
         return tuple(self._hidden)
 
@@ -150,6 +149,7 @@ class Masking:
         for one in {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}:
             if len(one) >= SHORTEST and text != HIDDEN and one not in self._values:
                 self._values.add(one)
+                self._hidden.clear()
                 self._begins = None
                 lengths = {len(one), *self._lengths.get(one[:SHORTEST], ())}
                 self._lengths[one[:SHORTEST]] = sorted(lengths, reverse=True)
