@@ -61,6 +61,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("runs/<wfdash_id:run_id>/logs/", events.logs, name="run-logs"),
     path("runs/<wfdash_id:run_id>/logs.txt", events.download, name="run-logs-text"),
     path("runs/<wfdash_id:run_id>/state/", state.state, name="run-state"),
+    path("runs/<wfdash_id:run_id>/beside/", run.beside, name="run-beside"),
     path("runs/<wfdash_id:run_id>/checkpoints/", run.history, name="run-history"),
     path("runs/<wfdash_id:run_id>/migrate/", actions.migrate, name="run-migrate"),
     path("runs/<wfdash_id:run_id>/override/", actions.override, name="run-override"),

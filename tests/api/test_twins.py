@@ -55,6 +55,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "run-logs": ("list_logs",),
     "run-logs-text": ("list_logs",),
     "run-state": ("get_values",),
+    "run-beside": ("list_runs", "get_run", "get_values"),
     "run-history": ("list_checkpoints",),
     "run-migrate": ("get_skew", "migrate_run"),
     "run-override": ("get_skew", "override_run"),

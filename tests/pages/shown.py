@@ -58,6 +58,7 @@ def addresses_of(run: Run, question: HumanRequest, history: Sequence[Checkpoint]
         "run-logs": f"/runs/{run.pk}/logs/",
         "run-logs-text": f"/runs/{run.pk}/logs.txt",
         "run-state": f"/runs/{run.pk}/state/",
+        "run-beside": f"/runs/{run.pk}/beside/",
         "run-history": f"/runs/{run.pk}/checkpoints/",
         "compare": reverse("wfdash:compare", args=[run.pk]) + f"?a={history[0].pk}&b={history[-1].pk}",
         "edit": reverse("wfdash:edit", args=chosen),

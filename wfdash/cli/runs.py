@@ -48,7 +48,7 @@ DETAILS = (
 )
 FAILURES = frozenset({"failed", "cancelled"})
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-PARTS = ("state", "input", "output", "inputs", "transcript")
+PARTS = ("state", "input", "output", "inputs", "transcript", "transcript.md")
 """``LogLevel`` and ``RunPart`` of the records, which no command imports before it runs."""
 LOOK_SECONDS = 0.5
 AGREED = {"y", "yes"}
@@ -128,6 +128,8 @@ def _values(client: Client, given: argparse.Namespace, output: Output) -> int:
     found = client.values(given.run_id, given.part)
     if found.problem and not output.as_json:
         output.note(found.problem)
+    elif given.part == PARTS[-1] and not output.as_json:
+        output.line(clean(found.value))
     else:
         output.data(found if output.as_json else found.value)
     return CONFLICT if found.problem else 0

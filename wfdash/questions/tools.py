@@ -6,7 +6,8 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from textwrap import indent
 from typing import Annotated, Any, Literal, NotRequired, Required, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, model_validator
@@ -84,6 +85,19 @@ def _is_long(value: Json) -> bool:
 
 def _as_text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def spoken(message: Message) -> str:
+    """Return what a message says and which tools it calls, as a text."""
+    calls = (f"`{call.name}` {_as_text(parsed(call.arguments))}" for call in message.calls)
+    return "\n\n".join(filter(None, [message.text, *calls]))
+
+
+def write_markdown(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield a conversation as Markdown, message by message. Texts are quotations: none looks like another message."""
+    for message in messages:
+        head = [message.name or message.role.capitalize(), message.model, str(message.at or "")]
+        yield f"## {one_line(' · '.join(filter(None, head)), LONGEST)}\n\n{indent(spoken(message), '> ', bool)}\n\n"
 
 
 # The transcript of a conversation with a model: who said what, and which tools were called. Pure.

@@ -98,8 +98,10 @@ class LogRecordPage(Page[LogLineRecord]):
 
 LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 """How serious a line of the log is, the least first."""
-RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript"]
-"""A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model."""
+RunPart: TypeAlias = Literal["state", "input", "output", "inputs", "transcript", "transcript.md"]
+"""A part of a run's values. ``inputs``: of the steps in progress; ``transcript``: the conversation with a model, as
+messages or, ``.md``, as a text in Markdown.
+"""
 
 
 class ValueRecord(DescribedRecord):

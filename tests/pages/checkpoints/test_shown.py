@@ -121,3 +121,40 @@ def test_a_role_that_may_not_inspect_values_sees_none_of_it(run, talking, as_):
         page = as_("ana").get(reverse(name, args=[run.pk]))
         assert "Message 1" not in page.content.decode()
     assert as_("ana").get(reverse("wfdash:checkpoint", args=[run.pk, chosen.pk])).status_code == 403
+
+
+def test_a_conversation_is_searched_with_the_hits_marked_and_downloaded_without_its_secrets(run, talking, as_):
+    people.save(run, body={"said": 3}, engine="talking")
+    client, at = as_("otto"), f"/runs/{run.pk}/state/?what=transcript"
+    text = flat(client.get(f"{at}&q=ORDER").content.decode())
+    assert "1 message with “ORDER”" in text
+    assert '`refund` {"' not in text
+    assert "<mark>order</mark>&quot;: 7" in text
+    assert 'href="?what=transcript&amp;until=6#said-4"' in text
+    assert "No messages with “hush-hush”" in flat(client.get(f"{at}&q=hush-hush").content.decode())
+    # The result is shown with its call.
+    assert [turn.number for turn in client.get(f"{at}&q=done").context["turns"]] == [4]
+    sent = client.get(f"{at}&as=markdown")
+    assert (sent.streaming, sent["Content-Type"]) == (True, "text/markdown; charset=utf-8")
+    said = b"".join(sent.streaming_content).decode()
+    assert said.startswith("## User\n\n> Message 0\n\n## User")
+    assert "hush-hush" not in said
+    assert client.get(f"/api/v1/runs/{run.pk}/values/transcript.md").json()["value"] == said
+    assert as_("ana").get(f"{at}&as=markdown").status_code == 200
+    assert "Message 0" not in as_("ana").get(f"{at}&as=markdown").content.decode()
+
+
+def test_two_runs_stand_side_by_side_and_each_is_found_through_its_viewer(run, talking, as_):
+    other = people.make_run()
+    for one, said in ((run, 1), (other, 2)):
+        people.save(one, body={"said": said}, engine="talking")
+    client, at = as_("otto"), f"/runs/{run.pk}/beside/"
+    choice = flat(client.get(at).content.decode())
+    assert f'href="?with={other.pk}"' in choice
+    assert f'href="?with={run.pk}"' not in choice
+    text = flat(client.get(f"{at}?with={other.pk}").content.decode())
+    assert "The first message is the same." in text
+    assert ('id="from-1"' in text, 'id="to-2"' in text) == (True, True)
+    assert (client.get(f"{at}?q=nonsense:1").status_code, client.get(f"{at}?with=gone").status_code) == (422, 404)
+    assert "Message 1" not in as_("ana").get(f"{at}?with={other.pk}").content.decode()
+    assert as_("sam").get(f"{at}?with={other.pk}").status_code == 404

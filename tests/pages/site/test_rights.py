@@ -37,6 +37,7 @@ EXPECTED = {
     "run-logs": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
     "run-logs-text": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
     "run-state": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
+    "run-beside": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
     "run-history": dict.fromkeys(EVERYBODY, 200) | {"sam": 404},
     "compare": {"ana": 403, "ben": 403, "vera": 200, "otto": 200, "adam": 200, "sam": 404},
     "edit": {"ana": 403, "ben": 403, "vera": 403, "otto": 200, "adam": 200, "sam": 404},

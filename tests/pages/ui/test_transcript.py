@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wfdash.contract import Message, ToolUse
+from wfdash.web.pages.tags import tabled
 from wfdash.web.pages.ui.transcript import LONG_TEXT, diff_transcripts, draw_talk
 
 
@@ -97,3 +98,10 @@ def test_two_conversations_differ_from_where_they_part():
     assert (found.shared, found.removed.total, [turn.number for turn in found.added.turns]) == (2, 1, [3, 4])
     assert diff_transcripts(one, one) is None
     assert diff_transcripts([], one).added.total == 3
+
+
+def test_flat_values_are_tables_and_all_others_trees():
+    assert tabled({"order_id": 7, "ok": True})["table"].rows == (("Order ID", "7"), ("Ok", "yes"))
+    assert tabled([{"a": 1, "b": None}, {"a": 2, "b": "x"}])["table"].rows == (("1", "—"), ("2", "x"))
+    for other in ({}, [], [1], {"a": {}}, [{"a": 1}, {"b": 1}], [{"a": 1}, 2], {"a": "x" * 501}, [{"a": 1}] * 201, "a"):
+        assert tabled(other) is None

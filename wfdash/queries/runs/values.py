@@ -32,8 +32,11 @@ from wfdash.queries.search import asked_for
 from wfdash.queries.step_states import StepTransition, count_states, transitions_within
 from wfdash.queries.timemachine import NotShown, shown_json, shown_of
 from wfdash.queries.unreadable import masked_for, subject_of, why
+from wfdash.questions.tools import write_markdown
 from wfdash.records.checkpoints import CheckpointRecord, PastRequestRecord, ReplayFacts
 
+MARKDOWN = "transcript.md"
+"""The part of a run's values that is its conversation as a text in Markdown."""
 MAX_STATE_BYTES = 16_000_000
 """Bytes of a checkpoint that is read each time its run's page is renewed."""
 
@@ -180,7 +183,8 @@ def read_run_values(viewer: Viewer, run_id: str, part: str = "state") -> RunValu
         return RunValues(part=part, problem="No checkpoints yet.")
     row.run = run
     try:
-        value = shown_json(shown_of(read_row(row)))[part]
+        shown = shown_of(read_row(row))
+        value = "".join(write_markdown(shown.transcript)) if part == MARKDOWN else shown_json(shown)[part]
     except CheckpointsError as error:
         return RunValues(part=part, info=info_of(row), problem=f"This checkpoint cannot be read: {error}")
     except NotShown as error:

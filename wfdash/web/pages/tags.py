@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role
+from wfdash.domain.labels import label_of_key
 from wfdash.queries.account import service_names
 from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
 from wfdash.questions.policy import Policy, sentence
@@ -33,6 +34,7 @@ from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
 from wfdash.web.pages.ui.json_value import pretty, render_value
 from wfdash.web.pages.ui.markup import highlight, render_markdown
+from wfdash.web.pages.ui.parts import MAX_CELL, MAX_ROWS, read_table
 from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
 
 register = template.Library()
@@ -278,6 +280,17 @@ def code(text: Any, language: str = "") -> SafeString:
 def value(item: Any, levels: int = 1) -> SafeString:
     """Return any JSON value as a folding tree; the first ``levels`` are open."""
     return render_value(item, open_levels=levels)
+
+
+@register.filter
+def tabled(item: Any) -> dict[str, Any] | None:
+    """Return a flat object, or a list of alike ones, as a part of a card that is a table; None for anything else."""
+    rows = item if isinstance(item, list) else [item]
+    alike = 0 < len(rows) <= MAX_ROWS and all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows)
+    values = [value for row in rows for value in row.values()] if alike else []
+    if not values or any(isinstance(value, dict | list) or len(str(value)) > MAX_CELL for value in values):
+        return None
+    return {"table": read_table(rows if rows is item else [[label_of_key(name), item[name]] for name in item])}
 
 
 @register.inclusion_tag("components/card.html", takes_context=True)

@@ -11,20 +11,25 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import Invalid
+from wfdash.domain.json_patch import shared
+from wfdash.notifications.rendering import render
 from wfdash.queries.history import read_checkpoints
 from wfdash.queries.requests.inbox import requests_of
 from wfdash.queries.runs.before_acting import thread_of
-from wfdash.queries.runs.listing import RunView, read_run
+from wfdash.queries.runs.listing import RunView, read_run, read_runs
 from wfdash.queries.runs.logs import find_events, read_interventions, reasons
 from wfdash.queries.runs.values import read_conversation
 from wfdash.queries.step_states import StepTransition, count_states, step_transitions
 from wfdash.queries.workflows import description_of
 from wfdash.web.pages.runs.actions import again_commands, follow_up_form, new_key
+from wfdash.web.pages.runs.events import search_in, text_in
 from wfdash.web.pages.runs.header import DRIVEN, address, head
 from wfdash.web.pages.runs.state import draw, stopped_as
 from wfdash.web.pages.runs.step import step_panel
 from wfdash.web.pages.runs.timeline import intervals_by_state, timeline_context
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.list_page import flaws_of
 from wfdash.web.pages.ui.fragments import event_row_of, respond
 from wfdash.web.pages.ui.graph import opened_in
 from wfdash.web.pages.ui.transcript import draw_talk
@@ -179,6 +184,27 @@ PARTS: dict[str, Callable[[HttpRequest, Viewer, RunView], dict[str, Any]]] = {
     "thread": _thread,
     "talk": _talk,
 }
+
+
+SIDE_MESSAGES = 100
+SIDES = ("from", "to")
+FOUND_RUNS = 12
+
+
+@page("GET")
+def beside(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show a run and the one named by ``with`` side by side: result and conversation; ``q`` filters runs to choose."""
+    viewer, wanted, other = viewer_of(request), search_in(request), text_in(request, "with", 60)
+    runs = [read_run(viewer, one) for one in (run_id, other) if one]
+    said = [read_conversation(one.id, one.n) if one.inspect else () for one in runs]
+    talks = [draw_talk(messages, limit=SIDE_MESSAGES) for messages in said]
+    context = {"run": runs[0], "wanted": wanted, "sides": [*zip(SIDES, runs, talks, strict=False)]}
+    context["shared"] = shared(*said) if other else 0
+    try:
+        found = read_runs(viewer, f"{wanted} workflow:{runs[0].workflow}", limit=FOUND_RUNS).items
+    except Invalid as error:
+        return render(request, "runs/beside.html", context | {"flaws": flaws_of(error)}, status=422)
+    return render(request, "runs/beside.html", context | {"rows": [row for row in found if row.id != run_id]})
 
 
 @page("GET")

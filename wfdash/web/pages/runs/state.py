@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
@@ -21,7 +23,9 @@ from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.values import ReplayView, RunValues, read_replay, read_run_values
 from wfdash.queries.step_states import OPEN, StepTransition
 from wfdash.queries.workflows import description_of
+from wfdash.questions.tools import write_markdown
 from wfdash.records.checkpoints import StateCounts
+from wfdash.web.pages.runs.events import download_of, search_in
 from wfdash.web.pages.runs.header import address, head
 from wfdash.web.pages.runs.timeline import Intervals, length, total_busy, union
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
@@ -30,7 +34,7 @@ from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.fragments import event_row_of, respond
 from wfdash.web.pages.ui.graph import RunOverlay, closing, fold, layout, opened_in, opening, travelled
 from wfdash.web.pages.ui.times import duration
-from wfdash.web.pages.ui.transcript import draw_talk
+from wfdash.web.pages.ui.transcript import draw_talk, find_turns
 
 # A run as it looked after one of its events. Nothing is executed.
 
@@ -182,15 +186,18 @@ LABELS = (
 )
 MESSAGES_PER_PAGE = 100
 """Messages of a conversation on a page."""
+MOST_TURNS = 50
+"""Messages that a search shows."""
 FRAGMENTS = {"head": "runs/header/header.html"}
 
 
 @page("GET")
-def state(request: HttpRequest, run_id: str) -> HttpResponse:
+def state(request: HttpRequest, run_id: str) -> HttpResponseBase:
     """Show a part of a run's values. ``what``: state, input, output, inputs (of steps in progress) or transcript.
 
     ``path``: a JSON pointer into it; ``from``: which child comes first; ``find``: a text to search for; ``as=json``:
-    the part itself, to be copied; ``fragment=node``: only the rows of a node.
+    the part itself, to be copied; ``fragment=node``: only the rows of a node. Of the conversation ``q``: a text that
+    its messages are searched for; ``as=markdown``: a download.
     """
     viewer = viewer_of(request)
     run = read_run(viewer, run_id)
@@ -210,15 +217,24 @@ def state(request: HttpRequest, run_id: str) -> HttpResponse:
     def place(at: str, first: int) -> str:
         return address(request, path=at, find="", **{"from": str(first) if first else ""})
 
+    said = unpack_transcript(found.value) if part == "transcript" and found.value and not pointer else ()
+    if said and request.GET.get("as") == "markdown":
+        name = f"wfdash-conversation-{run_id[-8:]}.md"
+        return download_of(write_markdown(said), str, name=name, content_type="text/markdown; charset=utf-8")
     if request.GET.get("as") == "json":
         return HttpResponse(json.dumps(value, indent=2, ensure_ascii=False), content_type="application/json")
     if request.GET.get("fragment") == "node":
         return HttpResponse(json_value.children(value, place, pointer, begin))
     context = head(viewer, run, "state") | _tree_context(request, found, value, pointer)
     context["tree"] = json_value.render_tree(value, place, pointer, begin)
-    if part == "transcript" and not pointer and found.value:
+    if said:
         until = number_in(request.GET.get("until", "")) or None
-        context["talk"] = draw_talk(unpack_transcript(found.value), limit=MESSAGES_PER_PAGE, until=until)
+        context["talk"] = draw_talk(said, limit=MESSAGES_PER_PAGE, until=until)
+        context["wanted"] = wanted = search_in(request)
+        context["most_turns"], context["turns"] = (
+            MOST_TURNS,
+            list(islice(find_turns(said, wanted), MOST_TURNS)) if wanted else (),
+        )
     return respond(request, "runs/state/page.html", context, FRAGMENTS)
 
 

@@ -6,7 +6,8 @@ result says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -14,12 +15,15 @@ from typing import Any
 from wfdash.contract import Message, ToolUse
 from wfdash.domain.json_patch import shared
 from wfdash.domain.labels import visible
-from wfdash.questions.tools import distinguishing, parsed
+from wfdash.questions.tools import distinguishing, parsed, spoken
+from wfdash.web.pages.ui.event_text import marked
 from wfdash.web.pages.ui.json_value import pretty
 from wfdash.web.pages.ui.markup import TextBlock, beginning, markdown_effort
 from wfdash.web.pages.ui.markup import block as as_block
 from wfdash.web.pages.ui.times import number
 
+FOUND_AROUND = 80
+"""Characters that are shown before a hit of a search, and a third of those after it."""
 SHOWN_MESSAGES = 20
 """Messages that are shown at first, from the end."""
 LONG_TEXT = 1_200
@@ -139,6 +143,29 @@ def draw_talk(
         plain=effort.left < 0,
         usage=_usage(messages),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundTurn:
+    """A message that a search found, in parts, with whether each is a hit. ``number``: the turn that shows it."""
+
+    number: int
+    who: str
+    icon: str
+    parts: tuple[tuple[str, bool], ...]
+
+
+def find_turns(messages: Sequence[Message], wanted: str) -> Iterator[FoundTurn]:
+    """Yield the messages that have a text in what they say or in what they call a tool with, whatever its case."""
+    shown_by = {id(message): place for (place, _), message in _results(messages).of.items()}
+    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    for place, message in enumerate(messages):
+        said = visible(spoken(message))
+        if hit := pattern.search(said):
+            begin, end = max(0, hit.start() - FOUND_AROUND), hit.end() + 3 * FOUND_AROUND
+            words = f"{'…' * (begin > 0)}{said[begin:end]}{'…' * (end < len(said))}"
+            number = shown_by.get(id(message), place) + 1
+            yield FoundTurn(number=number, who=_who(message), icon=ICONS[message.role], parts=marked(words, wanted))
 
 
 def diff_transcripts(before: Sequence[Message], after: Sequence[Message]) -> TalkDiff | None:
