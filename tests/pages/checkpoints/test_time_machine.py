@@ -17,6 +17,7 @@ from checkpoints.database.runs import read_row
 from checkpoints.models import AuditEntry, Checkpoint, Event, Run
 from tests.domain.test_json_patch import patched
 from tests.driving import drive, pending, put
+from tests.pages.markup import flat
 from tests.people import make_people, save, viewer
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request
@@ -350,3 +351,14 @@ def test_edits_are_offered_only_where_the_engine_takes_them(otto, monkeypatch, a
     answers = [otto.get(page) for page in pages]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert not any(edit in answer.content.decode() for answer in answers)
+
+
+def test_checkpoints_to_compare_are_picked_from_a_list_or_typed(otto):
+    run = started()
+    page = flat(otto.get(at("compare", run)).content.decode())
+    assert f'name="b" value="{head(run).pk}" aria-label="To checkpoint {head(run).n}" checked>' in page
+    first = Checkpoint.objects.filter(run=run).order_by("n")[0]
+    picked = otto.get(f"{at('compare', run)}?a={first.pk}&b={head(run).pk}&a=&b=")
+    assert picked.context["found"].before.id == first.pk
+    assert otto.get(f"{at('compare', run)}?a={first.pk}&b=1&a={head(run).n}").context["found"].before.id == head(run).pk
+    assert otto.get(f"{at('compare', run)}?older=1").status_code == 200

@@ -245,16 +245,21 @@ STATES = (
 )
 
 
+MOST_PICKED = 100
+
+
 @page("GET")
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow.
 
+    The last one that is not empty counts: what is typed, else what is picked; ``older``: older ones to pick from.
     ``raw``: answer with the patch alone, of the ``state``, or of all that is ``shown``.
     """
     viewer = viewer_of(request)
     run = read_run(viewer, run_id)
-    first, second = request.GET.get("a", ""), request.GET.get("b", "")
-    context: dict[str, Any] = {"run": run, "a": first, "b": second}
+    first, second = (next(filter(None, reversed(request.GET.getlist(name))), "") for name in "ab")
+    rail = read_checkpoints(viewer, run_id, before=number_in(request.GET.get("older", "")), limit=MOST_PICKED)
+    context: dict[str, Any] = {"run": run, "a": first, "b": second, "rail": rail}
     status = 200
     if first and second:
         try:
