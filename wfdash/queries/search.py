@@ -18,7 +18,7 @@ from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Func, Q, QuerySet
+from django.db.models import BooleanField, Exists, Func, Q, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
@@ -450,6 +450,17 @@ class NamesAny(_Named):
             sql = f"(CASE WHEN NOT ({hits}) THEN false WHEN {plain} THEN true ELSE {exact} END)"
             return sql, (*found, *params, "\\", *exact_params)
         return f"(CASE WHEN {plain} THEN ({hits}) ELSE {exact} END)", (*params, "\\", *found, *exact_params)
+
+
+class RowExists(Exists):
+    """An ``EXISTS`` that is asked of each row on the way: PostgreSQL may not make a join of it, and begin elsewhere,
+    nor read all rows of the other table first.
+    """
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
+        """Return the expression; a subquery with an offset stays one."""
+        sql, params = self.as_sql(compiler, connection, **extra)
+        return f"{sql.removesuffix(')')} OFFSET 0)", tuple(params)
 
 
 class NamesEmpty(Func):

@@ -29,7 +29,7 @@ from wfdash.domain.labels import visible
 from wfdash.engines.catalog import secrets_of
 from wfdash.queries import timemachine
 from wfdash.queries.run_names import title_of
-from wfdash.queries.search import NamesAny, NamesEmpty
+from wfdash.queries.search import NamesAny, NamesEmpty, RowExists
 from wfdash.queries.timemachine import secrets_in
 from wfdash.queries.unreadable import subject_of, text
 from wfdash.questions.policy import Policy, sentence
@@ -370,7 +370,7 @@ def _started_by(viewer: Viewer, name: str, *others: NamesAny) -> Q:
         return NO_REQUEST
     person = {"created_by_id": viewer.user.pk} if name == viewer.name else {f"created_by__{USERNAME}": name}
     which = Q(*others, **person, _connector=Q.OR)
-    return Q(Exists(Run.objects.filter(which, pk=OuterRef("run_id"))))
+    return Q(RowExists(Run.objects.filter(which, pk=OuterRef("run_id"))))
 
 
 PRESENCE_TIMEOUT = timedelta(seconds=45)

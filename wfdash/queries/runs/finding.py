@@ -16,20 +16,20 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Exists, F, Func, Model, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, F, Func, Model, OuterRef, Q, QuerySet
 from django.db.models.lookups import GreaterThanOrEqual, In, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.database.alias import connection
 from checkpoints.limits import findable
 from checkpoints.models import Run, RunFact
+from wfdash.queries.search import Compiled, RowExists
 
 # What a search for runs is made of: conditions, and the indexes that lead to the runs they hold for.
 
 MOST_VALUES = 10
 """Values that begin alike and are looked for one by one."""
 LAST_CHARACTER = 0x10FFFF
-Compiled = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,15 +141,6 @@ class NoIndex(Func):
         kind = self.output_field.get_internal_type()
         nothing = {"CharField": "|| ''", "DateTimeField": "+ interval '0'"}.get(kind, "+ 0")
         return f"({sql} {nothing})", tuple(params)
-
-
-class RowExists(Exists):
-    """An ``EXISTS`` that is asked of each row on the way: PostgreSQL may not make a join of it, and begin elsewhere."""
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
-        """Return the expression; a subquery with an offset stays one."""
-        sql, params = self.as_sql(compiler, connection, **extra)
-        return f"{sql.removesuffix(')')} OFFSET 0)", tuple(params)
 
 
 def prefix_end(prefix: str) -> str | None:
