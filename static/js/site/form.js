@@ -132,7 +132,7 @@ export const openSheet = () => document.querySelector("details.action[open]:not(
 function cover() {
   const covered = openSheet()?.closest(".dock");
   for (const dock of document.querySelectorAll(".dock")) {
-    for (const part of dock.querySelectorAll(".dock-says, .decision > :not(details), .action > summary")) part.inert = dock === covered;
+    for (const part of dock.querySelectorAll(".dock-says, .decision > :not(details), .dock :is(.action, .dock-more) > summary")) part.inert = dock === covered;
   }
 }
 
@@ -156,13 +156,22 @@ document.addEventListener("toggle", (event) => {
   event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
 }, true);
 
+// On a phone most actions are behind More. Opens it for one that is not seen; returns whether it did.
+export function unfold(action) {
+  const fold = !action.checkVisibility() && action.closest(".decision")?.parentElement.querySelector(".dock-more:not([open])");
+  if (fold) fold.open = true;
+  return Boolean(fold);
+}
+
 // Cancel, or Escape, closes a sheet; what was typed in it stays.
 export function closeSheet() {
   const sheet = document.querySelector("details.action[open]");
   if (!sheet) return false;
   sheet.open = false;
   cover();
-  sheet.querySelector("summary").focus({ preventScroll: true });
+  const summary = sheet.querySelector("summary");
+  unfold(summary);
+  summary.focus({ preventScroll: true });
   return true;
 }
 

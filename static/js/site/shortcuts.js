@@ -1,6 +1,6 @@
 // Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists all of this page.
 // data-key-anywhere: it also works while its menu is closed.
-import { openSheet } from "./form.js";
+import { openSheet, unfold } from "./form.js";
 import { places } from "./rows.js";
 import { hint } from "./toast.js";
 
@@ -17,13 +17,15 @@ const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
-  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset) && !element.disabled && !element.closest("[inert]"));
+  const folded = (element) => element.closest(".decision")?.parentElement.querySelector(".dock-more:not([open])")?.checkVisibility();
+  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset || folded(element)) && !element.disabled && !element.closest("[inert]"));
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where
 // data-one-press says that every answer can be taken back. Nothing scrolls: what one reads stays in sight.
 function act(element) {
-  const twice = "keyTwice" in element.dataset && !element.closest("[data-one-press]");
+  // What was behind More has not been seen: this press shows it.
+  const twice = unfold(element) || ("keyTwice" in element.dataset && !element.closest("[data-one-press]"));
   const restored = element.matches("summary") && element.closest("details[open]");
   if (twice && document.activeElement !== element) {
     element.focus({ preventScroll: true });

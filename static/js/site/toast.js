@@ -53,4 +53,4 @@ export function hint(text, element) {
   else leaves = setTimeout(() => box.remove(), HINTED);
 }
 
-for (const moved of ["toggle", "card:shown"]) document.addEventListener(moved, () => hinted?.remove(), true);
+for (const moved of ["toggle", "card:shown"]) document.addEventListener(moved, ({ target }) => target.matches?.(".dock-more") || hinted?.remove(), true);

@@ -16,6 +16,7 @@ from tests.e2e.server import gate_of_all as gate_of_all
 
 THUMB = 44
 """Pixels that a finger hits."""
+MOST_DOCK = 120
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
@@ -201,6 +202,10 @@ def test_one_thumb_decides_says_why_and_takes_it_back(open_context: OpenContext,
     buttons = card(page).locator(".dock .button:visible")
     boxes = [box for button in buttons.all() if (box := button.bounding_box())]
     assert len({box["y"] for box in boxes}) == 1
+    dock = card(page).locator(".dock").bounding_box()
+    assert dock is not None
+    assert dock["height"] <= MOST_DOCK
+    press(card(page).get_by_text("More", exact=True))
     assert all(min(box["width"], box["height"]) >= THUMB and box["y"] > 844 - 2 * THUMB for box in boxes), boxes
     fold = card(page).locator("details.action").filter(has=page.locator("button[value=reject]"))
     press(fold.locator("summary").first)

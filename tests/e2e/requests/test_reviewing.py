@@ -196,8 +196,9 @@ def fail(box: Locator) -> None:
     """Open an action, empty its fields, and send it if it needs any: it is refused, and the next letter is written."""
     page = box.page
     # A draft of before may have opened it already.
-    if box.locator("summary").count() and not box.evaluate("fold => fold.open"):
-        box.locator("summary").first.click()
+    summary = box.locator(".action > summary")
+    if summary.count() and not box.evaluate("fold => fold.open"):
+        summary.first.click()
     fields = box.locator(FIELDS)
     for field in fields.all():
         if field.get_attribute("type") == "checkbox":
