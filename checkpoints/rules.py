@@ -8,6 +8,7 @@ from decimal import Decimal, DecimalException
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from operator import itemgetter
+from types import NoneType
 from typing import Any
 
 from checkpoints.content.canonical_json import dumps, loads
@@ -188,6 +189,32 @@ def read_prices(text: str) -> dict[str, tuple[str, str]]:
         prices[pattern.strip()] = (into.strip(), out.strip())
     check_prices(prices)
     return prices
+
+
+def read_budgets(text: str) -> dict[str, tuple[str | None, int | None]]:
+    """Return the budgets of runs that a variable names: ``support=5,research=20/2000000,*=/500000``. ``ValueError``
+    quotes what is wrong.
+    """
+    budgets: dict[str, tuple[str | None, int | None]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        pattern, _, given = part.rpartition("=")
+        cost, _, tokens = (one.strip() for one in given.partition("/"))
+        if not pattern.strip() or not (cost or tokens) or (tokens and not (tokens.isascii() and tokens.isdigit())):
+            raise ValueError(
+                f"WFDASH_BUDGETS: {part!r} must be WORKFLOW=COST, WORKFLOW=COST/TOKENS or WORKFLOW=/TOKENS"
+            )
+        budgets[pattern.strip()] = (cost or None, int(tokens) if tokens else None)
+    check_budgets(budgets)
+    return budgets
+
+
+def check_budgets(budgets: Mapping[str, Sequence[object]]) -> None:
+    """Raise ``ValueError`` for budgets that cannot be used."""
+    for pattern, pair in budgets.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or type(pair[1]) not in (int, NoneType):
+            raise ValueError(f"WFDASH_BUDGETS: {pattern!r} needs a cost and a number of tokens, each or None")
+        if pair[0] is not None:
+            nanos_of(pair[0], f"WFDASH_BUDGETS: {pattern!r} costs {pair[0]!r}", "cost", 1_000_000)
 
 
 def check_prices(prices: Prices) -> None:

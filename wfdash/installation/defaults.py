@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "WFDASH_ASK_PEOPLE": True,
     "WFDASH_AUDIT_KEY": "",
     "WFDASH_BROKER": "",
+    "WFDASH_BUDGETS": {},
     "WFDASH_CURRENCY": "USD",
     "WFDASH_DATABASE_ALIAS": "",
     "WFDASH_DATABASE_DIRECT": "",

@@ -145,6 +145,11 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
     if rules.is_message_due(checkpoint):
         return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     answers = await storage.read_answers(run)
+    decided = [key for key in answers if key.startswith(lifecycle.BUDGET)]
+    if (decided or settings.WFDASH_BUDGETS) and not await in_thread(lifecycle.within_budget, recorder.lease):
+        raise ClaimLost(run=run)
+    # The dashboard's own question: no engine knows it.
+    answers = {key: answer for key, answer in answers.items() if key not in decided}
     recorder.resumed_with(answers)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
 
@@ -196,6 +201,9 @@ class ClaimedRecorder(BoundRecorder):
         """What keeps its claim alive."""
         self.drains = self.draining = False
         self._leaving = False
+        self._over = False
+        """Whether its budget is reached, so that no further step is to start."""
+        self._active = set[str]()
         self._workflow = workflow
         self._to_close: frozenset[RequestKey] = frozenset()
         self._doubt = claim.recovered
@@ -236,10 +244,33 @@ class ClaimedRecorder(BoundRecorder):
             pubsub.inbox_changed.publish(self._workflow)
         if commit.opened and any(request.kind == SIGNAL for request in commit.opened):
             await self._match_signals()
+        if settings.WFDASH_BUDGETS:
+            await self._keep_budget(commit)
         if (self._doubt or self.draining) and _ends_a_step(commit):
             await self._end_if_asked(commit)
         if self._leaving and not self.drains and commit.standing is None and _ends_a_step(commit):
             raise ClaimLost(run=self.run)
+
+    async def _keep_budget(self, commit: Commit) -> None:
+        """Let no further step start once the run has reached its budget, and hold the run once none runs."""
+        for event in commit.events:
+            if event.kind == EventKind.STEP_STARTED:
+                self._active.add(event.data["activation"])
+            elif event.kind in ENDS:
+                self._active.discard(event.data["activation"])
+        if commit.standing is not None:
+            return
+        if not self._over and any(event.kind == EventKind.USAGE for event in commit.events):
+            self._over = await in_thread(lifecycle.is_over_budget, self.run)
+        if self._over and self.drains:
+            self.draining = True
+        elif self._over and commit.checkpoint is not None and not self._active:
+            await self._hold_at_budget()
+
+    async def _hold_at_budget(self) -> None:
+        if self._over and not await in_thread(lifecycle.within_budget, self.lease):
+            raise ClaimLost(run=self.run)
+        self._over = False
 
     async def confirm(self) -> None:
         """Return once it is sure that this worker still has the run; ``ClaimLost``."""
@@ -269,7 +300,7 @@ class ClaimedRecorder(BoundRecorder):
         after = (commit.checkpoint.step if commit.checkpoint else None) or ""
         drained = commit.standing is not None or not self.drains
         found = await in_thread(lifecycle.end_after_step, self.lease, after, begun, drained=drained)
-        self.draining = found == "waits" or self._leaving
+        self.draining = found == "waits" or self._leaving or self._over
         if found == "ended":
             raise ClaimLost(run=self.run)
 
@@ -283,6 +314,7 @@ class ClaimedRecorder(BoundRecorder):
         self.draining = False
         if await in_thread(lifecycle.end_after_step, self.lease, begun=None) or self._leaving:
             raise ClaimLost(run=self.run)
+        await self._hold_at_budget()
 
 
 def _ends_a_step(commit: Commit) -> bool:

@@ -7,28 +7,35 @@ on that. Cancelling and pausing are at once, which fences the worker, or once th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 from django.utils import timezone
+from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints import ids, records
 from checkpoints.database.alias import atomic
 from checkpoints.database.clock import database_now
 from checkpoints.database.runs import copy_row, info_of, made_ready, read_row
 from checkpoints.database.storage import write
+from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
-from checkpoints.models import Checkpoint, Claim, HumanRequest, Run, WorkflowVersion
+from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, WorkflowVersion
+from checkpoints.models.fields import encrypted_for
 from checkpoints.models.user_model import User
 from checkpoints.records import ENDED, Json, Phase, Reason
-from checkpoints.rules import TIMED, Priority
-from checkpoints.sql.tables import run_row
+from checkpoints.rules import NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
+from checkpoints.sql.tables import request_row, run_row
 from wfdash import pubsub
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import audit, pacing
@@ -40,6 +47,10 @@ from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed
 from wfdash.domain.search_attributes import summary_of, title_of
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
+from wfdash.queries.unreadable import data_of
+from wfdash.questions.cards import Approval, make_request, prepare
+from wfdash.questions.evidence import Table
+from wfdash.questions.policy import Policy
 from wfdash.values.schemas.secrets import masked
 from wfdash.values.schemas.validate import flaws_of
 
@@ -430,6 +441,14 @@ def forget_claims() -> int:
         return Claim.objects.filter(epoch__lt=F("run__epoch"), expires__lte=Now()).delete()[0]
 
 
+def claimed_run(claim: records.Claim) -> Run:
+    """Return the run, locked, if the claim is still valid; ``ClaimLost``."""
+    run = Run.objects.select_for_update(of=("self",)).filter(pk=claim.run, epoch=claim.epoch).first()
+    if run is None or not Claim.objects.filter(run=run, token=claim.token).exists():
+        raise ClaimLost(run=claim.run)
+    return run
+
+
 def end_after_step(
     claim: records.Claim, after: str = "", begun: frozenset[str] | None = frozenset(), *, drained: bool = True
 ) -> str:
@@ -510,3 +529,147 @@ def _close(run: Run, by: str, **cut: list[str] | str) -> None:
 
 def _facts(**cut: list[str] | str) -> dict[str, Any]:
     return {name: found for name, found in cut.items() if found}
+
+
+# What a run may use. One that has reached its budget waits, before its next step, until a person decides.
+
+BUDGET = "budget."
+"""How the keys of these questions begin."""
+CENT = Decimal("0.01")
+MOST_READ = 5_000
+"""Uses of models that are added up for a card, the latest."""
+
+
+def tokens_of(run: Run) -> int:
+    """Return the tokens that a run's models have used, in and out."""
+    return (run.input_tokens or 0) + (run.output_tokens or 0)
+
+
+class RunBudget(BaseModel):
+    """What a run may use in all. What is left empty has no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    cost: Decimal | None = Field(None, ge=0, le=1_000_000, decimal_places=9, title="Cost")
+    tokens: int | None = Field(None, ge=0, le=10**15, title="Tokens")
+
+    def is_reached(self, run: Run) -> bool:
+        """Return whether a run has used as much."""
+        beyond = self.cost is not None and (run.cost or 0) >= self.cost * NANOS
+        return beyond or (self.tokens is not None and tokens_of(run) >= self.tokens)
+
+    def raised(self, run: Run, by: RunBudget) -> RunBudget:
+        """Return the budget with as much again, on top of what the run has used where that is more."""
+        used, cost = tokens_of(run), Decimal(run.cost or 0) / NANOS
+        return RunBudget(
+            cost=None if self.cost is None else (max(self.cost, cost) + (by.cost or 0)).quantize(CENT, ROUND_UP),
+            tokens=None if self.tokens is None else max(self.tokens, used) + (by.tokens or 0),
+        )
+
+    def __str__(self) -> str:
+        money = None if self.cost is None else f"{money_text(int(self.cost * NANOS))} {settings.WFDASH_CURRENCY}"
+        return " or ".join(filter(None, (money, None if self.tokens is None else f"{self.tokens:,} tokens")))
+
+
+def budget_of(workflow: str) -> RunBudget | None:
+    """Return the budget that the operator sets for each run of a workflow, None if there is none."""
+    pairs: Mapping[str, Any] = settings.WFDASH_BUDGETS
+    found = next((pair for pattern, pair in pairs.items() if fnmatchcase(workflow, pattern)), None)
+    return None if found is None else RunBudget(cost=found[0], tokens=found[1])
+
+
+def allowed_for(run: Run) -> RunBudget | None:
+    """Return what a run may use by now: its budget, or what a person has raised that to."""
+    budget = budget_of(run.workflow)
+    if budget is None or not budget.is_reached(run):
+        return budget
+    rows = HumanRequest.objects.filter(run=run, key__startswith=BUDGET, closed_as="taken")
+    last = rows.exclude(answer__verdict="reject").select_related("answer").order_by("-created", "-id").first()
+    if last is None:
+        return budget
+    return RunBudget.model_validate(last.answer.value.get("edited") or last.card["proposal"])
+
+
+def is_over_budget(run_id: str) -> bool:
+    """Return whether a run has reached its budget (one query, two where a person has raised it)."""
+    run = Run.objects.only("workflow", *USED).get(pk=run_id)
+    budget = allowed_for(run)
+    return budget is not None and budget.is_reached(run)
+
+
+def within_budget(claim: records.Claim) -> bool:
+    """Return whether a claimed run, of which no step runs, may start one. If not, it is released: it waits for a
+    person, or has failed by their answer.
+
+    Only under the claim: ``ClaimLost``.
+    """
+    with write():
+        run, now = claimed_run(claim), timezone.now()
+        asked = HumanRequest.objects.filter(run=run, key__startswith=BUDGET, closed__isnull=True).first()
+        if asked is not None and asked.answered is not None:
+            HumanRequest.objects.filter(pk=asked.pk).update(closed=now, closed_as="taken")
+            if asked.answer.verdict == "reject":
+                return _fail_by_answer(run, asked, now)
+            asked = None
+        budget = allowed_for(run)
+        if budget is None or not budget.is_reached(run):
+            if asked is not None:
+                HumanRequest.objects.filter(pk=asked.pk).update(closed=now, closed_as="withdrawn")
+                append_event(run, EventKind.REQUEST_WITHDRAWN.draft(asked.step, request=asked.pk, key=asked.key))
+                notify_inbox(run.workflow)
+            return True
+        if asked is None:
+            _ask_for_more(run, budget, now)
+        Run.objects.filter(pk=run.pk).update(phase=Phase.WAITING, wake_at=None, updated=now)
+        Claim.objects.filter(run=run).delete()
+        append_event(run, EventKind.RUN_WAITING.draft())
+    return False
+
+
+def _fail_by_answer(run: Run, asked: HumanRequest, now: datetime) -> bool:
+    """Let a run fail because a person has ended it at its budget. Returns False: it goes no further."""
+    given = asked.answer
+    by = given.by.get_username() if given.by else "A deadline"
+    reason = given.value.get("reason") or "no reason was given"
+    error = {"type": "BudgetReached", "message": f"{by} ended the run at its budget: {reason}", "step": asked.step}
+    info = encrypted_for(Run, "error", records.ErrorInfo(**error).model_dump(), run.pk)
+    ended: dict[str, Any] = {"phase": Phase.FAILED, "error": info, "finished": now, "updated": now, "wake_at": None}
+    Run.objects.filter(pk=run.pk).update(**ended, noted=False)
+    Claim.objects.filter(run=run).delete()
+    append_event(run, EventKind.RUN_FAILED.draft(asked.step, error=error))
+    notify_workers(run.pk)
+    return False
+
+
+def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
+    """Ask people whether a run continues beyond its budget."""
+    used = defaultdict[str, list[int]](lambda: [0, 0, 0, 0])
+    events = Event.objects.filter(run=run).order_by("-seq")
+    for event in events.filter(kind=EventKind.USAGE)[:MOST_READ]:
+        data = data_of(event)
+        for place, count in enumerate(used_in(data)):
+            used[str(data.get("model"))][place] += count
+    rows = [
+        {"Model": model, "Tokens in": row[0], "Tokens out": row[1], "Cost": cost_of(row[2], row[3]) or "unknown"}
+        for model, row in sorted(used.items(), key=lambda pair: (-pair[1][2], -sum(pair[1][:2]), pair[0]))
+    ]
+    more = budget.raised(run, budget_of(run.workflow) or budget)
+    used_up = RunBudget(cost=(Decimal(run.cost or 0) / NANOS).quantize(CENT, ROUND_UP), tokens=tokens_of(run))
+    card = Approval(
+        subject=f"Continue beyond {budget}?",
+        body=f"This run has used {str(used_up).replace(' or ', ' and ')}. No step of it runs until someone decides.",
+        proposal=more,
+        current=budget,
+        edit=RunBudget,
+        labels={"approve": "Continue", "edit": "Set another budget", "reject": "End the run"},
+        consequence={"approve": f"It may use {more} in all.", "reject": "It fails. A retry asks again."},
+        risk="low",
+        undo="Cancel the run whenever it has used enough.",
+        evidence=[Table(title="Used so far", rows=rows)],
+    )
+    step = events.filter(step__isnull=False).values_list("step", flat=True).first() or run.workflow
+    number = HumanRequest.objects.filter(run=run, key__startswith=BUDGET).count() + 1
+    request = make_request(f"{BUDGET}{number}", step, prepare(card, None), Policy(), due=None, now=now)
+    row = HumanRequest.objects.create(**request_row(ids.new_request_id(), run.pk, run.workflow, request), created=now)
+    facts = {"request": row.pk, "key": row.key, "subject": card.subject}
+    append_event(run, EventKind.REQUEST_OPENED.draft(step, **facts))
+    notify_inbox(run.workflow)

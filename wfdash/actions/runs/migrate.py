@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints import models, records
 from checkpoints.database.runs import insert_row, made_ready
 from checkpoints.database.storage import write
-from checkpoints.errors import ClaimLost, Incompatible
+from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import encrypted_for
@@ -24,7 +24,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions import audit
 from wfdash.actions.common import append_event, fence, find_run, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff, idempotent, previous_result
-from wfdash.actions.runs.lifecycle import remember_version
+from wfdash.actions.runs.lifecycle import claimed_run, remember_version
 from wfdash.actions.runs.search_index import announce_held
 from wfdash.contract import Carried
 from wfdash.domain.errors import WrongState
@@ -101,7 +101,7 @@ def migrate_or_hold(claim: records.Claim, holds: Holds) -> bool:
             _hold(claim, error)
         return False
     with write():
-        run = _claimed(claim)
+        run = claimed_run(claim)
         _apply_migration(run, head, carried, kind=EventKind.RUN_MIGRATED, by="")
         notify_inbox(run.workflow)
     return True
@@ -150,18 +150,10 @@ def _release(run: Run) -> bool:
     return True
 
 
-def _claimed(claim: records.Claim) -> Run:
-    """Return the run, locked, if the claim is still valid."""
-    run = Run.objects.select_for_update(of=("self",)).filter(pk=claim.run, epoch=claim.epoch).first()
-    if run is None or not models.Claim.objects.filter(run=run, token=claim.token).exists():
-        raise ClaimLost(run=claim.run)
-    return run
-
-
 def _hold(claim: records.Claim, error: Incompatible) -> None:
     info = ErrorInfo(type=timemachine.HELD, message=str(error)).model_dump()
     with write():
-        run = _claimed(claim)
+        run = claimed_run(claim)
         entry, difference = catalog.find(run.workflow), timemachine.diff_since(run.workflow, run.version)
         now = entry.description.version if entry else ""
         error_column = encrypted_for(Run, "error", info, run.pk)

@@ -1,0 +1,128 @@
+"""A run that has reached its budget waits for a person before its next step; nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkpoints.models import HumanRequest, Run
+from checkpoints.rules import check_budgets, read_budgets
+from tests import people
+from tests.driving import drive, put
+from wfdash.actions.checkpoints import restore_run
+from wfdash.actions.requests.answer import answer_request
+from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.engines import catalog
+from wfdash.engines.catalog import Catalog
+from wfdash.workflow import Context, Workflow, all_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DONE: list[str] = []
+
+
+@pytest.fixture
+def research(monkeypatch, everybody, settings) -> None:
+    settings.WFDASH_PRICES, settings.WFDASH_UNDO = {"m": ("1", "1")}, 0
+    settings.WFDASH_BUDGETS = read_budgets("other=1, res*=2.5/9000000")
+    found, workflow = Catalog(), Workflow("research")
+    monkeypatch.setattr(catalog, "load", lambda: found)
+    DONE.clear()
+
+    def spends(name: str) -> Any:
+        async def step(n: int, ctx: Context) -> int:
+            DONE.append(name)
+            await ctx.call(lambda: ctx.usage(model="m", input=1_000_000), name="model")
+            return n
+
+        return step
+
+    plan = workflow.step(start=True, name="plan")(spends("plan"))
+    left = workflow.step(after=plan, name="left")(spends("left"))
+    right = workflow.step(after=plan, name="right")(spends("right"))
+
+    @workflow.step(after=all_of(left, right))
+    async def write(got: list[int], ctx: Context) -> str:
+        DONE.append("write")
+        ctx.usage(model="m", input=2_500_000)
+        return "written"
+
+    @workflow.step(after=write)
+    async def send(text: str) -> str:
+        DONE.append("send")
+        return text
+
+    put(found, workflow)
+
+
+def decide(run: Run, **answer: Any) -> HumanRequest:
+    (asked,) = HumanRequest.objects.filter(run=run, closed=None, answered=None)
+    answer_request(people.viewer("ana"), asked.pk, answer)
+    return asked
+
+
+def begun() -> Run:
+    run = start_run(people.viewer("otto"), "research", 1)
+    assert drive(run) == "waiting"
+    assert sorted(DONE) == ["left", "plan", "right"]
+    return run
+
+
+def test_it_is_held_before_its_next_step_and_approval_gives_as_much_again(research):
+    run = begun()
+    # A worker that looks again changes nothing.
+    assert drive(run) == "waiting"
+    asked = decide(run, action="approve")
+    assert asked.card["subject"] == "Continue beyond 2.5 USD or 9,000,000 tokens?"
+    assert asked.card["proposal"] == {"cost": "5.50", "tokens": 18_000_000}
+    assert asked.card["evidence"][0]["value"][0] == {"Model": "m", "Tokens in": 3_000_000, "Tokens out": 0, "Cost": "3"}
+    assert drive(run) == "waiting"
+    assert DONE[3:] == ["write"]
+    decide(run, action="edit", edited={"cost": "100", "tokens": None})
+    assert drive(run) == "completed"
+    assert DONE[3:] == ["write", "send"]
+
+
+@pytest.mark.parametrize("commits", range(1, 9))
+def test_whichever_commit_is_the_last_it_ends_the_same_and_asks_once(research, commits):
+    run = start_run(people.viewer("otto"), "research", 1)
+    drive(run, commits=commits)
+    assert drive(run) == "waiting"
+    assert HumanRequest.objects.filter(run=run).count() == 1
+    assert "write" not in DONE
+    decide(run, action="edit", edited={"cost": None, "tokens": None})
+    assert drive(run) == "completed"
+    assert DONE.count("write") == DONE.count("send") == 1
+
+
+def test_rejection_fails_it_with_the_reason_and_a_retry_or_a_restored_run_asks_again(research):
+    run = begun()
+    decide(run, action="reject", reason="too expensive")
+    assert drive(run) == "failed"
+    run.refresh_from_db()
+    assert run.error["message"] == "ana ended the run at its budget: too expensive"
+    retry_run(people.viewer("otto"), run.pk)
+    assert drive(run) == "waiting"
+    restore_run(people.viewer("otto"), run.pk, run.checkpoints.get(n=1).pk)
+    assert drive(run) == "waiting"
+    assert [one.closed_as for one in HumanRequest.objects.filter(run=run).order_by("created")] == [
+        "taken",
+        "superseded",
+        "",
+    ]
+    assert len(DONE) == 3
+
+
+def test_a_budget_that_is_taken_away_lets_the_run_go_on_even_with_an_answer(research, settings):
+    run = begun()
+    decide(run, action="approve")
+    settings.WFDASH_BUDGETS = {}
+    assert drive(run) == "completed"
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "a=/x", "=5", "a=-1", "a=nan"])
+def test_budgets_that_cannot_be_meant_are_refused_by_name(text):
+    with pytest.raises(ValueError, match="WFDASH_BUDGETS: '"):
+        read_budgets(text)
+    with pytest.raises(ValueError, match="each or None"):
+        check_budgets({"a": ("5", "x")})
