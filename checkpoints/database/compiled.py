@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from django.core.exceptions import EmptyResultSet, FullResultSet
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Field, Func, Model, Q, QuerySet, Value
+from django.db.models import BooleanField, F, Field, Lookup, Model, Q, QuerySet, Value
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import RawSQL
 from django.db.models.query import ModelIterable, get_related_populators
@@ -303,17 +303,32 @@ class Placeholder(Value):
         return "%s", (replace(self.value, stored=self.for_save),)
 
 
-class Among(Func):
+class Literally(Lookup):
+    """A column and what is said of it in SQL, such as ``> ''``: so that SQLite knows that a partial index applies.
+
+    No ``Func``: from Django 6.1 on SQLite is asked whether that ``= True``, which no index answers.
+    """
+
+    prepare_rhs = False
+
+    def __init__(self, column: Any, said: Any) -> None:
+        super().__init__(F(column) if isinstance(column, str) else column, said)
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return the condition."""
+        column, params = compiler.compile(self.lhs)
+        return f"{column} {self.rhs}", params
+
+
+class Among(Literally):
     """Whether a column has one of many values, which are one parameter: a list, given for a placeholder."""
 
-    template, arg_joiner = "%(expressions)s)", " = ANY("
-    output_field = BooleanField()
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
-        """Read the values from a JSON list."""
-        return self.as_sql(
-            compiler, connection, template="%(expressions)s))", arg_joiner=" IN (SELECT value FROM json_each("
-        )
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return the condition; SQLite reads the values from a JSON list."""
+        column, params = compiler.compile(self.lhs)
+        values, given = compiler.compile(self.rhs)
+        among = f"IN (SELECT value FROM json_each({values}))" if connection.vendor == "sqlite" else f"= ANY({values})"  # noqa: S608
+        return f"{column} {among}", (*params, *given)
 
 
 @dataclass(frozen=True, kw_only=True)

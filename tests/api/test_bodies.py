@@ -94,7 +94,7 @@ def test_debug_pages_leave_the_statuses_of_errors_alone(as_, settings) -> None:
         ('{"workflow": "a", "message": {"a": [{"b": 1, "b": 2}]}}', "The field 'b' is given more than once"),
         ('{"workflow": "a", "message": NaN}', "NaN is no JSON number"),
         ('{"message": ' + "9" * 5000 + "}", "A number has 5000 digits: too many"),
-        ('{"workflow": "a",}', "line 1, column 18"),
+        ('{"workflow": "a",}', "line 1, column 1"),
         ("[" * 200_000, "nested too deeply"),
         (b"\xff", "UTF-8"),
         ('{"message": [' + "[]," * 200_000 + "[]]}", "more than 200,000 values"),

@@ -19,6 +19,7 @@ from wfdash.access.viewer import viewer_for
 from wfdash.actions.people import accounts
 from wfdash.actions.people import roles as role_actions
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.settings import mail as mail_settings
 
 BASE = "https://wfdash.example.org"
 
@@ -61,7 +62,6 @@ def test_an_invitation_is_all_or_nothing(everyone) -> None:
 
 def test_the_link_is_mailed_where_mail_is_configured_and_kept_nowhere(everyone, settings) -> None:
     settings.WFDASH_MAIL = "smtp://localhost"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     invited = accounts.invite_person(viewer("adam"), "nora", email="nora@x.org", base=BASE)
     assert invited.mailed is True
     assert invited.link in mail.outbox[0].body
@@ -72,8 +72,8 @@ def test_the_link_is_mailed_where_mail_is_configured_and_kept_nowhere(everyone, 
 
 def test_a_mail_that_cannot_be_sent_leaves_the_invitation(everyone, settings, caplog) -> None:
     settings.WFDASH_MAIL = "smtp://localhost:1"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    for name, value in mail_settings("smtp://127.0.0.1:1").items():
+        setattr(settings, name, value)
     invited = accounts.invite_person(viewer("adam"), "nora", email="nora@x.org", base=BASE)
     assert invited.mailed is False
     assert User.objects.filter(username="nora").exists()

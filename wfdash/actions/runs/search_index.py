@@ -12,10 +12,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints.database.alias import on_commit
+from checkpoints.database.compiled import Literally
 from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Run, RunFact, WorkflowVersion
@@ -157,12 +158,7 @@ def _decrypted_or_none(run: Run, column: str) -> Any:
         return None
 
 
-def _literally(column: str, value: str) -> Q:
-    """Return a comparison with an inlined literal, so that SQLite knows that a partial index applies."""
-    return Q(Func(F(column), template=f"%(expressions)s = '{value}'", output_field=BooleanField()))
-
-
-FAILURE_NOT_INDEXED = _literally("phase", "failed") & Q(noted=False)
+FAILURE_NOT_INDEXED = Q(Literally("phase", "= 'failed'"), noted=False)
 FAILURES = Run.objects.filter(FAILURE_NOT_INDEXED)
 
 

@@ -15,13 +15,14 @@ from functools import reduce
 from operator import or_
 from typing import Any, get_args
 
-from django.db.models import BooleanField, Case, Count, Exists, F, Func, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.database.compiled import (
     NO_ROWS,
     Among,
+    Literally,
     Placeholder,
     Statement,
     compiled,
@@ -437,7 +438,7 @@ MAX_SUGGESTING = 2000
 COLUMNS = ("workflow", "step", "kind", f"assignee__{USERNAME}", "by")
 
 
-UNANSWERABLE = Q(Func(F("stuck"), template="%(expressions)s > ''", output_field=BooleanField()))
+UNANSWERABLE = Q(Literally("stuck", "> ''"))
 """No one can decide it. Said in the statement itself: only so does SQLite know that the index of such requests will
 do.
 """

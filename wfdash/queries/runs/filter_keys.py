@@ -11,11 +11,12 @@ from functools import reduce
 from operator import add, and_, or_
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, OuterRef, Q
+from django.db.models import F, OuterRef, Q
 from django.db.models.functions import Now
 from django.db.models.lookups import Contains, Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 from django.utils import timezone
 
+from checkpoints.database.compiled import Literally
 from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import Claim, Event
 from checkpoints.models.fields import current_encryptor
@@ -76,8 +77,7 @@ def _state(asker: SearchContext, state: str) -> Condition:
         routes = (AccessPath(ways=(IndexScan(root=RUNS, where=Q(forked_from__isnull=False)),)),)
         return Condition(holds=lambda root: Q(IsNull(NoIndex(f"{root.run}forked_from"), False)), routes=routes)
     # Said in the statement itself: only so does SQLite know that the index of altered runs will do.
-    altered = Func(F("altered"), template="%(expressions)s > ''", output_field=BooleanField())
-    ways = (IndexScan(root=RUNS, where=Q(altered)),)
+    ways = (IndexScan(root=RUNS, where=Q(Literally("altered", "> ''"))),)
     named = "" if state == "altered" else state
     return Condition(
         holds=lambda root: on_run(root, "altered", Contains, named) & ~in_values(root, "altered", [""]),

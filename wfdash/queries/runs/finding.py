@@ -16,11 +16,12 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, F, Func, Model, OuterRef, Q, QuerySet
+from django.db.models import F, Func, Model, OuterRef, Q, QuerySet
 from django.db.models.lookups import GreaterThanOrEqual, In, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.database.alias import connection
+from checkpoints.database.compiled import Literally
 from checkpoints.limits import findable
 from checkpoints.models import Run, RunFact
 from wfdash.queries.search import Compiled, RowExists
@@ -99,29 +100,17 @@ class Search:
     until: datetime | None = None
 
 
-class StartsWith(Func):
+class StartsWith(Literally):
     """True when a text begins so, letter by letter, by an index where there is one."""
 
-    output_field = BooleanField()
-
-    def __init__(self, column: str | Func, prefix: str) -> None:
-        super().__init__(column)
-        self.prefix = prefix
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
-        """Return the expression: SQLite compares bytes."""
-        return self._between(compiler, ">=", "<")
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
-        """Return the expression with the operators that compare bytes, whatever the language."""
-        return self._between(compiler, "~>=~", "~<~")
-
-    def _between(self, compiler: SQLCompiler, least: str, below: str) -> Compiled:
-        column, params = compiler.compile(self.source_expressions[0])
-        end = prefix_end(self.prefix)
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Compiled:
+        """Return the condition. SQLite compares bytes, PostgreSQL by operators that do, whatever the language."""
+        least, below = (">=", "<") if connection.vendor == "sqlite" else ("~>=~", "~<~")
+        column, params = compiler.compile(self.lhs)
+        end = prefix_end(self.rhs)
         if end is None:
-            return f"({column} {least} %s)", (*params, self.prefix)
-        return f"({column} {least} %s AND {column} {below} %s)", (*params, self.prefix, *params, end)
+            return f"({column} {least} %s)", (*params, self.rhs)
+        return f"({column} {least} %s AND {column} {below} %s)", (*params, self.rhs, *params, end)
 
 
 class NoIndex(Func):

@@ -347,7 +347,7 @@ def _rolled_up(wanted: Q, hours: _Hours) -> QuerySet[Any, Any]:
     Queries of them are compiled once an hour.
     """
     counted = TallyMark.objects.filter(pk=STATISTICS).values("event")
-    same = TallyMark.objects.filter(pk=ROLLUPS, event=Subquery(counted), at__lte=hour_at(hours.first))
+    same = TallyMark.objects.filter(pk=ROLLUPS, event=Subquery(counted[:1]), at__lte=hour_at(hours.first))
     rows = TallyRollup.objects.filter(wanted, Exists(same))
     return rows.values_list("span", "hour", "workflow", "data")
 
