@@ -8,6 +8,7 @@ import pytest
 
 from checkpoints.models import Preference
 from tests import people
+from tests.pages.markup import flat
 from wfdash.actions.account import set_columns, set_density
 from wfdash.queries.account import ListLooks, looks_of
 
@@ -59,3 +60,11 @@ def test_looks_that_no_version_wrote_are_the_default(looks, everybody):
 @pytest.mark.parametrize("elsewhere", ["//evil.example/", "https://evil.example/", "javascript:alert(1)", "audit", ""])
 def test_the_way_to_the_list_leads_nowhere_else(elsewhere, everybody, as_):
     assert as_("vera").post("/lists/density/", {"density": "compact", "next": elsewhere}).url == "/runs/"
+
+
+@pytest.mark.parametrize("at", ["/", "/runs/", "/decisions/", "/audit/", "/schedules/", "/workflows/", "/people/"])
+def test_a_list_without_a_match_says_so_with_one_thing_to_do(at, run, as_):
+    page = flat(as_("adam").get(f"{at}?q=nothing-like-it").content.decode())
+    (empty,) = re.findall(r'<div class="(?:panel empty|empty(?: panel)?)">.*?</div>', page)
+    assert "<code>nothing-like-it</code>" in empty
+    assert empty.count('<a class="button"') == 1
