@@ -15,6 +15,7 @@ from wfdash.web.pages.ui.charts import (
     nice_count,
     nice_seconds,
     share,
+    sparkline,
 )
 
 COUNTS = st.lists(st.integers(min_value=0, max_value=10**9), min_size=1, max_size=40)
@@ -89,3 +90,13 @@ def test_a_slot_of_a_line_leads_somewhere_only_where_something_was_measured() ->
     (slot,) = chart.slots
     assert (slot.href, slot.words) == ("/mon", "Mon: median 1 s, p95 2 s")
     assert [href for _, href, _ in chart.rows] == ["/mon", ""]
+
+
+def test_a_sparkline_has_a_bar_for_each_value_and_says_it_under_the_pointer() -> None:
+    drawn = sparkline("5 <runs>", (0, 4, 1), ("1:00", "2:00: 4 & 1 failed", "3:00: 1"), bad=(0, 1, 0))
+    assert 'aria-label="5 &lt;runs&gt;"' in drawn
+    assert 'class="spark-all" d="M7.5 18.5V1.50M12.5 18.5V14.25"' in drawn
+    assert 'class="spark-bad" d="M7.5 18.5V14.25"' in drawn
+    assert drawn.count("<title>") == 2
+    assert "2:00: 4 &amp; 1 failed" in drawn
+    assert "spark-all" not in sparkline("None", (0, 0), ("a", "b"))

@@ -340,6 +340,38 @@ def _bars_summary(counts: Sequence[int], names: Sequence[str], say: Callable[[in
     return f"{say(sum(counts))} in total, peak at {names[most]}: {say(counts[most])}"
 
 
+# Sparklines: a bar for each slot, as high as a line of text. Pure.
+
+SPARK_SLOT, SPARK_HEIGHT, SPARK_EDGE = 5.0, 20.0, 1.5
+
+
+def sparkline(label: str, values: Sequence[int], titles: Sequence[str], bad: Sequence[int] = ()) -> SafeString:
+    """Return a bar for each value as SVG, a dot where there is none. ``label``: all of them for screen readers.
+
+    ``titles``: what each says under a pointer; ``bad``: the numbers that are drawn red in front of them.
+    """
+    top, foot = max([1, *values, *bad]), SPARK_HEIGHT - SPARK_EDGE
+    parts = {"rest": [0] * len(titles), "all": values, "bad": bad}
+    paths = ""
+    for name, counts in parts.items():
+        ends = (
+            (n, foot - (foot - SPARK_EDGE) * count / top) for n, count in enumerate(counts) if count or name == "rest"
+        )
+        path = "".join(f"M{(n + 0.5) * SPARK_SLOT:g} {foot}V{min(end, foot - 0.01):.2f}" for n, end in ends)
+        paths += f'<path class="spark-{name}" d="{path}" />' if path else ""
+    hits = (
+        f'<rect class="spark-hit" x="{n * SPARK_SLOT:g}" width="{SPARK_SLOT:g}" height="{SPARK_HEIGHT:g}">'
+        f"<title>{escape(title)}</title></rect>"
+        for n, title in enumerate(titles)
+        if any(counts[n] for counts in (values, bad) if counts)
+    )
+    width = f"{len(titles) * SPARK_SLOT:g}"
+    return SafeString(
+        f'<svg class="spark" role="img" aria-label="{escape(label)}" width="{width}" height="{SPARK_HEIGHT:g}"'
+        f' viewBox="0 0 {width} {SPARK_HEIGHT:g}">{paths}{"".join(hits)}</svg>'
+    )
+
+
 # What charts share: the end of an axis, a round number at or above the maximum; and slots that are links. Pure.
 
 WIDTH = 1000.0
