@@ -36,7 +36,7 @@ def test_sending_it_leads_to_the_run_that_follows_and_both_show_the_thread(first
     assert drive(later) == "completed"
     shown = page(otto, later)
     assert f'<a class="row-link" href="/runs/{later}/" aria-current="page">' in shown
-    assert f'<dt>Follows</dt><dd><a href="/runs/{first.pk}/"' in shown
+    assert f'href="/runs/{first.pk}/" class="mono"' in shown
     assert "Run again" not in shown
     earlier = page(otto, first)
     assert f'<a class="row-link" href="/runs/{later}/">' in earlier
@@ -64,5 +64,5 @@ def test_who_comes_second_keeps_what_they_wrote_and_learns_where_it_continues(fi
 def test_a_deleted_run_that_was_followed_is_named_as_deleted(first, as_) -> None:
     later = follow_up(people.viewer("otto"), first.pk, "two")
     delete_run(people.viewer("otto"), first.pk)
-    assert "<dt>Follows</dt><dd>deleted run" in page(as_("otto"), later)
+    assert "follows a deleted run" in page(as_("otto"), later)
     assert as_("otto").get("/workflows/chat/", {"from": later.pk}).status_code == 404

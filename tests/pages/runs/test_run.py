@@ -14,7 +14,7 @@ from wfdash.web.pages.ui.fragments import event_row
 def test_the_page_says_where_the_run_stands(run, question, history, as_):
     page = as_("otto").get(f"/runs/{run.pk}/").content.decode()
     assert "Waiting for an answer for <time" in page
-    assert ": “Pay 900?”" in page
+    assert ">Pay 900?</bdi>”" in page
     assert f'data-live="/live/runs/{run.pk}/"' in page
     assert f'data-after="{run.seq}"' in page
     assert 'data-step="review"' in page
@@ -177,3 +177,15 @@ def test_the_command_that_starts_it_again_is_for_those_who_may_see_its_input_and
     for name in ("ana", "vera"):
         assert "Run again from a program" not in as_(name).get(address).content.decode()
     assert "Run again" not in as_("ana").get(f"{address}?fragment=values").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("message", "folded"), [("Row 17 has no IBAN", False), ("no IBAN; " * 400, True), ("a\n" * 9, True)]
+)
+def test_a_long_error_is_folded_and_offers_what_one_does_next(message, folded, run, as_):
+    error = {"type": "ValueError", "message": message, "step": "review", "traceback": "Trace"}
+    Run.objects.filter(pk=run.pk).update(phase="failed", error=error)
+    head = flat(as_("otto").get(f"/runs/{run.pk}/?fragment=head").content.decode())
+    assert ("Whole message" in head) is folded
+    box = head[head.index("run-error-acts") :]
+    assert all(words in box for words in (">Copy<", f'action="/runs/{run.pk}/retry/"', 'id="run-trace"'))

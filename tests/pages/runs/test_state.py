@@ -26,6 +26,15 @@ def test_large_parts_are_left_to_be_opened(large, as_):
     assert len(page) < 40_000
 
 
+def test_a_run_that_waits_without_a_state_opens_on_the_inputs_of_its_steps(run, question, as_):
+    people.save(run, body={"state": {}, "position": {"live": {}}})
+    client = as_("otto")
+    opened = {what: client.get(f"/runs/{run.pk}/state/{what}").context["found"].part for what in ("", "?what=state")}
+    assert opened == {"": "inputs", "?what=state": "state"}
+    Run.objects.filter(pk=run.pk).update(phase="failed")
+    assert client.get(f"/runs/{run.pk}/state/").context["found"].part == "state"
+
+
 def test_a_part_has_an_address_and_its_rows_can_be_fetched_alone(large, as_):
     client = as_("otto")
     page = client.get(f"{large}?path=/orders/7/customer").content.decode()

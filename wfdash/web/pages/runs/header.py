@@ -41,14 +41,19 @@ BLOCKS = frozenset({EventKind.STEP_BLOCKING, EventKind.STEP_BLOCKED})
 Busy = Mapping[str, datetime]
 """Step -> since when it runs."""
 NOTHING: Busy = MappingProxyType({})
-MOST_MESSAGE = 90
+MOST_LINES, MOST_LETTERS = 4, 280
+"""Of an error's message, before the rest of it is folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePart:
-    """A part of a sentence: text, or a time. ``since``: shown as a duration; ``due``: red once it has passed."""
+    """A part of a sentence: text, or a time. ``since``: shown as a duration; ``due``: red once it has passed.
+
+    ``own``: the author's words, which may be of another direction of writing.
+    """
 
     text: str = ""
+    own: bool = False
     at: datetime | None = None
     since: bool = False
     due: bool = False
@@ -119,7 +124,8 @@ def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
         sentence = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
     else:
         whom = in_words([*names], most=MOST_NAMES) or "an answer"
-        sentence = _sentence(f"Waiting for {whom} for ", begun, f": “{waiting[0].subject}”{more}")
+        subject = SentencePart(text=waiting[0].subject, own=True)
+        sentence = _sentence(f"Waiting for {whom} for ", begun, ": “", subject, f"”{more}")
     dues = [row.due for row in waiting if row.due]
     return sentence + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
 
@@ -150,11 +156,9 @@ def _retrying(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interv
 
 def _failed(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
     error = run.error or RunError()
-    message = " ".join(error.message.split())
-    cut = f"{message[:MOST_MESSAGE]}…" if len(message) > MOST_MESSAGE else message
     at = _last_at(course, EventKind.RUN_FAILED) or run.finished or run.updated
     place = f" in {step_label(error.step, run.workflow)}" if error.step else ""
-    return _sentence("Failed ", SentencePart(at=at), f"{place}: {error.type or 'an error'}{f' ({cut})' if cut else ''}")
+    return _sentence("Failed ", SentencePart(at=at), place)
 
 
 def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Intervention], busy: Busy) -> Sentence:
@@ -276,7 +280,7 @@ def head(
     requests = requests_of(viewer, run.id) if waits else asked
     buttons = actions.action_buttons(run)
     asks = any(row.open for row in requests)
-    trace = run.error.traceback if run.error else ""
+    trace, message = (run.error.traceback, run.error.message) if run.error else ("", "")
     lead = actions.next_action(run, buttons, request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,
@@ -285,6 +289,7 @@ def head(
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error, reloads=settings.WFDASH_RELOAD) if run.error else "",
         "guide": guide(*section_about(run.error)) if run.error else "",
+        "long_error": len(message) > MOST_LETTERS or message.count("\n") >= MOST_LINES,
         "trace": linked_trace(viewer, run.workflow, trace) if trace else [],
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": graph_difference(run),

@@ -193,7 +193,8 @@ FRAGMENTS = {"head": "runs/header/header.html"}
 
 @page("GET")
 def state(request: HttpRequest, run_id: str) -> HttpResponseBase:
-    """Show a part of a run's values. ``what``: state, input, output, inputs (of steps in progress) or transcript.
+    """Show a part of a run's values. ``what``: state, input, output, inputs (of steps in progress) or transcript; by
+    default its state, the inputs of its steps where it waits without one.
 
     ``path``: a JSON pointer into it; ``from``: which child comes first; ``find``: a text to search for; ``as=json``:
     the part itself, to be copied; ``fragment=node``: only the rows of a node. Of the conversation ``q``: a text that
@@ -201,12 +202,14 @@ def state(request: HttpRequest, run_id: str) -> HttpResponseBase:
     """
     viewer = viewer_of(request)
     run = read_run(viewer, run_id)
-    part = request.GET.get("what", "state")
-    part = part if part in dict(LABELS) else "state"
+    asked = request.GET.get("what", "")
+    part = asked if asked in dict(LABELS) else "state"
     if not run.inspect:
         context = head(viewer, run, "state") | {"refused": True}
         return respond(request, "runs/state/page.html", context, FRAGMENTS)
     found = read_run_values(viewer, run_id, part)
+    if not asked and found.value == {} and run.status == "waiting":
+        found = read_run_values(viewer, run_id, part := "inputs")
     pointer = _pointer(request)
     try:
         value = json_value.at(found.value, pointer)
