@@ -8,7 +8,6 @@ from decimal import Decimal, DecimalException
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from operator import itemgetter
-from types import NoneType
 from typing import Any
 
 from checkpoints.content.canonical_json import dumps, loads
@@ -176,54 +175,25 @@ def priced(commit: Commit, prices: Prices) -> Commit:
     return commit.model_copy(update={"events": tuple(events)})
 
 
-def read_prices(text: str) -> dict[str, tuple[str, str]]:
-    """Return the prices that a variable names: ``gpt-5-mini=0.25/2,claude-*=3/15``. ``ValueError`` quotes what is
-    wrong.
+def read_pairs(name: str, text: str, least: int) -> dict[str, tuple[str | None, ...]]:
+    """Return the pairs of amounts that a variable names: ``gpt-5-mini=0.25/2,claude-*=3/15``. Raises as
+    ``check_pairs``.
     """
-    prices: dict[str, tuple[str, str]] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        pattern, _, given = part.rpartition("=")
-        into, _, out = given.partition("/")
-        if not pattern.strip():
-            raise ValueError(f"WFDASH_PRICES: {part!r} must be MODEL=IN/OUT, prices of a million tokens")
-        prices[pattern.strip()] = (into.strip(), out.strip())
-    check_prices(prices)
-    return prices
+    parts = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    pairs = {
+        pattern.strip(): tuple(one.strip() or None for one in given.partition("/")[::2]) for pattern, _, given in parts
+    }
+    check_pairs(name, pairs, least)
+    return pairs
 
 
-def read_budgets(text: str) -> dict[str, tuple[str | None, int | None]]:
-    """Return the budgets of runs that a variable names: ``support=5,research=20/2000000,*=/500000``. ``ValueError``
-    quotes what is wrong.
-    """
-    budgets: dict[str, tuple[str | None, int | None]] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        pattern, _, given = part.rpartition("=")
-        cost, _, tokens = (one.strip() for one in given.partition("/"))
-        if not pattern.strip() or not (cost or tokens) or (tokens and not (tokens.isascii() and tokens.isdigit())):
-            raise ValueError(
-                f"WFDASH_BUDGETS: {part!r} must be WORKFLOW=COST, WORKFLOW=COST/TOKENS or WORKFLOW=/TOKENS"
-            )
-        budgets[pattern.strip()] = (cost or None, int(tokens) if tokens else None)
-    check_budgets(budgets)
-    return budgets
-
-
-def check_budgets(budgets: Mapping[str, Sequence[object]]) -> None:
-    """Raise ``ValueError`` for budgets that cannot be used."""
-    for pattern, pair in budgets.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or type(pair[1]) not in (int, NoneType):
-            raise ValueError(f"WFDASH_BUDGETS: {pattern!r} needs a cost and a number of tokens, each or None")
-        if pair[0] is not None:
-            nanos_of(pair[0], f"WFDASH_BUDGETS: {pattern!r} costs {pair[0]!r}", "cost", 1_000_000)
-
-
-def check_prices(prices: Prices) -> None:
-    """Raise ``ValueError`` for prices that cannot be used."""
-    for pattern, pair in prices.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"WFDASH_PRICES: {pattern!r} needs two prices of a million tokens: in, and out")
-        for price in pair:
-            nanos_of(price, f"WFDASH_PRICES: {pattern!r}: a million tokens cost {price!r}", "price")
+def check_pairs(name: str, pairs: Mapping[str, Sequence[object]], least: int) -> None:
+    """Raise ``ValueError``, naming what is wrong, unless each has two amounts, of which ``least`` are not None."""
+    for pattern, pair in pairs.items():
+        if not pattern or not isinstance(pair, tuple | list) or len(pair) - pair.count(None) < least or len(pair) != 2:
+            raise ValueError(f"{name}: {pattern!r}: {pair!r}: give {least} of 2 amounts or more: NAME=AMOUNT/AMOUNT")
+        for amount in filter(None, pair):
+            nanos_of(amount, f"{name}: {pattern!r}: {amount!r}", name, 10**12)
 
 
 def refuse_held(run: RunId, worker: str, expires: datetime) -> None:

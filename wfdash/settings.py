@@ -16,7 +16,7 @@ import django
 
 from checkpoints.config import CheckpointConfig
 from checkpoints.errors import InvalidConfig
-from checkpoints.rules import read_budgets, read_prices
+from checkpoints.rules import read_pairs
 from wfdash.installation.defaults import ENGINES, FORMATS, logging_settings
 from wfdash.installation.environment import (
     address_parts,
@@ -162,8 +162,8 @@ WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
 WFDASH_ON_ERROR = os.environ.get("WFDASH_ON_ERROR", "")
 WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
 WFDASH_KEEP_RUNS = read_keep_rules(os.environ.get("WFDASH_KEEP_RUNS", ""))
-WFDASH_PRICES = read_prices(os.environ.get("WFDASH_PRICES", ""))
-WFDASH_BUDGETS = read_budgets(os.environ.get("WFDASH_BUDGETS", ""))
+WFDASH_PRICES = read_pairs("WFDASH_PRICES", os.environ.get("WFDASH_PRICES", ""), 2)
+WFDASH_BUDGETS = read_pairs("WFDASH_BUDGETS", os.environ.get("WFDASH_BUDGETS", ""), 1)
 WFDASH_CURRENCY = os.environ.get("WFDASH_CURRENCY", "USD")
 WFDASH_ARCHIVE = os.environ.get("WFDASH_ARCHIVE", "")
 WFDASH_RETENTION = CheckpointConfig.dashboard()

@@ -162,7 +162,8 @@ async def fail(recorder: ClaimedRecorder, error: Exception) -> None:
     info = error_info(error)
     info = info.model_copy(update={"traceback": ""}) if expected else info
     event = EventKind.RUN_FAILED.draft(error=info.model_dump(exclude={"traceback"}))
-    commit = Commit(run=run, events=(event,), standing=Standing(phase=Phase.FAILED, error=info))
+    closed = (error.facts["key"],) if isinstance(error, lifecycle.BudgetReached) else ()
+    commit = Commit(run=run, closed=closed, events=(event,), standing=Standing(phase=Phase.FAILED, error=info))
     with contextlib.suppress(ClaimLost):
         await recorder.commit(commit)
 

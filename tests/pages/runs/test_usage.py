@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.models import Checkpoint, Run, Tally
-from checkpoints.rules import USED, check_prices, read_prices
+from checkpoints.rules import USED, check_pairs, read_pairs
 from tests import people
 from tests.driving import drive, put
 from wfdash.actions.checkpoints import fork_run, restore_run
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def agent(everybody, settings) -> None:
-    settings.WFDASH_PRICES = read_prices("gpt-*=0.075/0.3, free=0/0")
+    settings.WFDASH_PRICES = read_pairs("WFDASH_PRICES", "gpt-*=0.075/0.3, free=0/0", 2)
     found, workflow = catalog.load(), Workflow("agent")
 
     @workflow.step(start=True)
@@ -103,8 +103,8 @@ def test_a_restored_run_keeps_what_it_used_and_a_fork_begins_at_nothing(agent):
 
 
 @pytest.mark.parametrize("text", ["gpt", "gpt=1", "=1/2", "gpt=a/2", "gpt=1/-2", "gpt=1/nan"])
-def test_prices_that_cannot_be_meant_are_refused_by_name(text):
-    with pytest.raises(ValueError, match=r"WFDASH_PRICES: '(gpt|=1/2)"):
-        read_prices(text)
-    with pytest.raises(ValueError, match="two prices"):
-        check_prices({"gpt": 1})
+def test_prices_and_budgets_that_cannot_be_meant_are_refused_by_name(text):
+    with pytest.raises(ValueError, match=r"WFDASH_PRICES: '(gpt)?': .* give "):
+        read_pairs("WFDASH_PRICES", text, 2)
+    with pytest.raises(ValueError, match="NAME=AMOUNT/AMOUNT"):
+        check_pairs("WFDASH_BUDGETS", {"a": (None, None), "b": 5}, 1)

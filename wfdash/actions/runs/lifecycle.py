@@ -31,7 +31,6 @@ from checkpoints.database.storage import write
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, WorkflowVersion
-from checkpoints.models.fields import encrypted_for
 from checkpoints.models.user_model import User
 from checkpoints.records import ENDED, Json, Phase, Reason
 from checkpoints.rules import NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
@@ -43,7 +42,7 @@ from wfdash.actions.common import append_event, fence, find_run, lock_run, move_
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before, previous_result
 from wfdash.actions.runs import search_index
 from wfdash.contract import Continues, Description, InvalidInput
-from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, WrongState
 from wfdash.domain.search_attributes import summary_of, title_of
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
@@ -545,6 +544,10 @@ def tokens_of(run: Run) -> int:
     return (run.input_tokens or 0) + (run.output_tokens or 0)
 
 
+class BudgetReached(WfdashError):
+    """A person has ended the run at its budget. ``facts``: the key of what they were asked."""
+
+
 class RunBudget(BaseModel):
     """What a run may use in all. What is left empty has no limit."""
 
@@ -574,7 +577,7 @@ def budget_of(workflow: str) -> RunBudget | None:
     """Return the budget that the operator sets for each run of a workflow, None if there is none."""
     pairs: Mapping[str, Any] = settings.WFDASH_BUDGETS
     found = next((pair for pattern, pair in pairs.items() if fnmatchcase(workflow, pattern)), None)
-    return None if found is None else RunBudget(cost=found[0], tokens=found[1])
+    return None if found is None else RunBudget(cost=found[0], tokens=found[1] and int(Decimal(found[1])))
 
 
 def allowed_for(run: Run) -> RunBudget | None:
@@ -598,17 +601,19 @@ def is_over_budget(run_id: str) -> bool:
 
 def within_budget(claim: records.Claim) -> bool:
     """Return whether a claimed run, of which no step runs, may start one. If not, it is released: it waits for a
-    person, or has failed by their answer.
+    person.
 
-    Only under the claim: ``ClaimLost``.
+    Only under the claim: ``ClaimLost``. ``BudgetReached``: that person has ended it.
     """
     with write():
         run, now = claimed_run(claim), timezone.now()
         asked = HumanRequest.objects.filter(run=run, key__startswith=BUDGET, closed__isnull=True).first()
         if asked is not None and asked.answered is not None:
+            given = asked.answer
+            if given.verdict == "reject":
+                by, why = audit.name_of(given.by) or "A deadline", given.value.get("reason") or "no reason was given"
+                raise BudgetReached(f"{by} ended the run at its budget: {why}", key=asked.key)
             HumanRequest.objects.filter(pk=asked.pk).update(closed=now, closed_as="taken")
-            if asked.answer.verdict == "reject":
-                return _fail_by_answer(run, asked, now)
             asked = None
         budget = allowed_for(run)
         if budget is None or not budget.is_reached(run):
@@ -622,21 +627,6 @@ def within_budget(claim: records.Claim) -> bool:
         Run.objects.filter(pk=run.pk).update(phase=Phase.WAITING, wake_at=None, updated=now)
         Claim.objects.filter(run=run).delete()
         append_event(run, EventKind.RUN_WAITING.draft())
-    return False
-
-
-def _fail_by_answer(run: Run, asked: HumanRequest, now: datetime) -> bool:
-    """Let a run fail because a person has ended it at its budget. Returns False: it goes no further."""
-    given = asked.answer
-    by = given.by.get_username() if given.by else "A deadline"
-    reason = given.value.get("reason") or "no reason was given"
-    error = {"type": "BudgetReached", "message": f"{by} ended the run at its budget: {reason}", "step": asked.step}
-    info = encrypted_for(Run, "error", records.ErrorInfo(**error).model_dump(), run.pk)
-    ended: dict[str, Any] = {"phase": Phase.FAILED, "error": info, "finished": now, "updated": now, "wake_at": None}
-    Run.objects.filter(pk=run.pk).update(**ended, noted=False)
-    Claim.objects.filter(run=run).delete()
-    append_event(run, EventKind.RUN_FAILED.draft(asked.step, error=error))
-    notify_workers(run.pk)
     return False
 
 

@@ -26,7 +26,7 @@ from django.utils.module_loading import import_string
 
 from checkpoints.content.encryption import encryptor_of
 from checkpoints.database.alias import alias, connection
-from checkpoints.rules import check_budgets, check_prices
+from checkpoints.rules import check_pairs
 from checkpoints.sql.durability import parse_durability
 from wfdash.engines import catalog
 from wfdash.installation.defaults import DEFAULTS
@@ -156,8 +156,8 @@ def check_settings() -> Messages:
         "WFDASH_HINTS": refuse_hints,
         "WFDASH_ON_ERROR": lambda given: given and load_hook(given),
         "WFDASH_KEEP_RUNS": keep_rules,
-        "WFDASH_BUDGETS": check_budgets,
-        "WFDASH_PRICES": check_prices,
+        "WFDASH_BUDGETS": lambda given: check_pairs("WFDASH_BUDGETS", given, 1),
+        "WFDASH_PRICES": lambda given: check_pairs("WFDASH_PRICES", given, 2),
         "WFDASH_SIGNALS": lambda given: choose_bus(),
     }
     for name, read in readers.items():
