@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import AwareDatetime, ConfigDict
+from pydantic import AwareDatetime
 
-from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page
+from wfdash.records.base import ApiRecord, Body, Described, DescribedRecord, Page
 
 
 class Rights(ApiRecord):
@@ -42,10 +42,8 @@ class NotificationRecord(ApiRecord):
     request: str
 
 
-class NotificationPage(Page[NotificationRecord]):
+class NotificationPage(Described, Page[NotificationRecord]):
     """A page of notifications, newest first; ``next`` is the cursor of the next page, empty at the end."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     unread: int
     """How many are unread in all, counted up to 100."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from checkpoints.records import Record
 
@@ -33,10 +38,28 @@ class ApiRecord(Record):
         return cls.trusted(**{name: getattr(known, name) for name in cls.model_fields})
 
 
-class DescribedRecord(ApiRecord, use_attribute_docstrings=True):
-    """One whose fields have docstrings, which the API's document shows. Reading a class's source takes a millisecond of
-    each start, so records without such are none of these.
+class Described:
+    """A model whose fields have docstrings, which the API's document shows. They are read when that is made: the source
+    of a class takes milliseconds, which pydantic's own way would add to each start.
     """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, stored: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the class's schema with its fields' docstrings."""
+        found = handler(stored)
+        fields = handler.resolve_ref_schema(found)["properties"]
+        with suppress(OSError):  # Where only compiled files are installed.
+            for kind in cls.__mro__[: cls.__mro__.index(Described)]:
+                (tree,) = ast.parse(inspect.getsource(kind)).body
+                for field, text in pairwise(getattr(tree, "body", ())):
+                    match field, text:
+                        case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                            fields[name].setdefault("description", inspect.cleandoc(said))
+        return found
+
+
+class DescribedRecord(Described, ApiRecord):
+    """A record of the API that is described."""
 
 
 class Page(ApiRecord, Generic[T]):

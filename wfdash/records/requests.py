@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, Field
 
-from wfdash.records.base import ApiRecord, Body, DescribedRecord, Page, ScannedPage
+from wfdash.records.base import ApiRecord, Body, Described, DescribedRecord, Page, ScannedPage
 
 # The inbox as a whole: counts, decisions made, many requests at once.
 
@@ -175,7 +175,7 @@ class RequestDetail(RequestFacts):
     """Why no one can decide it, as text; empty where someone can."""
 
 
-class GiveAnswer(Body, use_attribute_docstrings=True):
+class GiveAnswer(Described, Body):
     """An answer; its value must match the request's own schema."""
 
     value: Any = None
