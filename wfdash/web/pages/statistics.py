@@ -7,16 +7,18 @@ operator's home says what fails, waits too long or is stuck, each with the list 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
+from zlib import crc32
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from checkpoints.records import Phase, Status
 from checkpoints.rules import NANOS, money_text
@@ -36,11 +38,11 @@ from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import InboxAddress, ListLinks, decisions_address, error_term, runs_address, term
 from wfdash.web.pages.ui import times
 from wfdash.web.pages.ui.charts import (
-    BarChart,
     Cell,
-    LineChart,
+    Chart,
     Series,
     bar_chart,
+    drawn_cell,
     duration_or_dash,
     line_chart,
     nice_count,
@@ -58,6 +60,8 @@ AUDIENCES = {
     NAMED: ("People by name", "people"),
 }
 """Who was asked -> what that is called, and how it is filtered by."""
+MOST_OLDEST = 5
+"""Open requests that the page names; the list of all is a link."""
 ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
 
 
@@ -67,61 +71,82 @@ class StateRow:
 
     status: str
     count: str
-    bar: float
     href: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRow:
-    """A duration: as text, and as two bars out of a thousand, one within the other. ``cells``: what was counted."""
+    """A row of numbers, with two bars of at most ``WIDTH``, one within the other; or with a chart."""
 
     name: str
     workflow: str
     href: str
-    p50: str
-    p95: str
-    mean: str
     half: float
     most: float
     cells: tuple[tuple[str, Cell], ...]
+    chart: Chart | None = None
 
+    @property
+    def numbers(self) -> SafeString:
+        """Return the cells as HTML, without a template: a page has hundreds."""
+        return SafeString("".join(drawn_cell(cell, name) for name, cell in self.cells))
 
-@dataclass(frozen=True, kw_only=True)
-class ReasonRow:
-    """Why runs failed, and where they are listed."""
+    @property
+    def bars(self) -> SafeString:
+        """Return the bars as SVG, without a template."""
+        ends = (("most", self.most), ("half", self.half))
+        lines = (
+            f'<line class="statistics-{name}" x1="4" y1="6" x2="{end / 10.4:.1f}%" y2="6" />' for name, end in ends
+        )
+        return SafeString(f'<svg class="statistics-spread" aria-hidden="true">{"".join(lines)}</svg>')
 
-    error: str
-    workflow: str
-    count: str
-    bar: float
-    href: str
+    @property
+    def head(self) -> list[str]:
+        """Return the names of the columns."""
+        return [name for name, _ in self.cells]
 
 
 @page("GET")
 def statistics(request: HttpRequest) -> HttpResponse:
-    """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see."""
+    """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see.
+
+    ``table`` is the key of a chart: then its numbers alone, each with its list.
+    """
     days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
     found = read_statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
     titles, axis = catalog.titles(), axis_of(found)
+    charts = {
+        "flows": outcome_charts(found, axis),
+        "usage": usage_charts(found, axis),
+        "courses": duration_charts(found, axis),
+        "trends": gate_charts(found, axis),
+    }
     context: dict[str, Any] = {
         "statistics": found,
         "days": days,
         "ranges": [(n, label, n == days) for n, label in RANGES],
         "workflows": [(name, titles.get(name, name)) for name in found.workflows],
         "unit": "hour" if found.hourly else "day",
+    }
+    if wanted := request.GET.get("table"):
+        chart = next((one for some in charts.values() for one in some if one.key == wanted), None)
+        if chart is None:
+            raise Http404("These statistics have no such chart")
+        return render(request, "statistics/table.html", context | {"chart": chart})
+    context |= charts | {
+        "names": "|".join(axis.names),
+        "times": "|".join(axis.ranges),
+        "slots": len(axis.names),
         "states": state_rows(found),
-        "flows": outcome_charts(found, axis),
-        "courses": duration_charts(found, axis),
-        "usage": usage_charts(found, axis),
         "used": used_rows(found, titles, axis.whole),
         "runs": run_rows(found, titles, axis.whole),
         "steps": step_rows(found, titles, axis.whole),
-        "gates": gate_rows(found, titles, axis.whole),
-        "trends": gate_charts(found, titles, axis),
+        "gates": gate_rows(found, titles, axis.whole, charts["trends"]),
         "people": asked_rows(found, axis.whole),
         "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
         "reasons": reason_rows(found, titles, axis.whole),
-        "oldest": named_requests(found.oldest, titles),
+        "oldest": named_requests(found.oldest[:MOST_OLDEST], titles),
+        "open": _open_requests(term("workflow", found.workflow) if found.workflow else ""),
     }
     return render(request, "statistics/page.html", context)
 
@@ -134,12 +159,10 @@ def chosen_days(text: str) -> int:
 def state_rows(found: Statistics) -> tuple[StateRow, ...]:
     """Return how many runs are in each state, those that need attention first."""
     order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
-    most = max(found.states.values(), default=0)
     return tuple(
         StateRow(
             status=status.value,
             count=number(found.states[status]),
-            bar=share(found.states[status], most),
             href=runs_address(f"status:{status.value}", workflow=found.workflow),
         )
         for status in order
@@ -179,19 +202,19 @@ def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[
     return tuple(map(row, found.steps))
 
 
-def gate_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
-    """Return how each question was decided, each number with its list, and how long people took."""
-    gates = found.decisions.gates
-    spreads = [gate.spread for gate in gates]
+def gate_rows(found: Statistics, titles: Mapping[str, str], when: str, charts: Iterable[Chart]) -> tuple[TimedRow, ...]:
+    """Return how each question was decided, over time and each number with its list, and how long people took.
 
-    def row(gate: GateRecord) -> TimedRow:
-        workflow = titles.get(gate.workflow, gate.workflow)
-        cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in TREND)
-        return _timed(
-            gate.spread, spreads, step_label(gate.step, gate.workflow), workflow, decisions_that("", gate)(when), cells
-        )
+    Ways in which none was decided have no column.
+    """
+    kinds = [kind for kind in TREND if any(gate.total(kind) for gate in found.decisions.gates)]
 
-    return tuple(map(row, gates))
+    def row(gate: GateRecord, chart: Chart) -> TimedRow:
+        workflow = " · ".join(filter(None, (titles.get(gate.workflow, gate.workflow), approved(gate))))
+        cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in kinds)
+        return replace(_timed(gate.spread, (), chart.title, workflow, chart.href, cells), chart=chart)
+
+    return tuple(map(row, found.decisions.gates, charts))
 
 
 def asked_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
@@ -226,28 +249,33 @@ def _timed(
         name=name,
         workflow=workflow,
         href=href,
-        p50=duration_or_dash(spread.p50),
-        p95=duration_or_dash(spread.p95),
-        mean=duration_or_dash(spread.mean),
         half=share(spread.p50, most),
         most=share(spread.p95, most),
-        cells=cells,
+        cells=(
+            ("Median", Cell(text=duration_or_dash(spread.p50))),
+            ("p95", Cell(text=duration_or_dash(spread.p95))),
+            *cells,
+        ),
     )
 
 
-def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[ReasonRow, ...]:
+def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
     """Return why runs failed, each with the address of the list of those that did."""
     most = max((group.count for group in found.failures), default=0)
-    return tuple(
-        ReasonRow(
-            error=group.called,
+
+    def row(group: ErrorGroup) -> TimedRow:
+        terms = ("status:failed", f"finished:{when}", error_term(group.error))
+        href, bar = runs_address(*terms, workflow=group.workflow), share(group.count, most)
+        return TimedRow(
+            name=group.called or "unknown",
             workflow=titles.get(group.workflow, group.workflow),
-            count=number(group.count),
-            bar=share(group.count, most),
-            href=runs_address("status:failed", f"finished:{when}", error_term(group.error), workflow=group.workflow),
+            href=href,
+            half=bar,
+            most=bar,
+            cells=(("Runs", Cell(text=number(group.count), href=href)),),
         )
-        for group in found.failures
-    )
+
+    return tuple(map(row, found.failures))
 
 
 def named_requests(
@@ -263,12 +291,14 @@ def named_requests(
 
 TICKS = 4
 OUTCOMES = (
-    (STARTED, "Started", "is-running"),
-    (Phase.COMPLETED.value, "Completed", "is-completed"),
+    (STARTED, "Started", ""),
+    (Phase.COMPLETED.value, "Completed", ""),
     (Phase.FAILED.value, "Failed", "is-failed"),
     (Phase.CANCELLED.value, "Cancelled", "is-cancelled"),
 )
 BY_PEOPLE = f"-outcome:{DEADLINE}"
+ANY = "*"
+"""In place of the range of a slot, in the address that the script of charts fills in."""
 Link = Callable[[str], str]
 """Returns where the range of a slot leads."""
 
@@ -337,7 +367,7 @@ def runs_that(outcome: str, workflow: str) -> Link:
     return address.by_time(f"status:{outcome}", key="finished", workflow=workflow)
 
 
-def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
+def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
     """Return started, completed, failed and cancelled runs as charts that share one scale."""
     top = nice_count(max((max(counts, default=0) for counts in found.flow.values()), default=0))
     return tuple(
@@ -349,6 +379,7 @@ def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
             tone=tone,
             top=top,
             ticks=axis.ticks,
+            to=link(ANY),
             href=link(axis.whole),
         )
         for outcome, title, tone in OUTCOMES
@@ -356,7 +387,7 @@ def outcome_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
     )
 
 
-def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
+def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
     """Return the tokens of models, and what they cost, over time; none where no model was used."""
     if not found.usage.total.uses:
         return ()
@@ -365,10 +396,10 @@ def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[BarChart, ...]:
     tokens = Series(name="Tokens", counts=[row.input_tokens + row.output_tokens for row in rows], links=links)
     cost = Series(name="Cost", counts=[int(Decimal(row.cost or 0) * NANOS) for row in rows], links=links)
     parts = [
-        ("In", [Cell(text=number(row.input_tokens)) for row in rows]),
-        ("Out", [Cell(text=number(row.output_tokens)) for row in rows]),
+        ("In", lambda n: Cell(text=number(rows[n].input_tokens))),
+        ("Out", lambda n: Cell(text=number(rows[n].output_tokens))),
     ]
-    given: dict[str, Any] = {"ticks": axis.ticks, "href": link(axis.whole), "tone": "is-running"}
+    given: dict[str, Any] = {"ticks": axis.ticks, "href": link(axis.whole), "to": link(ANY)}
     return (
         bar_chart(
             "cost", "Cost", [cost], axis.names, say=lambda sum_: times.money(money_text(sum_), currency), **given
@@ -387,29 +418,28 @@ def used_rows(
     return [("Model", models), *([] if found.workflow else [("Workflow", workflows)])]
 
 
-def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[LineChart, ...]:
+def duration_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
     """Return the durations of runs, steps and decisions over time, those that were measured."""
     workflow, runs, decisions = found.workflow, ListLinks("runs"), ListLinks("decisions")
-    of: tuple[tuple[Measure, str, str, Link], ...] = (
-        (Measure.RUN, "Run duration", "is-completed", runs_that(Phase.COMPLETED.value, workflow)),
-        (Measure.STEP, "Step duration", "is-running", runs.by_time(key="active", workflow=workflow)),
-        (
-            *(Measure.DECISION, "Decision time", "is-waiting"),
-            decisions.by_time(BY_PEOPLE, key="answered", workflow=workflow),
-        ),
+    of: tuple[tuple[Measure, str, Link], ...] = (
+        (Measure.RUN, "Run duration", runs_that(Phase.COMPLETED.value, workflow)),
+        (Measure.STEP, "Step duration", runs.by_time(key="active", workflow=workflow)),
+        (Measure.DECISION, "Decision time", decisions.by_time(BY_PEOPLE, key="answered", workflow=workflow)),
     )
     return tuple(
-        _line_chart(found, axis, measure, title, tone, link)
-        for measure, title, tone, link in of
-        if any(spread.count for spread in found.courses[measure])
+        line_chart(
+            f"{measure.value}-time",
+            title,
+            (("median", "half", [one.p50 for one in spreads]), ("p95", "most", [one.p95 for one in spreads])),
+            axis.names,
+            ticks=axis.ticks,
+            links=SlotLinks(link, axis.ranges),
+            to=link(ANY),
+        )
+        for measure, title, link in of
+        for spreads in [found.courses[measure]]
+        if any(spread.count for spread in spreads)
     )
-
-
-def _line_chart(found: Statistics, axis: SlotAxis, measure: Measure, title: str, tone: str, link: Link) -> LineChart:
-    spreads = found.courses[measure]
-    lines = (("median", "half", [one.p50 for one in spreads]), ("p95", "most", [one.p95 for one in spreads]))
-    links = SlotLinks(link, axis.ranges)
-    return line_chart(f"{measure.value}-time", title, lines, axis.names, tone=tone, ticks=axis.ticks, links=links)
 
 
 def decisions_that(kind: str, gate: GateRecord, address: ListLinks | None = None) -> Link:
@@ -419,13 +449,10 @@ def decisions_that(kind: str, gate: GateRecord, address: ListLinks | None = None
     return decisions.by_time(what, step, key="answered", workflow=gate.workflow)
 
 
-def gate_charts(found: Statistics, titles: dict[str, str], axis: SlotAxis) -> tuple[tuple[BarChart, str, str], ...]:
-    """Return how each question was decided over time, in parts, with its workflow and how many were approved."""
+def gate_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
+    """Return how each question was decided over time, in parts."""
     address = ListLinks("decisions")
-    return tuple(
-        (_gate_chart(gate, place, axis, address), titles.get(gate.workflow, gate.workflow), approved(gate))
-        for place, gate in enumerate(found.decisions.gates)
-    )
+    return tuple(_gate_chart(gate, axis, address) for gate in found.decisions.gates)
 
 
 def approved(gate: GateRecord) -> str:
@@ -447,7 +474,7 @@ def gate_summary(gates: Sequence[GateRecord], days: int) -> list[tuple[str, str,
     ]
 
 
-def _gate_chart(gate: GateRecord, place: int, axis: SlotAxis, address: ListLinks) -> BarChart:
+def _gate_chart(gate: GateRecord, axis: SlotAxis, address: ListLinks) -> Chart:
     def links(kind: str) -> SlotLinks:
         return SlotLinks(decisions_that(kind, gate, address), axis.ranges)
 
@@ -455,17 +482,18 @@ def _gate_chart(gate: GateRecord, place: int, axis: SlotAxis, address: ListLinks
         Series(name=DECIDED[kind], counts=gate.counts[kind], links=links(kind), style=kind) for kind in TREND
     ]
     return bar_chart(
-        f"gate-{place}",
+        f"gate-{crc32(f'{gate.workflow}/{gate.step}'.encode()):x}",
         step_label(gate.step, gate.workflow),
         series,
         axis.names,
         ticks=axis.ticks,
         links=links(""),
-        href=decisions_that("", gate, address)(axis.whole),
+        to=links("").link(ANY),
+        href=links("").link(axis.whole),
         beside=(
-            (back.name, [Cell(text=times.number(count), href=back.link(n)) for n, count in enumerate(back.counts)]),
-            ("Median", [Cell(text=duration_or_dash(one.p50)) for one in gate.times]),
-            ("p95", [Cell(text=duration_or_dash(one.p95)) for one in gate.times]),
+            (back.name, lambda n: Cell(text=number(back.counts[n]), href=back.link(n))),
+            ("Median", lambda n: Cell(text=duration_or_dash(gate.times[n].p50))),
+            ("p95", lambda n: Cell(text=duration_or_dash(gate.times[n].p95))),
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,29 +28,30 @@ SECONDS = st.lists(st.none() | st.floats(min_value=1e-4, max_value=1e8), min_siz
 def test_bars_stay_within_their_drawing_and_say_what_they_stand_for(counts: list[int]) -> None:
     links = [f"/{n}" for n in range(len(counts))]
     series = [Series(name="Started", counts=counts, links=links)]
-    chart = bar_chart("started", "Started", series, [f"d{n}" for n in range(len(counts))], tone="is-running")
-    assert len(chart.bars) == sum(map(bool, counts))
-    blocks = [block for bar in chart.bars for block in bar.blocks]
-    assert all(block.y >= -0.01 and block.y + block.height <= HEIGHT + 0.01 for block in blocks)
-    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in chart.bars)
-    assert [cells for _, cells in chart.rows] == [
+    chart = bar_chart("started", "Started", series, [f"d{n}" for n in range(len(counts))], to="/*")
+    (_, rest), *bars = chart.paths
+    assert rest.count("M") == len(counts)
+    ends = [tuple(map(float, end)) for _, path in bars for end in re.findall(r"M([0-9.]+) 95V([0-9.]+)", path)]
+    assert len(ends) == sum(map(bool, counts))
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in ends)
+    assert [chart.row_of(n)[1] for n in range(len(counts))] == [
         (Cell(text=f"{count:,}", href=f"/{n}" if count else ""),) for n, count in enumerate(counts)
     ]
-    assert [bar.href for bar in chart.bars] == [f"/{n}" for n, count in enumerate(counts) if count]
-    assert chart.total == f"{sum(counts):,}"
+    assert chart.said == tuple(f"{count:,}" if count else "" for count in counts)
+    assert (chart.total, chart.to) == (f"{sum(counts):,}", "/*" if any(counts) else "")
 
 
 @given(SECONDS)
 def test_lines_stay_within_their_drawing_and_break_where_nothing_was_measured(values: list[float | None]) -> None:
-    names = [f"d{n}" for n in range(len(values))]
-    chart = line_chart("run", "Runs", [("half", "half", values)], names, tone="is-running")
-    (line,) = chart.lines
+    chart = line_chart("run", "Runs", [("half", "half", values)], [f"d{n}" for n in range(len(values))])
+    ((_, path),) = chart.paths
     known = [value for value in values if value is not None]
-    assert len(line.dots) == len(known)
-    assert all(0 <= y <= HEIGHT and 0 <= x <= WIDTH for x, y in line.dots)
+    points = [tuple(map(float, point)) for point in re.findall(r"[ML]([0-9.]+) ([0-9.]+)", path)]
+    assert len(points) == len(known)
+    assert all(0 <= y <= HEIGHT and 0 <= x <= WIDTH for x, y in points)
     starts = sum(value is not None and (n == 0 or values[n - 1] is None) for n, value in enumerate(values))
-    assert line.path.count("M") == starts
-    assert len(chart.rows) == len(values)
+    assert path.count("M") == starts
+    assert chart.table.count("<tr>") == len(values)
     assert chart.summary.startswith("half from" if known else "No data")
 
 
@@ -70,26 +73,21 @@ def test_the_same_bars_are_told_in_a_sentence() -> None:
     assert chart.summary == "10 in total, peak at Tue: 7"
     assert chart.axis == ("8", "4", "0")
     none = bar_chart("failed", "Failed", [Series(name="Failed", counts=[0])], ["Mon"], href="/all")
-    assert (none.summary, none.href, none.bars) == ("None in this period", "", ())
+    assert (none.summary, none.href, len(none.paths)) == ("None in this period", "", 1)
 
 
 def test_the_parts_of_a_bar_lie_on_each_other_and_are_named_in_its_text() -> None:
     parts = [Series(name="Approved", counts=[3, 0], style="a"), Series(name="Rejected", counts=[1, 0], style="b")]
     chart = bar_chart("gate", "Review", parts, ["Mon", "Tue"], links=["/mon", "/tue"])
-    (bar,) = chart.bars
-    assert (bar.words, bar.href) == ("Mon: approved 3, rejected 1", "/mon")
-    below, above = bar.blocks
-    assert (below.style, above.style) == ("a", "b")
-    assert above.y + above.height == below.y
+    assert (chart.said, chart.row_of(0)[0], chart.row_of(1)[0]) == (("approved 3, rejected 1", ""), "/mon", "")
+    assert chart.paths[1:] == (("bar b", "M250 95V5"), ("bar a", "M250 95V27.5"))
     assert [one.name for one in chart.keys] == ["Approved", "Rejected"]
 
 
 def test_a_slot_of_a_line_leads_somewhere_only_where_something_was_measured() -> None:
     lines = [("median", "half", [1.0, None]), ("p95", "most", [2.0, None])]
-    chart = line_chart("run", "Runs", lines, ["Mon", "Tue"], tone="is-running", links=["/mon", "/tue"])
-    (slot,) = chart.slots
-    assert (slot.href, slot.words) == ("/mon", "Mon: median 1 s, p95 2 s")
-    assert [href for _, href, _ in chart.rows] == ["/mon", ""]
+    chart = line_chart("run", "Runs", lines, ["Mon", "Tue"], links=["/mon", "/tue"])
+    assert (chart.said, [chart.row_of(n)[0] for n in (0, 1)]) == (("median 1 s, p95 2 s", ""), ["/mon", ""])
 
 
 def test_a_sparkline_has_a_bar_for_each_value_and_says_it_under_the_pointer() -> None:

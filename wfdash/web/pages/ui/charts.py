@@ -23,141 +23,15 @@ def share(value: float | None, most: float | None) -> float:
     return round(min(max(value / most * WIDTH, MIN_SHARE), WIDTH), 2)
 
 
-# Line charts: durations over time, with gaps where nothing was measured. Pure.
+# Charts over time: bars of one count or of several on top of each other, and lines with gaps where nothing was
+# measured. A picture is a few paths with round ends, however many slots it has; what a slot says and where it leads is
+# beside it, for the script that follows the pointer. The table with all links is made when it is asked for. Pure.
 
+BASE = 95.0
+"""Where bars begin: below it is room for the round end."""
+RISE = 90.0
+"""How high the end of the axis is above that."""
 Values = Sequence[float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChartLine:
-    """A line: ``path`` is SVG path data, ``dots`` are its points. ``style`` distinguishes lines without colour."""
-
-    name: str
-    style: str
-    path: str
-    dots: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """What charts share; ``axis`` from top to bottom, ``head``: of the same as a table."""
-
-    key: str
-    title: str
-    summary: str
-    tone: str
-    axis: tuple[str, ...]
-    ticks: tuple[str, ...]
-    head: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LineChart(Chart):
-    """Lines that share one scale; ``rows``: the same as a table."""
-
-    lines: tuple[ChartLine, ...]
-    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Of each slot its name, where it leads, and its durations."""
-    slots: tuple[Bar, ...] = ()
-    """Those in which something was measured: bars without blocks."""
-
-    @property
-    def picture(self) -> SafeString:
-        """Return the linked slots and the lines as SVG, without a template."""
-        return SafeString("".join([*map(_drawn_bar, self.slots), *map(_drawn_line, self.lines)]))
-
-    @property
-    def table(self) -> SafeString:
-        """Return the rows as HTML, without a template."""
-        return SafeString("".join(_line_row(*row) for row in self.rows))
-
-
-def line_chart(
-    key: str,
-    title: str,
-    series: Sequence[tuple[str, str, Values]],
-    names: Sequence[str],
-    *,
-    tone: str,
-    ticks: Sequence[str] = (),
-    links: Sequence[str] = (),
-) -> LineChart:
-    """Return a line for each ``(name, style, seconds per slot)``; None where nothing was measured.
-
-    ``links``: where each slot leads.
-    """
-    known = [value for _, _, values in series for value in values if value is not None]
-    top = nice_seconds(max(known, default=1.0))
-    slots, rows = list[Bar](), list[tuple[str, str, tuple[str, ...]]]()
-    for place, at in enumerate(names):
-        measured = [values[place] for _, _, values in series]
-        said = [f"{one[0]} {estimate(value)}" for one, value in zip(series, measured, strict=True) if value is not None]
-        href = links[place] if links and said else ""
-        if href:
-            left, full = round(place * WIDTH / len(names), 2), round(WIDTH / len(names), 2)
-            slots.append(Bar(left=left, full=full, words=f"{at}: {', '.join(said)}", href=href))
-        rows.append((at, href, tuple(map(duration_or_dash, measured))))
-    return LineChart(
-        key=key,
-        title=title,
-        summary=_lines_summary(series, names),
-        tone=tone,
-        lines=tuple(_line(name, style, values, top) for name, style, values in series),
-        axis=(duration(top), duration(top / 2), "0"),
-        ticks=tuple(ticks),
-        head=tuple(name for name, _, _ in series),
-        rows=tuple(rows),
-        slots=tuple(slots),
-    )
-
-
-def _drawn_line(line: ChartLine) -> str:
-    style = escape(line.style)
-    dots = (f'<path class="chart-dot {style}" d="M{x} {y}h0.01" />' for x, y in line.dots)
-    return f'<path class="chart-line {style}" d="{line.path}" />{"".join(dots)}\n'
-
-
-def _line_row(name: str, href: str, cells: Sequence[str]) -> str:
-    shown = f'<a href="{escape(href)}">{escape(name)}</a>' if href else escape(name)
-    numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr><th scope="row" class="nowrap">{shown}</th>{numbers}</tr>\n'
-
-
-def duration_or_dash(seconds: float | None) -> str:
-    """Return a duration to two digits, or a dash where there is none."""
-    return "–" if seconds is None else estimate(seconds)
-
-
-def _line(name: str, style: str, values: Values, top: float) -> ChartLine:
-    place = WIDTH / max(len(values), 1)
-    dots, path, joined = [], [], False
-    for n, value in enumerate(values):
-        if value is None:
-            joined = False
-            continue
-        x, y = round((n + 0.5) * place, 2), round(HEIGHT * (1 - value / top), 2)
-        path.append(f"{'L' if joined else 'M'}{x:g} {y:g}")
-        dots.append((x, y))
-        joined = True
-    return ChartLine(name=name, style=style, path="".join(path), dots=tuple(dots))
-
-
-def _lines_summary(series: Sequence[tuple[str, str, Values]], names: Sequence[str]) -> str:
-    parts = []
-    for name, _, values in series:
-        known = [(value, at) for value, at in zip(values, names, strict=True) if value is not None]
-        if known:
-            low, high = min(known), max(known)
-            parts.append(f"{name} from {estimate(low[0])} ({low[1]}) to {estimate(high[0])} ({high[1]})")
-    return "; ".join(parts) or "No data in this period"
-
-
-# Bar charts: one bar per slot, of one count or of several on top of each other. Pure.
-
-GAP = 0.22
-"""The part of its slot that a bar leaves free."""
-MIN_BAR = 1.5
-"""Minimum height of a bar that is not zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,28 +49,6 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """A part of a bar, from ``y`` down."""
-
-    y: float
-    height: float
-    style: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """What a slot holds: its blocks, its text, and where it leads. ``left``, ``full``: the whole slot."""
-
-    left: float
-    full: float
-    words: str
-    href: str
-    x: float = 0.0
-    width: float = 0.0
-    blocks: tuple[Block, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Cell:
     """A number of a table, and where it leads."""
 
@@ -205,30 +57,132 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarChart(Chart):
-    """Bars that share one scale; ``rows``: the same as a table."""
+class Chart:
+    """A chart; ``axis`` from top to bottom. ``paths``: style and SVG path data of each part, the lowest layer first.
 
-    bars: tuple[Bar, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    total: str
+    ``said``: of each slot its values as text, empty where there is nothing. ``to``: where slots lead, with an asterisk
+    for the time. ``head``, ``row_of``: the same as a table, with where the slot as a whole leads.
+    """
+
+    key: str
+    title: str
+    summary: str
+    tone: str
+    axis: tuple[str, ...]
+    ticks: tuple[str, ...]
+    names: tuple[str, ...]
+    paths: tuple[tuple[str, str], ...]
+    said: tuple[str, ...]
+    to: str
+    head: tuple[str, ...]
+    row_of: Callable[[int], tuple[str, tuple[Cell, ...]]]
+    total: str = ""
     href: str = ""
     keys: tuple[Series, ...] = ()
     """The series, where there are several."""
 
     @property
     def picture(self) -> SafeString:
-        """Return the bars as SVG, without a template: a page has hundreds of them."""
-        return SafeString("".join(map(_drawn_bar, self.bars)))
+        """Return the drawing as SVG, without a template. Its element with the title has the id ``chart-KEY``."""
+        name = f"chart-{self.key}"
+        paths = "".join(f'<path class="chart-{escape(style)}" d="{data}" />' for style, data in self.paths)
+        return SafeString(
+            f'<svg class="chart-picture" viewBox="0 0 1000 100" preserveAspectRatio="none" role="img"'
+            f' aria-labelledby="{name} {name}-words"><desc id="{name}-words">{escape(self.summary)}</desc>{paths}</svg>'
+        )
+
+    @property
+    def values(self) -> str:
+        """Return what the slots say, for the script."""
+        return "|".join(text.replace("|", "/") for text in self.said)
 
     @property
     def table(self) -> SafeString:
-        """Return the rows as HTML, without a template: a page has thousands of their cells."""
+        """Return the rows as HTML, without a template: a table has hundreds of cells."""
+        rows = ((name, *self.row_of(place)) for place, name in enumerate(self.names))
         return SafeString(
             "".join(
-                f'<tr><th scope="row" class="nowrap">{escape(name)}</th>{"".join(map(_drawn_cell, cells))}</tr>\n'
-                for name, cells in self.rows
+                f'<tr><th scope="row" class="nowrap">{_linked(Cell(text=name, href=href))}</th>'
+                f"{''.join(map(drawn_cell, cells))}</tr>\n"
+                for name, href, cells in rows
             )
         )
+
+
+def line_chart(
+    key: str,
+    title: str,
+    series: Sequence[tuple[str, str, Values]],
+    names: Sequence[str],
+    *,
+    ticks: Sequence[str] = (),
+    links: Sequence[str] = (),
+    to: str = "",
+) -> Chart:
+    """Return a line for each ``(name, style, seconds per slot)``; None where nothing was measured.
+
+    ``links``: where each slot leads.
+    """
+    top = nice_seconds(max((value for _, _, values in series for value in values if value is not None), default=1.0))
+    said = tuple(
+        ", ".join(f"{name} {estimate(took)}" for name, _, values in series if (took := values[place]) is not None)
+        for place in range(len(names))
+    )
+
+    def row(place: int) -> tuple[str, tuple[Cell, ...]]:
+        href = links[place] if links and said[place] else ""
+        return href, tuple(Cell(text=duration_or_dash(values[place])) for _, _, values in series)
+
+    return Chart(
+        key=key,
+        title=title,
+        summary=_lines_summary(series, names),
+        tone="",
+        paths=tuple((f"line {style}", _line(values, top)) for _, style, values in reversed(series)),
+        axis=(duration(top), duration(top / 2), "0"),
+        ticks=tuple(ticks),
+        names=tuple(names),
+        said=said,
+        to=to,
+        head=tuple(name for name, _, _ in series),
+        row_of=row,
+        keys=tuple(Series(name=name, counts=(), style=style) for name, style, _ in series),
+    )
+
+
+def duration_or_dash(seconds: float | None) -> str:
+    """Return a duration to two digits, or a dash where there is none."""
+    return "–" if seconds is None else estimate(seconds)
+
+
+def _line(values: Values, top: float) -> str:
+    """Return the path of a line. What was measured alone is a dot: a line of no length with round ends."""
+    path = []
+    for n, value in enumerate(values):
+        if value is not None:
+            joined = n and values[n - 1] is not None
+            path.append(
+                f"{'L' if joined else 'M'}{_middle(n, len(values))} {_height(value, top)}{'' if joined else 'h.01'}"
+            )
+    return "".join(path)
+
+
+def _middle(place: int, slots: int) -> str:
+    return f"{(place + 0.5) * WIDTH / slots:.0f}"
+
+
+def _height(value: float, top: float) -> str:
+    return f"{BASE - min(value / top, 1.0) * RISE:.4g}"
+
+
+def _lines_summary(series: Sequence[tuple[str, str, Values]], names: Sequence[str]) -> str:
+    parts = []
+    for name, _, values in series:
+        known = [(value, at) for value, at in zip(values, names, strict=True) if value is not None]
+        if known:
+            low, high = min(known), max(known)
+            parts.append(f"{name} from {estimate(low[0])} ({low[1]}) to {estimate(high[0])} ({high[1]})")
+    return "; ".join(parts) or "No data in this period"
 
 
 def bar_chart(
@@ -241,10 +195,11 @@ def bar_chart(
     top: float | None = None,
     ticks: Sequence[str] = (),
     links: Sequence[str] = (),
+    to: str = "",
     href: str = "",
-    beside: Sequence[tuple[str, Sequence[Cell]]] = (),
+    beside: Sequence[tuple[str, Callable[[int], Cell]]] = (),
     say: Callable[[int], str] = number,
-) -> BarChart:
+) -> Chart:
     """Return a bar for each slot, under its name. ``top``: the common end of several charts' axes.
 
     ``links``: where each slot leads, ``href``: where all of it does; ``beside``: further columns of the table; ``say``:
@@ -252,85 +207,56 @@ def bar_chart(
     """
     totals = [sum(one.counts[place] for one in series) for place in range(len(names))]
     top = top or nice_count(max(totals, default=0))
-    links = links or [series[0].link(place) for place in range(len(names))]
-    bars = tuple(
-        _bar(series, place, len(names), names[place], top, links, say) for place, total in enumerate(totals) if total
-    )
-    return BarChart(
+
+    def row(place: int) -> tuple[str, tuple[Cell, ...]]:
+        counts = (Cell(text=say(one.counts[place]), href=one.link(place)) for one in series)
+        return links[place] if links and totals[place] else "", (*counts, *(cell(place) for _, cell in beside))
+
+    return Chart(
         key=key,
         title=title,
         summary=_bars_summary(totals, names, say),
         tone=tone,
-        bars=bars,
+        paths=bar_paths([(one.style, one.counts) for one in series], top),
         axis=(say(round(top)), say(round(top / 2)), "0"),
         ticks=tuple(ticks),
+        names=tuple(names),
+        said=tuple(_words(series, place, say) for place in range(len(names))),
+        to=to if any(totals) else "",
         head=(*(one.name for one in series), *(name for name, _ in beside)),
-        rows=tuple(
-            (
-                name,
-                (
-                    *(Cell(text=say(one.counts[place]), href=one.link(place)) for one in series),
-                    *(cells[place] for _, cells in beside),
-                ),
-            )
-            for place, name in enumerate(names)
-        ),
+        row_of=row,
         total=say(sum(totals)),
         href=href if any(totals) else "",
         keys=tuple(one for one in series if any(one.counts)) if len(series) > 1 else (),
     )
 
 
-def _drawn_bar(bar: Bar) -> str:
-    """Return a slot of a drawing as SVG: a link over its whole height, with its text, and its blocks."""
-    size, text = f'x="{bar.x}" width="{bar.width}"', escape(bar.words)
-    blocks = (
-        f'<rect class="chart-bar {escape(one.style)}" {size} y="{one.y}" height="{one.height}" />' for one in bar.blocks
-    )
-    return (
-        f'<a class="chart-slot" href="{escape(bar.href)}" aria-label="{text}"><title>{text}</title>'
-        f'<rect class="chart-hit" x="{bar.left}" width="{bar.full}" height="{HEIGHT:g}" />{"".join(blocks)}</a>\n'
-    )
+def bar_paths(series: Sequence[tuple[str, Sequence[int]]], top: float) -> tuple[tuple[str, str], ...]:
+    """Return the bars of ``(style, counts)`` as paths: a mark for every slot, and over it from the highest down."""
+    slots = len(series[0][1])
+    feet, layers = [0] * slots, list[tuple[str, str]]()
+    for style, counts in series:
+        feet = [foot + count for foot, count in zip(feet, counts, strict=True)]
+        bars = (f"M{_middle(n, slots)} {BASE:g}V{_height(feet[n], top)}" for n in range(slots) if counts[n])
+        layers.append((f"bar {style}", "".join(bars)))
+    rest = "".join(f"M{_middle(n, slots)} {BASE:g}h.01" for n in range(slots))
+    return ("bar rest", rest), *(layer for layer in reversed(layers) if layer[1])
 
 
-def _drawn_cell(cell: Cell) -> str:
-    text = escape(cell.text)
-    shown = f'<a href="{escape(cell.href)}">{text}</a>' if cell.href else text
-    return f'<td class="number">{shown}</td>'
+def drawn_cell(cell: Cell, label: str = "") -> str:
+    """Return a number of a table as HTML; ``label``: its column, for a narrow page."""
+    nothing, said = " none" if cell.text in {"0", "–"} else "", f' data-label="{escape(label)}"' if label else ""
+    return f'<td class="number{nothing}"{said}>{_linked(cell)}</td>'
 
 
-def _bar(
-    series: Sequence[Series],
-    place: int,
-    slots: int,
-    name: str,
-    top: float,
-    links: Sequence[str],
-    say: Callable[[int], str],
-) -> Bar:
-    width = WIDTH / max(slots, 1)
-    blocks, foot = [], HEIGHT
-    for one in series:
-        if one.counts[place]:
-            height = max(one.counts[place] / top * HEIGHT, MIN_BAR)
-            foot -= height
-            blocks.append(Block(y=round(max(foot, 0), 2), height=round(height, 2), style=one.style))
-    return Bar(
-        x=round(place * width + width * GAP / 2, 2),
-        width=round(width * (1 - GAP), 2),
-        left=round(place * width, 2),
-        full=round(width, 2),
-        words=_words(series, place, name, say),
-        href=links[place],
-        blocks=tuple(blocks),
-    )
+def _linked(cell: Cell) -> str:
+    return f'<a href="{escape(cell.href)}">{escape(cell.text)}</a>' if cell.href else escape(cell.text)
 
 
-def _words(series: Sequence[Series], place: int, name: str, say: Callable[[int], str]) -> str:
+def _words(series: Sequence[Series], place: int, say: Callable[[int], str]) -> str:
     if len(series) == 1:
-        return f"{name}: {say(series[0].counts[place])}"
-    parts = (f"{one.name.lower()} {say(one.counts[place])}" for one in series if one.counts[place])
-    return f"{name}: {', '.join(parts)}"
+        return say(series[0].counts[place]) if series[0].counts[place] else ""
+    return ", ".join(f"{one.name.lower()} {say(one.counts[place])}" for one in series if one.counts[place])
 
 
 def _bars_summary(counts: Sequence[int], names: Sequence[str], say: Callable[[int], str]) -> str:
@@ -372,7 +298,7 @@ def sparkline(label: str, values: Sequence[int], titles: Sequence[str], bad: Seq
     )
 
 
-# What charts share: the end of an axis, a round number at or above the maximum; and slots that are links. Pure.
+# What charts share: the end of an axis, a round number at or above the maximum. Pure.
 
 WIDTH = 1000.0
 HEIGHT = 100.0
