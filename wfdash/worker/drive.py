@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.recorder import BoundRecorder, utc_now
-from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, RunFacts, Standing
+from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, Request, RunFacts, Standing
 from checkpoints.storage import Journal
 from wfdash import pubsub
 from wfdash.actions.runs import lifecycle, signals
@@ -150,7 +150,7 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
         raise ClaimLost(run=run)
     # The dashboard's own question: no engine knows it.
     answers = {key: answer for key, answer in answers.items() if key not in decided}
-    recorder.resumed_with(answers)
+    recorder.resumed_with(answers, checkpoint.requests)
     return Resume(run=run, checkpoint=checkpoint, answers=answers)
 
 
@@ -204,14 +204,19 @@ class ClaimedRecorder(BoundRecorder):
         self._leaving = False
         self._over = False
         """Whether its budget is reached, so that no further step is to start."""
-        self._active = set[str]()
+        self._active = set[str | None]()
+        """The activations that have started and not ended, and the steps that continue with an answer."""
         self._workflow = workflow
         self._to_close: frozenset[RequestKey] = frozenset()
         self._doubt = claim.recovered
         """Return whether the run may have been asked to end after the running step."""
 
-    def resumed_with(self, answers: Mapping[RequestKey, Answer]) -> None:
-        """Record the answers that the run resumes with: their requests must be closed before it is suspended."""
+    def resumed_with(self, answers: Mapping[RequestKey, Answer], asked: Iterable[Request] = ()) -> None:
+        """Record the answers that the run resumes with: their requests must be closed before it is suspended.
+
+        ``asked``: what is pending, of which steps.
+        """
+        self._active.update(request.step for request in asked if request.key in answers)
         self.handed_out(answers)
         self._to_close = frozenset(answers)
 
@@ -256,9 +261,9 @@ class ClaimedRecorder(BoundRecorder):
         """Let no further step start once the run has reached its budget, and hold the run once none runs."""
         for event in commit.events:
             if event.kind == EventKind.STEP_STARTED:
-                self._active.add(event.data["activation"])
+                self._active.add(event.data.get("activation"))
             elif event.kind in ENDS:
-                self._active.discard(event.data["activation"])
+                self._active -= {event.data.get("activation"), event.step}
         if commit.standing is not None:
             return
         if not self._over and any(event.kind == EventKind.USAGE for event in commit.events):
