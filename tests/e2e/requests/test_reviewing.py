@@ -196,7 +196,7 @@ def fail(box: Locator) -> None:
     """Open an action, empty its fields, and send it if it needs any: it is refused, and the next letter is written."""
     page = box.page
     # A draft of before may have opened it already.
-    summary = box.locator(".action > summary")
+    summary = box.locator("summary:visible")
     if summary.count() and not box.evaluate("fold => fold.open"):
         summary.first.click()
     fields = box.locator(FIELDS)
