@@ -8,6 +8,8 @@ export const parse = (text) => new DOMParser().parseFromString(text, "text/html"
 const names = (root) => [...root.querySelectorAll(PARTS)].map((part) => part.dataset.swap).sort().join();
 const sheet = (root) => root.querySelector('link[rel="stylesheet"]')?.getAttribute("href");
 
+const shownIn = (root) => root.querySelector("[data-request]")?.dataset.request;
+
 // Whether the page has the same parts as this one, and was made by the same version of wfdash.
 export const fits = (page) => names(page) === names(document) && names(page) !== "";
 export const isOfThisVersion = (page) => sheet(page) === sheet(document);
@@ -15,8 +17,10 @@ export const isOfThisVersion = (page) => sheet(page) === sheet(document);
 // ``step``: the page becomes an entry of the browser's history instead of taking the place of this one. ``listed``: its list
 // says what became of the rows of this one.
 export function show(page, address, { step = false, listed = true } = {}) {
+  const before = shownIn(document);
   for (const part of document.querySelectorAll(PARTS)) {
     const fresh = document.importNode(page.querySelector(`[data-swap="${part.dataset.swap}"]`), true);
+    fresh.classList.toggle("is-next", part.dataset.swap === "card" && shownIn(page) !== before);
     part.replaceWith(fresh);
     window.htmx?.process(fresh);
   }

@@ -373,14 +373,12 @@ def _flash_result(
     if reply.settles is not None:
         return
     if found.rules.need > 1 and read_request(viewer, found.id).open:
-        messages.success(
-            request, f"Your vote was recorded: you {past(reply.verdict)} “{found.subject}”.", extra_tags="toast"
-        )
+        messages.success(request, f"Your vote was recorded: you {past(reply.verdict)} “{found.subject}”.")
         return
     words = {"approve": "Approved", "reject": "Rejected", "answered": "Answered"}
     labels = {choice.name: choice.label for choice in reading.choices}
     done = words.get(reply.verdict) or labels.get(reply.verdict) or reply.verdict
-    messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}", extra_tags="toast")
+    messages.success(request, f"{done}: {found.subject}. {_what_follows(found)}")
 
 
 def _what_follows(found: RequestView) -> str:
@@ -484,7 +482,7 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
     """Undo the viewer's own answer or vote; the card opens again with it filled in."""
     try:
         undo_answer(viewer_of(request), request_id)
-        messages.info(request, "Decision undone.", extra_tags="toast")
+        messages.info(request, "Decision undone.")
     except WrongState as error:
         messages.warning(request, str(error))
     return back_to(request_id, address_params(request.GET))
