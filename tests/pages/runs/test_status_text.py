@@ -86,6 +86,16 @@ def test_a_run_says_who_stopped_it_and_what_it_is_running(header):
     assert "It is cancelled after" in told(header, "running", (), (intervention("run.ending", by="otto"),), busy)
 
 
+def test_a_run_that_no_one_can_answer_says_so_and_offers_the_missing_group(run, header, as_):
+    asked = people.ask(run, "Pay?", by=["legal"], created=NOW - timedelta(hours=1), stuck="nobody")
+    words = told(header, "waiting", requests_of(people.viewer("otto"), run.pk))
+    assert words.startswith("No one can answer: waiting for legal for 1 h: “Pay?”")
+    heads = {name: as_(name).get(f"/runs/{run.pk}/?fragment=head").content.decode() for name in ("otto", "adam")}
+    assert 'name="name" value="legal"' in heads["adam"]
+    assert 'name="name"' not in heads["otto"]
+    assert f'<a href="/requests/{asked.pk}/">What helps</a>' in heads["otto"]
+
+
 def test_a_changed_course_is_marked_forever():
     course = (
         intervention("run.restored", by="ana", n=9),

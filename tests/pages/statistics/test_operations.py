@@ -105,7 +105,7 @@ def test_all_runs_of_a_group_are_retried_from_its_preview(everybody, as_):
     assert all(run.pk in preview for run in runs)
 
 
-def test_a_silent_run_is_stuck_only_beyond_what_its_steps_usually_take(everybody):
+def test_a_silent_run_is_stuck_only_beyond_what_its_steps_usually_take(everybody, as_):
     long_ago = timezone.now() - timedelta(minutes=40)
     runs = [claimed(make_run(phase="ready", workflow=name)) for name in ("slow", "quick", "talks")]
     for run in runs:
@@ -120,6 +120,9 @@ def test_a_silent_run_is_stuck_only_beyond_what_its_steps_usually_take(everybody
             measure=Measure.STEP, hour=hour, workflow=name, step="work", bucket=bucket_of(seconds), count=9, total=9
         )
     assert [one.run.workflow for one in found().stuck] == ["quick"]
+    heads = [as_("otto").get(f"/runs/{run.pk}/?fragment=head").content.decode() for run in runs]
+    assert ["No sign of life for" in head for head in heads] == [False, True, False]
+    assert "Pause it now and resume it" in heads[1]
 
 
 def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):

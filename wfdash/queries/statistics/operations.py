@@ -131,18 +131,26 @@ def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:
 
 
 def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[SilentRun, ...]:
-    """Return the runs that were silent for ``TIMES_USUAL`` the usual duration of their workflow's steps."""
-    candidates = {run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}
+    silent = silences({run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}, now)
+    rows = run_rows(viewer, [*silent][:MOST_RUNS])
+    return tuple(
+        SilentRun.trusted(run=row, quiet_since=silent[row.id][0], usual=silent[row.id][1] or None) for row in rows
+    )
+
+
+def silences(candidates: Mapping[str, str], now: datetime) -> dict[str, tuple[datetime, float]]:
+    """Return run -> its latest event, and the usual seconds of its workflow's steps (0: unknown), of those of these
+    runs (with their workflow) that were silent for ``TIMES_USUAL`` that long (two queries, none without runs).
+    """
     if not candidates:
-        return ()
+        return {}
     usual, heard = _usual(candidates.values(), now), _heard(candidates)
-    late = [
-        run
-        for run, workflow in candidates.items()
-        if now - heard.get(run, now) > max(LEAST_STUCK, TIMES_USUAL * timedelta(seconds=usual.get(workflow, 0.0)))
-    ]
-    rows = run_rows(viewer, late[:MOST_RUNS])
-    return tuple(SilentRun.trusted(run=row, quiet_since=heard[row.id], usual=usual.get(row.workflow)) for row in rows)
+    found = {run: (heard.get(run, now), usual.get(workflow, 0.0)) for run, workflow in candidates.items()}
+    return {
+        run: (at, seconds)
+        for run, (at, seconds) in found.items()
+        if now - at > max(LEAST_STUCK, TIMES_USUAL * timedelta(seconds=seconds))
+    }
 
 
 def _heard(runs: Iterable[str]) -> dict[str, datetime]:

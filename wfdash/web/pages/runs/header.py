@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from checkpoints.events import EventKind
 from checkpoints.records import SIGNAL
-from wfdash.access.viewer import Viewer
+from wfdash.access.directory import unknown_in
+from wfdash.access.viewer import EVERY, Viewer
 from wfdash.contract import DEFAULT_QUEUE
 from wfdash.domain.labels import in_words
 from wfdash.engines.catalog import limit_of, queue_of
@@ -27,6 +28,7 @@ from wfdash.queries.runs.logs import Intervention, course_changes
 from wfdash.queries.runs.retention import REASONS
 from wfdash.queries.runs.versions import graph_difference
 from wfdash.queries.schedules import schedule_of
+from wfdash.queries.statistics.operations import LEAST_STUCK, silences
 from wfdash.records.runs import RemovalRecord, RunError
 from wfdash.web.pages.runs import actions
 from wfdash.web.pages.ui.event_text import STATUS_TEXTS, step_label
@@ -119,13 +121,14 @@ def _waiting(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
         return decided + _timer(run)
     begun = SentencePart(at=min(row.created for row in waiting), since=True)
     names = dict.fromkeys(name for row in waiting for name in ([row.assignee] if row.assignee else row.by))
+    does = "No one can answer: waiting" if any(row.stuck for row in waiting) else "Waiting"
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
     if run.signal and waiting[0].kind == SIGNAL:
         sentence = _sentence(f"Waiting for signal {run.signal!r}{more} for ", begun)
     else:
         whom = in_words([*names], most=MOST_NAMES) or "an answer"
         subject = SentencePart(text=waiting[0].subject, own=True)
-        sentence = _sentence(f"Waiting for {whom} for ", begun, ": “", subject, f"”{more}")
+        sentence = _sentence(f"{does} for {whom} for ", begun, ": “", subject, f"”{more}")
     dues = [row.due for row in waiting if row.due]
     return sentence + (_sentence(", due ", SentencePart(at=min(dues), due=True)) if dues else ()) + _timer(run)
 
@@ -167,6 +170,19 @@ def _running(run: RunView, asked: Sequence[RequestRow], course: Sequence[Interve
     text = f"Running {names}, for " if names else "Running for "
     doing = _sentence(text, SentencePart(at=min(busy.values(), default=run.created), since=True), f".{ending}")
     return doing + _blocking(course)
+
+
+def _silence(run: RunView, now: datetime) -> Sentence:
+    """Return that a step went silent, by the measure of *Stuck*, and what helps (two queries, if it was for long)."""
+    if run.status != "running" or now - run.updated <= LEAST_STUCK:
+        return ()
+    since, usual = silences({run.id: run.workflow}, now).get(run.id, (None, 0.0))
+    if since is None:
+        return ()
+    often = f", steps of this workflow take {duration(usual)}" if usual else ""
+    remedy = "Pause it now and resume it" if run.operate else "Ask an operator"
+    heard = SentencePart(at=since, since=True)
+    return _sentence(" No sign of life for ", heard, f"{often}. {remedy} to begin the step again.")
 
 
 def _asked(course: Sequence[Intervention]) -> str:
@@ -281,11 +297,14 @@ def head(
     buttons = actions.action_buttons(run)
     asks = any(row.open for row in requests)
     trace, message = (run.error.traceback, run.error.message) if run.error else ("", "")
+    now, stranded = timezone.now(), [row for row in requests if row.open and row.stuck]
     lead = actions.next_action(run, buttons, request_to_answer(viewer, run.id) if asks else "")
     return {
         "run": run,
         "lead": lead,
-        "where": status_sentence(run, requests, course, busy),
+        "where": status_sentence(run, requests, course, busy) + _silence(run, now),
+        "stranded": stranded[:1],
+        "missing": unknown_in(stranded[0].by) if stranded and viewer.may("admin", EVERY) else (),
         "marks": intervention_sentences(course, run.altered),
         "hint": hint(run.error, reloads=settings.WFDASH_RELOAD) if run.error else "",
         "guide": guide(*section_about(run.error)) if run.error else "",
@@ -294,7 +313,7 @@ def head(
         "verbs": [button for button in buttons if not lead or button.verb.name != lead.verb.name],
         "behind": graph_difference(run),
         "schedule": schedule_of(viewer, run.id),
-        "removal": removal_sentence(run.removal, timezone.now()) if run.removal else (),
+        "removal": removal_sentence(run.removal, now) if run.removal else (),
         "callback": callback_of(viewer, run.id, run.workflow),
         "tabs": tabs(run, here),
     }
