@@ -232,7 +232,7 @@ class EventKind(StrEnum):
         "bolt", "completed", ACT + "name key")
     CALL_UNKNOWN = Row("call.unknown", "Outcome of {name} unknown",
         "exclamation-triangle", "failed", ACT + "name key")
-    USAGE = Row("usage", "{step} used {input_tokens} tokens in, {output_tokens} out: {model}",
+    USAGE = Row("usage", "{step} used {model}",
         "cpu-chip", "queued", ACT + "model input_tokens output_tokens cost", REMARK | MEASURED)
     PROGRESS = Row("progress", "{text}",
         "chart-bar", "running", ACT + "fraction text", REMARK)

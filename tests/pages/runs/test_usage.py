@@ -64,6 +64,8 @@ def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(ag
     listed = client.get("/runs/?columns=cost,tokens").content.decode()
     assert ("≥ 1.50 USD" in listed, "1.02k" in listed, "7 tokens without a known cost" in listed) == (True,) * 3
     assert "1,002 tokens in, 17 out" in client.get(f"/runs/{run.pk}/").content.decode()
+    events = client.get(f"/runs/{run.pk}/events/").content.decode()
+    assert "Think used gpt-mini: 1,001 tokens in, 10 out, 0.000078 USD" in events
     while count_events(HighWaterMark()):
         pass
     usage = read_statistics(people.viewer("otto")).usage

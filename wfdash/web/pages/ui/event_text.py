@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -19,7 +20,7 @@ from wfdash.queries.runs.logs import LEVELS
 from wfdash.questions.choices import name_in
 from wfdash.records.runs import LogLineRecord
 from wfdash.web.pages.ui.time_html import draw_moment
-from wfdash.web.pages.ui.times import duration, exact
+from wfdash.web.pages.ui.times import duration, exact, money, number
 
 # A line of a log as HTML, with the hits of a search marked. In Python: no space may come between parts of its text.
 
@@ -179,6 +180,9 @@ def _added(kind: str, data: Mapping[str, Any], workflow: str) -> str:
         error = data["error"]
         message = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {message[:MOST_ERROR]}{'…' if len(message) > MOST_ERROR else ''}" if message else ""
+    if kind == EventKind.USAGE and {"input_tokens", "output_tokens"} <= data.keys():
+        cost = f", {money(data['cost'], settings.WFDASH_CURRENCY)}" if "cost" in data else ""
+        return f": {number(data['input_tokens'])} tokens in, {number(data['output_tokens'])} out{cost}"
     if kind == EventKind.RUN_CANCELLED:
         return _cut_off(data, workflow)
     if kind == EventKind.RUN_QUEUED and data.get("schedule"):
