@@ -29,6 +29,7 @@ from wfdash.engines.published import LARGEST, UNSERVED, Published, ShowsCode, re
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.schedules import next_times
 from wfdash.queries.search import ListFilter, Qualifier, Suggestion
+from wfdash.queries.statistics.durations import runs_by_hour
 from wfdash.queries.timemachine import find_description
 from wfdash.queries.workers import WorkerConsult
 from wfdash.records.workflows import VersionRecord
@@ -59,6 +60,8 @@ class WorkflowRow:
     more: frozenset[str] = frozenset()
     """The phases that have more runs than were counted."""
     waiting_requests: int = 0
+    hours: dict[str, list[int]] = field(default_factory=dict)
+    """``started`` and ``failed``: how many runs did in each of the last 24 hours (UTC), the oldest first."""
     last_run: datetime | None = None
     next_run: datetime | None = None
     """When a schedule starts the next one."""
@@ -87,8 +90,9 @@ class VersionRow(VersionRecord):
 
 
 def read_workflows(viewer: Viewer) -> list[WorkflowRow]:
-    """Return every loaded workflow this person may see, by title (ten queries, however many runs there are)."""
+    """Return every loaded workflow this person may see, by title (eleven queries, however many runs there are)."""
     (phases, more), last, waiting, coming = _phases(viewer), _newest(viewer), _waiting(viewer), next_times(viewer)
+    hours = runs_by_hour(viewer.scope("see"), timezone.now())
     return [
         WorkflowRow(
             name=entry.name,
@@ -99,6 +103,7 @@ def read_workflows(viewer: Viewer) -> list[WorkflowRow]:
             phases=phases[entry.name],
             more=more,
             waiting_requests=waiting.get(entry.name, 0),
+            hours=hours[entry.name],
             last_run=last.get(entry.name),
             next_run=coming.get(entry.name),
         )
@@ -122,6 +127,7 @@ def read_workflow(viewer: Viewer, name: str) -> WorkflowRow:
         loaded=False,
         phases=phases[name],
         more=more,
+        hours=runs_by_hour(viewer.scope("see"), timezone.now())[name],
         last_run=last.get(name),
     )
 

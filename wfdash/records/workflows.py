@@ -19,6 +19,8 @@ class WorkflowSummary(DescribedRecord):
     """Runs that have not ended, counted up to 2,000."""
     failed: int = 0
     waiting_requests: int = 0
+    hours: dict[str, list[int]] = {}
+    """``started`` and ``failed``: how many runs did in each of the last 24 hours (UTC), the oldest first."""
     last_run: datetime | None = None
     next_run: datetime | None = None
     """When a schedule starts the next one."""

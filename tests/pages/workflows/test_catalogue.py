@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
-from checkpoints.models import Run, WorkflowVersion
+from checkpoints.models import Run, Tally, WorkflowVersion
 from tests import people
 from tests.pages.paper import STEPS, expenses
 from wfdash.engines import catalog
@@ -13,11 +15,23 @@ from wfdash.queries.workflows import read_versions, read_workflows
 ADDRESS = "/workflows/expense_batch/"
 
 
-def test_the_catalogue_shows_workflows_with_graph_and_counts(run, as_):
-    page = as_("vera").get("/workflows/").content.decode()
-    assert "Expense batch" in page
-    assert "<svg" in page
-    assert "All runs" in page
+def test_the_catalogue_is_a_list_with_the_runs_of_a_day_and_at_an_address_the_graphs(run, as_):
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    for measure, count, ago in (("started", 7, 2), ("failed", 2, 2), ("started", 1_000, 25)):
+        Tally.objects.create(hour=hour - timedelta(hours=ago), measure=measure, workflow="expense_batch", count=count)
+    client = as_("otto")
+    page = client.get("/workflows/").content.decode()
+    assert "Last 24 hours: 7 started, 2 failed" in page
+    assert f"{hour - timedelta(hours=2):%H:%M}: 7 started, 2 failed</title>" in page
+    assert 'href="/workflows/expense_batch/#start-title"' in page
+    assert "graph-picture" not in page
+    drawn = client.get("/workflows/?graphs=1&q=claims").content.decode()
+    assert "graph-picture" in drawn
+    assert '<input type="hidden" name="graphs" value="1">' in drawn
+    assert "All runs" in drawn
+    (row,) = client.get("/api/v1/workflows?q=workflow:expense_batch").json()["items"]
+    assert row["hours"] == {"started": [0] * 21 + [7, 0, 0], "failed": [0] * 21 + [2, 0, 0]}
+    assert "#start-title" not in as_("vera").get("/workflows/").content.decode()
 
 
 def test_a_module_that_fails_to_load_is_shown_to_operators_alone(settings, as_):

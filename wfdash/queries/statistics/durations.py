@@ -400,6 +400,21 @@ def _of_tallies(scope: Scope, hours: _Hours) -> _Sums:
     return sums
 
 
+def runs_by_hour(mine: Q, now: datetime) -> defaultdict[str, dict[str, list[int]]]:
+    """Return workflow -> ``started`` and ``failed`` -> how many of its runs did in each of the last 24 hours, the
+    oldest first, from the tallies (one query).
+    """
+    found = defaultdict[str, dict[str, list[int]]](
+        lambda: {measure: [0] * HOURS_A_DAY for measure in (Measure.STARTED, Measure.FAILED)}
+    )
+    last = hour_number(now)
+    within = Q(hour__gt=hour_at(last - HOURS_A_DAY), hour__lte=hour_at(last))
+    rows = Tally.objects.filter(mine, within, measure__in=(Measure.STARTED, Measure.FAILED)).order_by()
+    for workflow, measure, at, count in rows.values_list("workflow", "measure", "hour").annotate(Sum("count")):
+        found[workflow][measure][hour_number(at) - last - 1] += int(count)
+    return found
+
+
 # What models used, from the tallies: a few rows for each hour, workflow and model.
 
 MOST_USED = 20

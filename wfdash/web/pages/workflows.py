@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from checkpoints.records import Json, Phase
 from wfdash.access.viewer import Viewer
@@ -36,8 +38,9 @@ from wfdash.queries.workflows import (
 )
 from wfdash.web.pages.runs.actions import new_key, start_commands
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
-from wfdash.web.pages.site.list_page import flaws_of, read_address, search_context
+from wfdash.web.pages.site.list_page import CatalogueAddress, flaws_of, read_address, search_context
 from wfdash.web.pages.statistics import gate_summary
+from wfdash.web.pages.ui.charts import sparkline
 from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in
@@ -51,6 +54,7 @@ SHOWS = (
     ("show:failed", "Failed"),
     ("show:scheduled", "Scheduled"),
 )
+LOOKS = ((False, "List"), (True, "Graphs"))
 STATES = (
     (Phase.READY, "running", "queued,running,interrupted"),
     (Phase.WAITING, "waiting", "waiting"),
@@ -67,17 +71,19 @@ STATES = (
 @page("GET")
 def workflows(request: HttpRequest) -> HttpResponse:
     """Show every workflow this person may see, and to operators what failed to load. ``q`` filters."""
-    viewer, place = viewer_of(request), read_address("workflows", request.GET)
+    viewer, graphs = viewer_of(request), bool(request.GET.get("graphs"))
+    place = CatalogueAddress(q=read_address("workflows", request.GET).q, graphs=graphs)
     every = read_workflows(viewer)
     context = search_context(place, FILTER) | {
         "any": bool(every),
+        "looks": [(place.at(graphs=drawn).url(), label, drawn == graphs) for drawn, label in LOOKS],
         "shows": [(place.at(q=query).url(), label, place.q == query) for query, label in SHOWS],
         "failures": read_failures(viewer),
         "author": viewer.may_anywhere("start"),
     }
     try:
         found = matching(every, place.q)
-        context["rows"] = [(row, layout(row.description), _open_runs(row)) for row in found]
+        context["rows"] = [(row, graphs and layout(row.description), _counts(row)) for row in found]
     except Invalid as error:
         context["flaws"] = flaws_of(error)
     return render(request, "workflows/page.html", context)
@@ -168,12 +174,23 @@ def _states(row: WorkflowRow, settled: dict[str, int], *, many: bool) -> list[tu
     ]
 
 
-def _open_runs(row: WorkflowRow) -> dict[str, str]:
-    """Return the numbers on a workflow's tile, as text."""
+def _counts(row: WorkflowRow) -> dict[str, str]:
+    """Return the numbers of a workflow in the catalogue, as text, and its runs of the last 24 hours as a drawing."""
     ended = {Phase.FAILED.value, Phase.COMPLETED.value, Phase.CANCELLED.value}
+    started, failed = row.hours.values()
+    since = timezone.localtime().replace(minute=0) - timedelta(hours=len(started) - 1)
+    names = [f"{since + timedelta(hours=n):%H:%M}: " for n in range(len(started))]
+    words = [
+        f"{name}{number(many)} started" + (f", {number(bad)} failed" if bad else "")
+        for name, many, bad in zip(
+            ["Last 24 hours: ", *names], [sum(started), *started], [sum(failed), *failed], strict=True
+        )
+    ]
     return {
         "open": _count_text(row.active, more=bool(row.more - ended)) if row.active else "",
         "failed": _count_text(row.failed, more=Phase.FAILED.value in row.more) if row.failed else "",
+        "started": number(sum(started)),
+        "hours": sparkline(words[0], started, words[1:], bad=failed),
     }
 
 

@@ -249,6 +249,19 @@ class ListAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CatalogueAddress(ListAddress):
+    """The catalogue: a list, or the workflows' graphs."""
+
+    page: str = "workflows"
+    graphs: bool = False
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The query parameters."""
+        return super().given | {"graphs": "1" * self.graphs}
+
+
+@dataclass(frozen=True, kw_only=True)
 class InboxAddress(ListAddress):
     """The inbox. ``of``: how many requests there were when focus mode began."""
 
