@@ -23,7 +23,10 @@ class InboxCounts(ApiRecord):
 
 
 class DecisionRecord(ApiRecord):
-    """A request that was answered. ``outcome``: how it was decided; ``reversed``: the run was restored before it."""
+    """A request that was answered. ``outcome``: how it was decided; ``reversed``: the run was restored before it.
+
+    ``answered_by``: who decided, for those who may read the values of the workflow, and for that person.
+    """
 
     id: str
     run: str
@@ -37,6 +40,7 @@ class DecisionRecord(ApiRecord):
     outcome: str
     verdict: str
     reversed: bool
+    answered_by: str = ""
 
     @property
     def took(self) -> timedelta:

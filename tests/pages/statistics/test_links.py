@@ -88,7 +88,7 @@ def listed(viewer: Viewer, href: str) -> int:
 
 def page_in(zone: str, client: Client, query: str) -> str:
     client.cookies["wfdash_zone"] = zone
-    return client.get(f"/statistics/{query}").content.decode()
+    return client.get(query if query.startswith("/") else f"/statistics/{query}").content.decode()
 
 
 @pytest.mark.parametrize(("zone", "now", "query"), CASES, ids=[zone for zone, *_ in CASES])
@@ -164,3 +164,19 @@ def test_the_page_of_a_workflow_sums_up_its_decisions_and_leads_to_them(everybod
     assert "Legal review" not in page
     (href,) = re.findall(r'href="(/decisions/[^"]+)"', page)
     assert listed(people.viewer("vera"), href) == 4
+
+
+def test_who_decided_is_told_as_the_audit_log_tells_it(everybody, as_):
+    """By ``inspect``: who only reviews finds their own decisions, a viewer those of others."""
+    asked = decide(make_run(), "reject")
+    decide(make_run(workflow="payroll"))
+    texts = ("by:me", "by:ana", "-by:ana")
+    found = {name: [count_decisions(people.viewer(name), text)[0] for text in texts] for name in ("ana", "ben", "vera")}
+    assert found == {"ana": [2, 0, 2], "ben": [0, 0, 2], "vera": [0, 2, 0]}
+    link = "?q=answered%3A%3C7d+by%3Aana"
+    assert [page_in("UTC", as_(name), "/decisions/").count(link) for name in ("ana", "ben", "vera")] == [2, 0, 2]
+    Reply.objects.create(
+        id=asked.pk, request=asked, by=everybody["ana"], via="page", verdict="reject", at=asked.answered
+    )
+    listed_of = {text: as_("ana").get(f"/?tab=answered&q=outcome:{text}").content for text in ("rejected", "approved")}
+    assert [asked.pk.encode() in page for page in listed_of.values()] == [True, False]

@@ -9,8 +9,9 @@ from django.contrib.auth.models import Group
 from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, Value, When
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
+from checkpoints.models.user_model import USERNAME
 from wfdash.access.viewer import REQUESTER, Viewer
-from wfdash.queries.requests.inbox import KIND, RUN_NAMES, in_names, with_names
+from wfdash.queries.requests.inbox import KIND, OUTCOME, OUTCOMES, RUN_NAMES, in_names, with_names
 from wfdash.queries.search import (
     SIGNS,
     WORKFLOW,
@@ -41,7 +42,10 @@ MAX_SCANNED_DECISIONS = 20_000
 """Decisions looked through for one page, and to count them: the latest of the time that a filter names."""
 FAR_REACH = 200_000
 """Decisions looked through when a person asks to look further."""
-FIELDS = ("id", "run_id", "workflow", "step", "kind", "created", "place", "verdict", "subject", "outcome", "reversed")
+FIELDS = (
+    *("id", "run_id", "workflow", "step", "kind", "created", "place"),
+    *("verdict", "subject", "outcome", "reversed", "decider"),
+)
 
 
 def read_decisions(
@@ -59,7 +63,11 @@ def read_decisions(
     first = listed.filter(_found(viewer, wanted), _until(edge)).order_by("-answered", "-id").values("pk")[: limit + 1]
     # Which ones first, then their answers and runs: PostgreSQL takes words for rare and would read those of all found.
     named = HumanRequest.objects.filter(pk__in=first).annotate(
-        place=F("answered"), outcome=outcome(), reversed=reversed_later(), verdict=F("answer__verdict")
+        place=F("answered"),
+        outcome=outcome(),
+        reversed=reversed_later(),
+        verdict=F("answer__verdict"),
+        decider=F(f"answer__by__{USERNAME}"),
     )
     run_names = (f"run__{name}" for name in RUN_NAMES)
     found = list(named.order_by("-answered", "-id").values(*FIELDS, *run_names, **hidden_cards()))
@@ -98,6 +106,8 @@ def _found(viewer: Viewer, wanted: SplitCondition) -> Q:
 def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
     row = with_names(viewer, values)
     row["answered"], row["verdict"] = row.pop("place"), row["verdict"] or ""
+    decider = row.pop("decider") or ""
+    row["answered_by"] = decider if decider == viewer.name or viewer.may("inspect", row["workflow"]) else ""
     return DecisionRecord.trusted(**row)
 
 
@@ -109,14 +119,6 @@ COLUMNS = ("workflow", "step", "kind", "by")
 LED = frozenset({"answered"})
 """The key whose times an index has the decisions of."""
 ANSWERED = Q(answered__isnull=False) & FOR_PEOPLE
-BY_DEADLINE = Q(answer__by__isnull=True)
-VERDICTS = {"approved": "approve", "edited": "edit", "rejected": "reject"}
-OUTCOMES: dict[str, Q] = {
-    "deadline": BY_DEADLINE,
-    **{name: ~BY_DEADLINE & Q(answer__verdict=verdict) for name, verdict in VERDICTS.items()},
-    "other": ~BY_DEADLINE & ~Q(answer__verdict__in=VERDICTS.values()),
-}
-"""How a request was decided; each is decided in exactly one of these ways."""
 AUDIENCES = ("anyone", REQUESTER, "people")
 
 
@@ -151,6 +153,14 @@ def _asked(context: FilterContext, term: Term, value: str) -> Q:
     return Q(NamesEmpty("by")) if value == "anyone" else Q(NamesAny("by", [value]))
 
 
+def _by(context: FilterContext, term: Term, value: str) -> Q:
+    """Who decided is shown as the audit log shows it: one's own decisions, and others' where one may inspect."""
+    viewer = context.viewer
+    if value.lower() == "me":
+        return Q(answer__by=viewer.user.pk) & (Q() if viewer.whole else viewer.scope("inspect"))
+    return Q(**{f"answer__by__{USERNAME}": value}) & viewer.scope("inspect")
+
+
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
     WORKFLOW,
     Qualifier(
@@ -161,12 +171,13 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         condition=equals("step"),
     ),
     KIND,
+    OUTCOME,
     Qualifier(
-        key="outcome",
-        example="outcome:rejected",
-        meaning="approved, edited, rejected, other (another answer), or deadline",
-        only=("approved", "edited", "rejected", "other", "deadline"),
-        condition=lambda context, term, value: OUTCOMES[value.lower()],
+        key="by",
+        example="by:me",
+        meaning="decided by me, or by this person in workflows whose values you may read",
+        values=("me",),
+        condition=_by,
     ),
     Qualifier(
         key="answered",

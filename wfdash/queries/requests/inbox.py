@@ -497,6 +497,22 @@ KIND: Qualifier[ToQ, ListedValues] = Qualifier(
     suggest=listed("kind"),
     condition=lambda context, term, value: Q(kind=value.lower()),
 )
+BY_DEADLINE = Q(answered__isnull=False, answer__by__isnull=True)
+BY_PERSON = Q(answered__isnull=False, answer__by__isnull=False)
+VERDICTS = {"approved": "approve", "edited": "edit", "rejected": "reject"}
+OUTCOMES: dict[str, Q] = {
+    "deadline": BY_DEADLINE,
+    **{name: BY_PERSON & Q(answer__verdict=verdict) for name, verdict in VERDICTS.items()},
+    "other": BY_PERSON & ~Q(answer__verdict__in=VERDICTS.values()),
+}
+"""How a request was decided; each is decided in exactly one of these ways."""
+OUTCOME: Qualifier[ToQ, ListedValues] = Qualifier(
+    key="outcome",
+    example="outcome:rejected",
+    meaning="approved, edited, rejected, other (another answer), or deadline",
+    only=(*VERDICTS, "other", "deadline"),
+    condition=lambda context, term, value: OUTCOMES[value.lower()],
+)
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
     WORKFLOW,
     Qualifier(
@@ -554,6 +570,7 @@ QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (
         suggest=listed("by"),
         condition=_by,
     ),
+    OUTCOME,
     Qualifier(
         key="is",
         example="is:overdue",

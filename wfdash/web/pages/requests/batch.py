@@ -26,11 +26,13 @@ from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, cou
 from wfdash.web.pages.site.decorators import key_of, page, viewer_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
+    ListAddress,
     flaws_of,
     pages_context,
     read_address,
     read_inbox_address,
     search_context,
+    term,
 )
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
@@ -50,14 +52,24 @@ DECIDED = {
 }
 """What can become of a request, and what that is called."""
 TONES = {"approved": "completed", "edited": "running", "rejected": "failed"}
-QUICK = (
-    ("", "All"),
-    ("outcome:approved", "Approved"),
-    ("outcome:edited", "Edited"),
-    ("outcome:rejected", "Rejected"),
-    ("outcome:deadline", "By deadline"),
-    ("is:reversed", "Reversed"),
+QUICK: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
+    ("Time", ("answered:",), (("", "Any time"), ("answered:<1d", "24 hours"), ("answered:<7d", "7 days"))),
+    ("Person", ("by:",), (("", "Everyone"), ("by:me", "Me"))),
+    (
+        "Outcome",
+        ("outcome:", "is:"),
+        (
+            ("", "All"),
+            ("outcome:approved", "Approved"),
+            ("outcome:edited", "Edited"),
+            ("outcome:rejected", "Rejected"),
+            ("outcome:deadline", "By deadline"),
+            ("is:reversed", "Reversed"),
+        ),
+    ),
 )
+"""Names of choices, the keys that each sets, and the terms to choose from."""
+WEEK = "answered:<7d"
 
 
 @page("GET")
@@ -65,7 +77,11 @@ def decisions(request: HttpRequest) -> HttpResponse:
     """Show one page of decisions, the latest first; ``q`` filters, ``after`` is the cursor of the next page."""
     viewer, place = viewer_of(request), read_address("decisions", request.GET)
     context: dict[str, Any] = search_context(place, FILTER) | {
-        "quick": [(place.at(q=query).url(), label, place.q == query) for query, label in QUICK],
+        "quick": [
+            (name, [(to.url(), label, set(to.q.split()) == set(place.q.split())) for to, label in links])
+            for name, keys, choices in QUICK
+            for links in [[(_with(place, keys, one), label) for one, label in choices]]
+        ],
         "most": MAX_SCANNED_DECISIONS,
     }
     try:
@@ -74,11 +90,25 @@ def decisions(request: HttpRequest) -> HttpResponse:
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
     titles = catalog.titles()
+    week = place if "answered:" in place.q else _with(place, (), WEEK)
+    theirs = {by: _with(week, ("by:",), term("by", by)).url() for by in {row.answered_by for row in found.items} if by}
     context["rows"] = [
-        (row, titles.get(row.workflow, row.workflow), DECIDED[row.outcome], TONES.get(row.outcome, "cancelled"))
+        (
+            row,
+            titles.get(row.workflow, row.workflow),
+            DECIDED[row.outcome],
+            TONES.get(row.outcome, "cancelled"),
+            theirs.get(row.answered_by, ""),
+        )
         for row in found.items
     ]
     return render(request, "requests/decisions.html", context | pages_context(place, found))
+
+
+def _with(place: ListAddress, keys: tuple[str, ...], chosen: str) -> ListAddress:
+    """Return the list with another term in place of those with these keys."""
+    kept = [word for word in place.q.split() if not (keys and word.startswith(keys))]
+    return place.at(q=" ".join(filter(None, (*kept, chosen))))
 
 
 RESULT = "batch_result"

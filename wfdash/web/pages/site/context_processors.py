@@ -57,7 +57,8 @@ NAV_LINKS = (
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
     ("operations", "Operations", "wrench-screwdriver", ("operations", "retention")),
-    ("statistics", "Statistics", "chart-bar", ("statistics", "decisions")),
+    ("decisions", "Decisions", "scale", ("decisions",)),
+    ("statistics", "Statistics", "chart-bar", ("statistics",)),
     ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-audit")),
 )
 
