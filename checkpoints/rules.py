@@ -165,9 +165,10 @@ def priced(commit: Commit, prices: Prices) -> Commit:
     for place, event in enumerate(events):
         if event.kind != EventKind.USAGE or "cost" in event.data:
             continue
-        price = next((each for pattern, each in prices.items() if fnmatchcase(event.data["model"], pattern)), None)
+        model = str(event.data.get("model"))
+        price = next((each for pattern, each in prices.items() if fnmatchcase(model, pattern)), None)
         if price is not None:
-            tokens = (event.data["input_tokens"], event.data["output_tokens"])
+            tokens = used_in(event.data)[:2]
             # A millionth of the price, in billionths.
             nanos = sum(count * Decimal(str(one)) * 1_000 for count, one in zip(tokens, price, strict=True))
             cost = min(int(Decimal(nanos).to_integral_value()), MOST_COST * NANOS)
