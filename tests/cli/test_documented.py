@@ -13,12 +13,25 @@ from typing import Any
 import pytest
 
 from wfdash import cli
-from wfdash.cli.commands import STATUSES
+from wfdash.cli import commands as statuses
 from wfdash.client.client import Calls
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 FIRST = "## Commands\n"
 SHARED = {"help", "json", "url", "token", "data", "person"}
+STATUSES = {
+    statuses.OK: "it was done",
+    statuses.FAILED: "it failed: the server has an error, or something unexpected happened",
+    statuses.USAGE: "wrong arguments, or a value that is not valid. Nothing was changed",
+    statuses.NOT_FOUND: "not found, or you do not have access",
+    statuses.REFUSED: "not signed in, or not allowed",
+    statuses.CONFLICT: "the state does not allow it: someone answered first, the run has ended",
+    statuses.TIMED_OUT: "what was waited for did not happen within --timeout",
+    statuses.UNREACHABLE: "the server cannot be reached",
+    statuses.UNSUCCESSFUL: "the run that was waited for failed or was cancelled",
+    statuses.REJECTED: "the people who were asked said no",
+    statuses.INTERRUPTED: "interrupted by Ctrl-C",
+}
 
 
 def commands(parser: argparse.ArgumentParser, name: str = "wfdash") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -35,12 +48,12 @@ def documented() -> str:
     """Return the tables."""
     found = [(name, parser) for name, parser in commands(cli._parser()) if parser.get_default("uses_api")]
     rows = [f"| `{name}{arguments(parser)}` | {says(parser)} |" for name, parser in found]
-    statuses = [f"| {status} | {text} |" for status, text in STATUSES.items()]
+    ends = [f"| {status} | {text} |" for status, text in STATUSES.items()]
     heads = (
         [FIRST, "| command | what it does |", "|---|---|"],
         ["\n## Exit status\n", "| status | meaning |", "|---|---|"],
     )
-    return "\n".join([*heads[0], *rows, *heads[1], *statuses, ""])
+    return "\n".join([*heads[0], *rows, *heads[1], *ends, ""])
 
 
 def arguments(parser: argparse.ArgumentParser) -> str:

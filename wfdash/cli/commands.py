@@ -30,20 +30,6 @@ CALLBACK_KEY = "WFDASH_CALLBACK_SECRET"
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, CONFLICT, TIMED_OUT, UNREACHABLE, UNSUCCESSFUL, REJECTED = range(10)
-STATUSES = {
-    OK: "it was done",
-    FAILED: "it failed: the server has an error, or something unexpected happened",
-    USAGE: "wrong arguments, or a value that is not valid. Nothing was changed",
-    NOT_FOUND: "not found, or you do not have access",
-    REFUSED: "not signed in, or not allowed",
-    CONFLICT: "the state does not allow it: someone answered first, the run has ended",
-    TIMED_OUT: "what was waited for did not happen within --timeout",
-    UNREACHABLE: "the server cannot be reached",
-    UNSUCCESSFUL: "the run that was waited for failed or was cancelled",
-    REJECTED: "the people who were asked said no",
-    INTERRUPTED: "interrupted by Ctrl-C",
-}
-"""What each exit status means."""
 
 
 def family(name: str, text: str, *commands: Add) -> Add:

@@ -50,11 +50,11 @@ class Described:
         fields = handler.resolve_ref_schema(found)["properties"]
         with suppress(OSError):  # Where only compiled files are installed.
             for kind in cls.__mro__[: cls.__mro__.index(Described)]:
-                (tree,) = ast.parse(inspect.getsource(kind)).body
-                for field, text in pairwise(getattr(tree, "body", ())):
-                    match field, text:
-                        case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                            fields[name].setdefault("description", inspect.cleandoc(said))
+                tree: Any = ast.parse(inspect.getsource(kind))
+                for field, text in pairwise(tree.body[0].body):
+                    if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                        said = inspect.cleandoc(ast.literal_eval(text.value))
+                        fields[ast.unparse(field.target)].setdefault("description", said)
         return found
 
 
