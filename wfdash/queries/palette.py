@@ -23,7 +23,7 @@ from wfdash.engines import catalog
 from wfdash.queries.account import ViewRow, views_named
 from wfdash.queries.requests.inbox import ASKED, PENDING, RequestRow, filter_requests, request_rows
 from wfdash.queries.requests.inbox import FILTER as REQUESTS
-from wfdash.queries.run_names import title_in
+from wfdash.queries.run_names import run_in, subjects_of, title_of
 from wfdash.queries.runs.filter_keys import FILTER as RUNS
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import find, prefix_end
@@ -115,20 +115,24 @@ def _run_ids(viewer: Viewer, intent: Intent) -> tuple[Intent, list[str]]:
 
 
 def _runs(viewer: Viewer, ids: list[str]) -> tuple[FoundRun, ...]:
-    """Return these runs in their order (two queries); those they may not see are left out."""
+    """Return these runs in their order (three queries); those they may not see are left out."""
     if not ids:
         return ()
     columns = ("id", "workflow", "title", "own_title", "summary", "phase", "acted_by")
     found = {row["id"]: row for row in Run.objects.filter(viewer.scope("see"), pk__in=ids).values(*columns)}
     claims = _claims([one for one, row in found.items() if row["phase"] == Phase.READY])
-    return tuple(_run_hit(viewer, found[one], claims.get(one)) for one in dict.fromkeys(ids) if one in found)
+    named = {one: run_in(row) for one, row in found.items()}
+    subjects = subjects_of(viewer, named.values())
+    titles = {
+        one: title_of(run, viewer.may("inspect", run.workflow), subjects.get(one, "")) for one, run in named.items()
+    }
+    return tuple(_run_hit(found[one], titles[one], claims.get(one)) for one in dict.fromkeys(ids) if one in found)
 
 
-def _run_hit(viewer: Viewer, row: dict[str, Any], live: bool | None) -> FoundRun:
+def _run_hit(row: dict[str, Any], title: str, live: bool | None) -> FoundRun:
     status = status_of(
         Phase.stored(row["phase"]), claimed=live is not None, claim_live=bool(live), acted_by=row["acted_by"]
     )
-    title = title_in(row, viewer.may("inspect", row["workflow"]))
     return FoundRun.trusted(id=row["id"], workflow=row["workflow"], title=title, status=status)
 
 

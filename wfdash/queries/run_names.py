@@ -1,5 +1,5 @@
 """What a run is called for a viewer: its own title for all who see it, a summary of its input for those who may read
-that, else the title of its workflow.
+that, else the subject of its newest request, which who sees the run sees as well.
 """
 
 from __future__ import annotations
@@ -7,16 +7,38 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 
 from checkpoints.errors import Unreadable
-from checkpoints.models import Run
+from checkpoints.models import FOR_PEOPLE, HumanRequest, Run
 from wfdash.access.viewer import Viewer
+from wfdash.domain.labels import visible
+from wfdash.queries.unreadable import hidden_cards, subject_in
 
 
-def title_of(run: Run, inspect: bool) -> str:
-    """Return what a run is called, for a viewer who may ``inspect`` its values or not."""
-    return worded(run.title or run.workflow, own_title_of(run), summary_of(run) if inspect else "")
+def title_of(run: Run, inspect: bool, subject: str = "") -> str:
+    """Return what a run is called, for a viewer who may ``inspect`` its values or not. ``subject``: if it is known."""
+    return worded(run.title or run.workflow, own_title_of(run), (summary_of(run) if inspect else "") or subject)
+
+
+def subjects_of(viewer: Viewer, runs: Iterable[Any]) -> dict[str, str]:
+    """Return run id -> the subject of its newest request to people, of those of these visible runs that would be called
+    as their workflow (one query, none without such runs).
+    """
+    nameless = [
+        run.pk
+        for run in runs
+        if not own_title_of(run) and not (viewer.may("inspect", run.workflow) and summary_of(run))
+    ]
+    if not nameless:
+        return {}
+    newest = HumanRequest.objects.filter(FOR_PEOPLE, run=OuterRef("pk")).order_by("-created", "-id").values("pk")[:1]
+    asked = Run.objects.filter(pk__in=nameless).annotate(asked=Subquery(newest)).values("asked")
+    rows = HumanRequest.objects.filter(pk__in=asked).annotate(**hidden_cards())
+    found: dict[str, str] = {}
+    for id_, run, step, subject, *card in rows.values_list("id", "run_id", "step", "subject", *hidden_cards()):
+        found[run] = visible(str((subject_in(card[0], id_, step) if card else subject) or ""))
+    return found
 
 
 def titles_of(viewer: Viewer, run_ids: Iterable[str]) -> dict[str, str]:
@@ -38,11 +60,9 @@ def summary_of(run: Run) -> str:
     return _readable(run, "summary")
 
 
-def title_in(values: dict[str, Any], inspect: bool) -> str:
-    """Return the same from the values of a run's columns (id, workflow, title, own_title, summary)."""
-    return title_of(
-        Run(**{name: values[name] for name in ("id", "workflow", "title", "own_title", "summary")}), inspect
-    )
+def run_in(values: dict[str, Any]) -> Run:
+    """Return a run that has a name, from the values of its columns (id, workflow, title, own_title, summary)."""
+    return Run(**{name: values[name] for name in ("id", "workflow", "title", "own_title", "summary")})
 
 
 def worded(workflow_title: str, own_title: str, summary: str) -> str:

@@ -43,7 +43,7 @@ from wfdash.domain.labels import visible
 from wfdash.engines import catalog
 from wfdash.queries.requests import request
 from wfdash.queries.requests.request import PRESENCE_TIMEOUT
-from wfdash.queries.run_names import title_in
+from wfdash.queries.run_names import run_in, title_of
 from wfdash.queries.search import (
     INEQUALITIES,
     WORKFLOW,
@@ -306,7 +306,7 @@ def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
     row["subject"] = visible(str(row["subject"] or row["step"]))
     row["run"] = row.pop("run_id")
     run = {name: row.pop(f"run__{name}") for name in RUN_NAMES} | {"id": row["run"], "workflow": row["workflow"]}
-    return row | {"run_title": title_in(run, viewer.may("inspect", row["workflow"]))}
+    return row | {"run_title": title_of(run_in(run), viewer.may("inspect", row["workflow"]))}
 
 
 def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:

@@ -26,7 +26,7 @@ from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import TAG
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
-from wfdash.queries.run_names import own_title_of, summary_of, worded
+from wfdash.queries.run_names import own_title_of, subjects_of, summary_of, worded
 from wfdash.queries.runs.filter_keys import search_for
 from wfdash.queries.runs.finding import FAR_REACH, MAX_SCANNED_RUNS, Cursor, Order, find
 from wfdash.queries.runs.retention import removal_of
@@ -111,7 +111,7 @@ def longest(viewer: Viewer, text: str, *, shortest: bool = False, most: int = 10
 def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     """Return the rows of these runs, in their order, without those they may not see.
 
-    Three queries, and two more if any is due.
+    Three queries, one more if any has no name, and two if any is due.
     """
     wanted = list(ids)
     if not wanted:
@@ -120,10 +120,10 @@ def run_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RunRow, ...]:
     for run in found.values():
         run.flaw = flaw_of(run)
     asked, tags, progress = open_requests_of(found), _tags(found), _progress(viewer, found.values())
-    pending = pending_of(found.values())
+    pending, subjects = pending_of(found.values()), _subjects(viewer, found.values(), asked)
     return tuple(
         RunRow.trusted(
-            **_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress),
+            **_common(found[one], asked[one], viewer.may("inspect", found[one].workflow), progress, subjects),
             tags=tags[one],
             pending=pending.get(one, ""),
         )
@@ -184,14 +184,17 @@ def every_page(viewer: Viewer, text: str, *, size: int = 500, most: int) -> Iter
 
 
 def read_run(viewer: Viewer, run_id: str) -> RunView:
-    """Return one run's header (three queries, two more if it is due, one if it will be removed). ``NotFound``."""
+    """Return one run's header (three queries, two more if it is due, one if it will be removed or has no name).
+    ``NotFound``.
+    """
     found: Any = HEADERS(viewer, current_encryptor().strict).first(ids=[run_id])
     if found is None:
         raise NotFound("Run not found, or you do not have access")
     found.flaw = flaw_of(found)
     inspect, operate = viewer.may("inspect", found.workflow), viewer.may("operate", found.workflow)
+    asked = open_requests_of([found.id])
     return RunView.trusted(
-        **_common(found, open_requests_of([found.id])[found.id], inspect, _progress(viewer, [found])),
+        **_common(found, asked[found.id], inspect, _progress(viewer, [found]), _subjects(viewer, [found], asked)),
         tags=_tags([found.id])[found.id],
         pending=pending_of([found]).get(found.id, ""),
         engine=found.engine,
@@ -252,10 +255,16 @@ FAILURES = compiled_rows(
 TAGS = compiled_rows(lambda: RunFact.objects.filter(Among("run_id", IDS), name=TAG).values_list("run_id", "text"))
 
 
-def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[str, dict[str, Json]]) -> dict[str, Any]:
+def _common(
+    run: Any,
+    asked: list[AwaitedReply],
+    inspect: bool,
+    progress: Mapping[str, dict[str, Json]],
+    subjects: Mapping[str, str],
+) -> dict[str, Any]:
     status = status_of(Phase.stored(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
     driver = "workers" if run.for_workers else "program"
-    own_title, summary = own_title_of(run), summary_of(run) if inspect else ""
+    own_title, summary = own_title_of(run), (summary_of(run) if inspect else "") or subjects.get(run.id, "")
     return {name: getattr(run, name) for name in SAME} | {
         "workflow_title": run.title or run.workflow,
         "title": worded(run.title or run.workflow, own_title, summary),
@@ -278,6 +287,14 @@ def _common(run: Any, asked: list[AwaitedReply], inspect: bool, progress: dict[s
         "cost": cost_of(run.cost or 0, run.unpriced or 0),
         "unpriced": run.unpriced or 0,
     }
+
+
+def _subjects(viewer: Viewer, found: Iterable[Any], asked: Mapping[str, list[AwaitedReply]]) -> dict[str, str]:
+    """Return run id -> the subject of its newest open request to people, else of the newest that those have had which
+    have no name (one query, if there are any).
+    """
+    known = {run: one.subject for run, requests in asked.items() for one in requests if one.kind != SIGNAL}
+    return subjects_of(viewer, [run for run in found if run.id not in known]) | known
 
 
 def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
@@ -457,7 +474,7 @@ class RunRow(RunSummary):
     own_title: str = ""
     """What its author calls it; empty where they say nothing."""
     summary: str = ""
-    """The first values of its input, for those who may inspect them."""
+    """The first values of its input, for those who may inspect them; else the subject of its newest request."""
 
     @property
     def awaits_program(self) -> bool:
