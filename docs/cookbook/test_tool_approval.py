@@ -20,6 +20,6 @@ async def test_the_tool_is_called_as_approved_and_the_model_hears_of_it(
 ) -> None:
     async with bench(support, people={"ana": ["support"]}) as t:
         run = await t.start("My teapot is broken")
-        assert run.request.subject == "refund: order A-7, amount 80"
+        assert run.request.subject == "A-7, amount 80 · refund"
         await t.answer(run, action, by="ana", **fields)
         assert run.output == output

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai")
 
 pytestmark = pytest.mark.process
-APPROVAL = "refund: order 1042, amount 89.9, reason “Desk lamp arrived broken”"
+APPROVAL = "1042, 89.9, Desk lamp arrived broken · refund"
 UNKNOWN = "Did 'refund' succeed (order 1042, amount 89.9, reason “Desk lamp arrived broken”)?"
 
 
@@ -55,7 +55,7 @@ def test_three_approved_calls_of_an_mcp_server_are_made_three_times_whatever_is_
     story = json.loads(ran.stdout)
     assert story["output"] == "done", story
     assert story["killed"] == 2, "in the middle of a call, and in a turn of the model"
-    deletes = [f"delete_file: name f{number}" for number in range(3)]
+    deletes = [f"f{number} · delete_file" for number in range(3)]
     assert story["asked"] == [*deletes[:2], "Did 'delete_file' succeed (name f1)?", deletes[2]]
     effects = [what for what in story["ledger"] if what != "server"]
     assert effects == ["list", "delete", "f0", "delete", "f1", "delete", "f2"], story

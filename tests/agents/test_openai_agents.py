@@ -87,7 +87,7 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
     waiting = await wf.run(question, storage=storage, run_id="r")
     assert isinstance(waiting, Waiting), waiting
     (request,) = waiting.requests
-    assert (request.kind, request.card["subject"]) == ("tool_call", "refund: order 7, name ana")
+    assert (request.kind, request.card["subject"]) == ("tool_call", "order 7, ana · refund")
     assert question in str(request.card["evidence"])
     assert (calls, script.asked) == ([("look_up", 7)], 2 + len(over))
     done = await wf.run(answers={request.key: {"action": "approve"}}, storage=storage, run_id="r")

@@ -282,7 +282,7 @@ async def test_tools_of_an_mcp_server_are_called_once_with_what_people_said(tmp_
         edit = {"action": "edit", "arguments": {"name": "f9", "pin": "4711"}}
         asked, done = await drive(wf, APPROVE, edit, APPROVE, storage=storage)
     assert isinstance(done, Finished), done
-    assert asked == ["delete_file: name f0", "delete_file: name f1", "delete_file: name f2"]
+    assert asked == ["f0 · delete_file", "f1 · delete_file", "f2 · delete_file"]
     assert file.read_text().split("\n") == ["server", "list", "delete f0", "delete f9", "delete f2", ""]
     assert listed == ["list"], "the list of tools is recorded"
     assert '"name": "f9", "pin": "•••"' in str(outputs(script))

@@ -108,7 +108,7 @@ async def test_turns_and_tools_are_made_once_and_the_run_goes_on_after_an_approv
     waiting = await start(wf, storage)
     assert isinstance(waiting, Waiting)
     (request,) = waiting.requests
-    assert (request.kind, request.card["subject"]) == ("tool_call", "refund: order 7, name ana")
+    assert (request.kind, request.card["subject"]) == ("tool_call", "order 7, ana · refund")
     assert request.card["body"] == "Pay the money back."
     assert "Where is my money?" in str(request.card["evidence"])
     assert (calls, script.asked) == ([("look_up", 7)], 2)

@@ -244,6 +244,8 @@ SHORT = 40
 """Characters of an argument that a headline shows."""
 MOST_NAMED = 3
 """Arguments that a headline shows."""
+BARE = re.compile(r"\d{1,3}|yes|no")
+"""Values that say nothing without their name."""
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(ser_json_inf_nan="constants"))
 LABELS: dict[str, str] = {
@@ -331,9 +333,27 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
 
 
 def _subject(name: str, arguments: dict[str, Json], secrets: frozenset[str]) -> str:
-    """Return a headline that distinguishes calls of one tool: its first plain arguments, without secrets."""
-    parts = distinguishing({key: value for key, value in arguments.items() if key not in secrets})
-    return f"{name}: {parts}" if parts else f"Call {name}?"
+    """Return a headline that tells calls of one tool apart: its first plain values, without secrets, then its name.
+
+    A bare word, number or yes is said with the name of its argument, a currency beside its amount: ``A-7, 163.95 EUR,
+    items 3 · refund``.
+    """
+    said: list[str] = []
+    for key, text in _plain({key: value for key, value in arguments.items() if key not in secrets}):
+        if key == "currency" and said and said[-1][-1].isdigit():
+            said[-1] += f" {text}"
+        else:
+            said.append(f"{one_line(key.replace('_', ' '), SHORT)} {text}" if BARE.fullmatch(text) else text)
+    return f"{', '.join(said[:MOST_NAMED])} · {name}" if said else f"Call {name}?"
+
+
+def _plain(arguments: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of plain arguments, secret ones left out."""
+    for name, value in arguments.items():
+        if type(value) in TYPES and value != HIDDEN:
+            word = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+            if text := one_line(word, SHORT):
+                yield name, text
 
 
 def distinguishing(arguments: Mapping[str, Json]) -> str:
@@ -341,18 +361,11 @@ def distinguishing(arguments: Mapping[str, Json]) -> str:
 
     Empty if there is none. Secret ones are left out.
     """
-    plain = ((name, value) for name, value in arguments.items() if type(value) in TYPES and value != HIDDEN)
-    named = [_named(name, text) for name, value in plain if (text := one_line(_word(value), SHORT))]
+    named = [
+        f"{one_line(name.replace('_', ' '), SHORT)} {f'“{text}”' if set(text) & set(' ,') else text}".lstrip()
+        for name, text in _plain(arguments)
+    ]
     return ", ".join(named[:MOST_NAMED])
-
-
-def _named(name: str, text: str) -> str:
-    """Return a name in words and its value, in quotation marks where it has several words."""
-    return f"{one_line(name.replace('_', ' '), SHORT)} {f'“{text}”' if set(text) & set(' ,') else text}".lstrip()
-
-
-def _word(value: str | float) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _face(

@@ -25,24 +25,36 @@ function move(step) {
 // In the inbox a row opens beside the list, where there is room for both.
 const opens = (row) => row.closest("#inbox-list") && document.querySelector(".inbox-card")?.checkVisibility();
 
-// The list of the inbox is one stop for Tab: arrows move within it.
+// The list of the inbox is one stop for Tab: arrows move within it, up and down to other rows, sideways to a row's tick.
+const parts = (name) => [...document.querySelectorAll(`#inbox-list [data-row] ${name}`)];
+const LINK = "[data-nav]";
+const TICK = ".row-tick input";
+
 function rove(element = document.activeElement) {
-  const rows = [...document.querySelectorAll("#inbox-list [data-nav]")];
-  const stop = rows.includes(element) ? element : rows.find((row) => row.hasAttribute("aria-current")) ?? rows[0];
-  for (const row of rows) row.tabIndex = row === stop ? 0 : -1;
+  const rows = parts(LINK);
+  const all = [...rows, ...parts(TICK)];
+  const stop = all.includes(element) ? element : rows.find((row) => row.hasAttribute("aria-current")) ?? rows[0];
+  for (const one of all) one.tabIndex = one === stop ? 0 : -1;
 }
 
 function arrow(step) {
-  const rows = [...document.querySelectorAll("#inbox-list [data-nav]")];
-  const at = rows.indexOf(document.activeElement);
+  const here = document.activeElement;
+  const alike = here?.matches(`#inbox-list ${TICK}`) ? parts(TICK) : parts(LINK);
+  const at = alike.indexOf(here);
   if (at < 0) return false;
-  rows[Math.min(rows.length - 1, Math.max(0, at + step))].focus();
+  alike[Math.min(alike.length - 1, Math.max(0, at + step))].focus();
   return true;
+}
+
+function aside(name) {
+  const part = document.activeElement?.closest("#inbox-list [data-row]")?.querySelector(name);
+  part?.focus();
+  return Boolean(part);
 }
 
 rove();
 document.addEventListener("focusin", (event) => event.target.closest("#inbox-list") && rove(event.target));
-document.addEventListener("htmx:after:swap", () => rove());
+for (const shown of ["htmx:after:swap", "list:shown"]) document.addEventListener(shown, () => rove());
 
 // Ctrl+Enter sends what one types in: the action whose form is open, or a form with one button to send it.
 function sendForm(field) {
@@ -63,7 +75,7 @@ function tick() {
   return Boolean(box);
 }
 
-const KEYS = { j: () => move(1), k: () => move(-1), x: (held) => !held && tick(), ArrowDown: () => arrow(1), ArrowUp: () => arrow(-1) };
+const KEYS = { j: () => move(1), k: () => move(-1), x: (held) => !held && tick(), ArrowDown: () => arrow(1), ArrowUp: () => arrow(-1), ArrowLeft: () => aside(TICK), ArrowRight: () => aside(LINK) };
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form && !event.isComposing) {

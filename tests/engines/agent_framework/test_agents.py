@@ -24,7 +24,7 @@ async def test_two_tool_calls_are_approved_and_rejected_apart_over_a_restart():
     desk = Desk(refunds())
     await desk.start("please refund")
     first, second = desk.requests
-    assert (first.kind, first.step, first.card["subject"]) == ("tool_call", "clerk", "refund: order 7, amount 40.0")
+    assert (first.kind, first.step, first.card["subject"]) == ("tool_call", "clerk", "order 7, 40.0 · refund")
     assert [one["name"] for one in first.card["actions"]] == ["approve", "edit", "reject", "respond"]
     assert first.answer_schema["properties"]["arguments"]["properties"]["amount"]["type"] == "number"
     assert first.card["body"] == "Pay money back to a customer."

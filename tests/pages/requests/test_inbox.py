@@ -27,6 +27,15 @@ def test_the_selected_request_is_in_the_address(run, as_):
     assert page.count("<h1") == 1
 
 
+def test_rows_of_alike_requests_mark_what_they_begin_with(run, as_):
+    for customer in ("Contoso", "Müller"):
+        people.ask(run, f"Sign the contract with {customer} for 2027?", kind="approval")
+    page = as_("ana").get("/").content.decode()
+    same = '<span class="row-same">Sign the contract with </span><span class="row-own">'
+    assert f"{same}Contoso for 2027?</span>" in page
+    assert f"{same}Müller for 2027?</span>" in page
+
+
 def test_a_selected_request_that_is_gone_says_so(as_):
     assert "Request not found" in as_("ana").get("/?request=nonsense").content.decode()
 

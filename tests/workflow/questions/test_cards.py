@@ -209,7 +209,7 @@ def asked(**card: Any) -> Asking:
 
 def test_the_function_says_what_its_arguments_are():
     asking = asked()
-    assert asking.card["subject"] == "transfer: iban DE1, amount 5"
+    assert asking.card["subject"] == "DE1, amount 5 · transfer"
     assert asking.card["tool"] == {"name": "transfer", "description": "Send money."}
     assert [action["name"] for action in asking.card["actions"]] == ["approve", "edit", "reject", "respond"]
     shape = asking.schema["properties"]["arguments"]
@@ -316,17 +316,17 @@ class Login(BaseModel):
     ("card", "subject"),
     [
         (
-            {"tool": "refund_customer", "arguments": {"order": "A-71443", "amount": 128}},
-            "refund_customer: order A-71443, amount 128",
+            {"tool": "refund_customer", "arguments": {"order": "A-71443", "amount": 163.95, "currency": "EUR"}},
+            "A-71443, 163.95 EUR · refund_customer",
         ),
-        ({"tool": "send", "arguments": {"to": ["a"], "body": "a\nb " + 50 * "x"}}, f"send: body “a b {35 * 'x'}…”"),
+        ({"tool": "send", "arguments": {"to": ["a"], "body": "a\nb " + 50 * "x"}}, f"a b {35 * 'x'}… · send"),
         (
             {"tool": "sign_in", "arguments": {"user": "ana", "password": "hush"}, "parameters": Login},
-            "sign_in: user ana",
+            "ana · sign_in",
         ),
         (
             {"tool": "notify", "arguments": {"to_all": True, " a\n=b ": "", "x" * 50: 1}},
-            f"notify: to all yes, {39 * 'x'}… 1",
+            f"to all yes, {39 * 'x'}… 1 · notify",
         ),
         ({"tool": "sync", "arguments": {}}, "Call sync?"),
         ({"tool": "sync", "arguments": {"n": 1}, "subject": "Sync now?"}, "Sync now?"),

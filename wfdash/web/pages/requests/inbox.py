@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -144,9 +146,9 @@ NOTHING = SafeString("")
 ROW = (
     '<li id="row-{id}" class="{classes}" data-row="{id}" data-nav-row>{box}'
     '<a class="row-link" href="{href}" data-nav data-cell="row"{here}>'
-    '<span class="row-mark">{unread}</span><span class="row-risk">{risk}</span>'
-    '<span class="row-title" title="{subject}">{subject}</span>'
-    '<span class="row-run" title="{run} · {step}">{run} · {step}</span>'
+    '<span class="row-mark">{unread}</span>'
+    '<span class="row-title" title="{subject}" dir="auto">{same}<span class="row-own">{own}</span></span>'
+    '<span class="row-risk">{risk}</span><span class="row-run" title="{run} · {step}" dir="auto">{run} · {step}</span>'
     '<span class="row-meta">{meta}</span></a></li>'
 )
 
@@ -171,6 +173,8 @@ def render_row(line: InboxRow) -> SafeString:
         unread=UNREAD if row.unread and row.open and not line.answered else NOTHING,
         risk=_risk(row.risk) if row.risk and not line.gone else NOTHING,
         subject=row.subject,
+        same=format_html('<span class="row-same">{}</span>', line.same) if line.same else NOTHING,
+        own=row.subject.removeprefix(line.same),
         run=row.run_title,
         step=line.step,
         meta=SafeString("".join((*_marks(line), *_times(line)))),
@@ -412,6 +416,8 @@ class InboxRow:
 
     row: RequestRow
     title: str
+    same: str
+    """What the subjects of alike requests begin with: cut before what they differ in."""
     step: str
     href: str
     whom: str
@@ -440,8 +446,11 @@ def inbox_rows(listed: RowsContext) -> list[InboxRow]:
 
 
 def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
-    last, grouped = None, set()
-    for row in listed.rows:
+    last, grouped, rows = None, set(), list(listed.rows)
+    begun = Counter((row.gate, begin) for row in rows for begin in beginnings(row.subject))
+    asked = Counter(row.gate for row in rows)
+    for row in rows:
+        most = max(2, asked[row.gate] / 2)
         number = listed.alike.get(row.gate, 0)
         first = row.gate not in grouped
         grouped.add(row.gate)
@@ -456,6 +465,9 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
         yield InboxRow(
             row=row,
             title=titles.get(row.workflow, row.workflow),
+            same=max(
+                (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most), key=len, default=""
+            ),
             step=step_label(row.step, row.workflow),
             href=listed.place.url(request=row.id),
             whom=_responsible(row, listed.viewer),
@@ -469,6 +481,15 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
             states=[name for name, holds in found.items() if holds],
         )
         last = row.gate
+
+
+SHORT, LONG = 12, 200
+"""Characters of a beginning that is worth cutting, and of those compared."""
+
+
+def beginnings(subject: str) -> list[str]:
+    """Return what a subject may share with others: its first words, one more each time, never the whole."""
+    return [subject[: match.end()] for match in re.finditer(r"\s", subject[:LONG]) if match.end() > SHORT]
 
 
 def _due(row: RequestRow, now: datetime) -> str:
