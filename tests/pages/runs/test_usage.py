@@ -75,6 +75,8 @@ def test_a_run_sums_up_its_tokens_and_cost_and_statistics_count_them_by_model(ag
     }
     assert [(one.name, one.input_tokens, one.unpriced) for one in usage.workflows] == [("agent", 1_002, 7)]
     assert (usage.times[-1], usage.total.output_tokens) == (usage.total, 17)
+    scraped = client.get("/metrics").content.decode()
+    assert 'wfdash_model_cost_total{model="gpt-mini",workflow="agent"} 1.500078075' in scraped
     page = client.get("/statistics/").content.decode()
     assert ("What models cost" in page, "7 of them without a price" in page, "gpt-mini" in page) == (True,) * 3
     assert not read_statistics(people.viewer("sam"), 7).usage.models

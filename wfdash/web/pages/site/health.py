@@ -23,6 +23,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.installation_key import content_flaws
 from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
 from checkpoints.database.schema import missing_migrations
+from checkpoints.rules import NANOS
 from checkpoints.sql.durability import BOUNDS, meter
 from wfdash import __version__
 from wfdash.access.viewer import EVERY, RIGHTS, Viewer
@@ -76,9 +77,10 @@ EVERYTHING = Viewer(user=None, name="", rights={EVERY: RIGHTS["viewer"]})
 """A viewer for the metrics of all workflows; the view checks the permission."""
 Values = dict[tuple[str, ...], float]
 """By labels."""
-LABEL_INDEX = {"workflow": 0, "step": 1, "error": 2}
+LABEL_INDEX = {"workflow": 0, "step": 1, "error": 2, "model": 2}
 WORKFLOW = ("workflow",)
 STEP = ("workflow", "step")
+MODEL = ("workflow", "model")
 COUNTERS = (
     (Measure.STARTED, "wfdash_runs_started", "Runs started, including forks", WORKFLOW),
     (Measure.COMPLETED, "wfdash_runs_completed", "Runs that completed", WORKFLOW),
@@ -88,6 +90,9 @@ COUNTERS = (
     (Measure.STEP_FAILED, "wfdash_steps_failed", "Attempts of steps that failed", STEP),
     (Measure.STEP_RETRIED, "wfdash_steps_retried", "Attempts of steps after one that failed", STEP),
     (Measure.LAPSED, "wfdash_requests_lapsed", "Requests that a deadline answered", STEP),
+    (Measure.TOKENS_IN, "wfdash_model_input_tokens", "Tokens given to models", MODEL),
+    (Measure.TOKENS_OUT, "wfdash_model_output_tokens", "Tokens that models wrote", MODEL),
+    (Measure.COST, "wfdash_model_cost", "What models cost, in the currency of the settings", MODEL),
 )
 HISTOGRAMS = (
     (Measure.RUN, "wfdash_run_duration_seconds", "From a run's creation to its completion", WORKFLOW, LONG_TIMES),
@@ -167,7 +172,7 @@ def _counters() -> Iterator[Metric]:
     for measure, name, words, labels in COUNTERS:
         counter = CounterMetricFamily(name, words, labels=labels)
         for names, total in sorted(_by(ever.get(measure, {}), labels).items()):
-            counter.add_metric(names, total.count)
+            counter.add_metric(names, total.count / NANOS if measure is Measure.COST else total.count)
         yield counter
     for measure, name, words, labels, bounds in HISTOGRAMS:
         histogram = HistogramMetricFamily(name, words, labels=labels)
