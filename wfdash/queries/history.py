@@ -292,7 +292,7 @@ class CheckpointRow:
     """A checkpoint in the rail. ``lane`` 0 is the current branch, 1, 2 ... are abandoned ones.
 
     ``by``: who created it, by restoring, forking or editing. ``parent_n``: its parent, where that is not the previous
-    one. ``forks``: runs that started here.
+    one. ``forks``: runs that started here. ``answered``: a question that was open at its parent is not any more.
     """
 
     info: CheckpointInfo
@@ -301,6 +301,7 @@ class CheckpointRow:
     by: str = ""
     parent_n: int | None = None
     forks: tuple[str, ...] = ()
+    answered: bool = False
 
     @property
     def current(self) -> bool:
@@ -388,6 +389,7 @@ def _rail_rows(
 ) -> tuple[CheckpointRow, ...]:
     head = nodes[-1].id if nodes else ""
     numbers = {node.id: node.n for node in nodes}
+    waiting = {row.id: row.waiting for row in found}
     people, forks = _people(run_id, found), _forks(viewer, run_id, [row.id for row in found])
     return tuple(
         CheckpointRow(
@@ -397,6 +399,7 @@ def _rail_rows(
             by=people.get(row.seq, ""),
             parent_n=numbers.get(row.parent or "") if numbers.get(row.parent or "") != row.n - 1 else None,
             forks=tuple(forks.get(row.id, ())),
+            answered=row.reason in {Reason.STEP, Reason.END} and row.waiting < waiting.get(row.parent or "", 0),
         )
         for row in found
     )

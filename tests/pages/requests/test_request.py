@@ -191,6 +191,9 @@ def test_operators_go_back_from_an_answer_to_before_it_and_authors_read_what_a_c
     pages = {name: as_(name).get(f"/requests/{question.pk}/").content.decode() for name in ("ana", "otto")}
     assert f"/checkpoints/{asked.pk}/restore/" in pages["otto"]
     assert later.pk not in pages["otto"]
+    Checkpoint.objects.filter(pk=later.pk).update(parent=asked.pk)
+    history = flat(as_("otto").get(f"/runs/{question.run_id}/checkpoints/").content.decode())
+    assert re.findall("(asked|answered)</a>", history) == ["answered", "asked"]
     assert "before this answer" not in pages["ana"]
 
 
