@@ -65,7 +65,7 @@ PAYLOADS = [
     "<ſcript>alert(1)</ſcript>",
     "\x00<script>\x08",
 ]
-ALLOWED_ATTRIBUTES = {"href", "title", "class", "rel", "tabindex", "start"}
+ALLOWED_ATTRIBUTES = {"dir", "href", "title", "class", "rel", "tabindex", "start"}
 FORBIDDEN_TAGS = {
     "script",
     "img",
@@ -136,7 +136,7 @@ def test_diffs_are_coloured_by_line() -> None:
 
 def test_tables_and_headings_fit_into_the_page() -> None:
     html = render_markdown("# Title\n\n|a|b|\n|-:|-|\n|1|2|")
-    assert "<h3>Title</h3>" in html
+    assert '<h3 dir="auto">Title</h3>' in html
     assert "<table>" in html
     assert "style=" not in html
 
@@ -183,5 +183,5 @@ def test_only_absolute_addresses_are_links() -> None:
     ],
 )
 def test_headings_leave_out_no_level_whatever_a_text_begins_with(text, levels):
-    assert "".join(re.findall(r"<h([1-6])>", render_markdown(text))) == levels
+    assert "".join(re.findall(r"<h([1-6]) dir=.auto.>", render_markdown(text))) == levels
     assert "".join(re.findall(r"</h([1-6])>", render_markdown(text))) == levels

@@ -167,7 +167,7 @@ def test_every_kind_of_evidence_is_drawn() -> None:
     html = shown({"subject": "x", "evidence": EVIDENCE})
     for part in (
         "<strong>bold</strong>",
-        '<th scope="col" class="nowrap">C</th>',
+        '<th scope="col" dir="auto" class="nowrap">C</th>',
         "line",
         'href="https://ok.example/x"',
         "hl-",

@@ -147,7 +147,7 @@ def escaped_key(key: Any) -> str:
 def _render_text(value: str, key: SafeString) -> SafeString:
     shown = visible(value[:MAX_TEXT])
     if len(value) <= LONG_TEXT and "\n" not in value:
-        return key + format_html('<span class="v-text">{}</span>', shown or "(empty text)")
+        return key + format_html('<span class="v-text" dir="auto">{}</span>', shown or "(empty text)")
     cut = (
         format_html('<p class="v-more">… {} more characters</p>', len(value) - MAX_TEXT)
         if len(value) > MAX_TEXT
@@ -156,7 +156,8 @@ def _render_text(value: str, key: SafeString) -> SafeString:
     lines = value.count("\n") + 1
     size = counted(len(value), "character") + (f", {number(lines)} lines" if lines > 1 else "")
     return format_html(
-        '<details class="v-fold"><summary>{}<span class="v-text">{}…</span> <span class="v-more">{}</span></summary>'
+        '<details class="v-fold"><summary>{}<span class="v-text" dir="auto">{}…</span>'
+        ' <span class="v-more">{}</span></summary>'
         '<pre class="v-long" tabindex="0">{}</pre>{}</details>',
         key,
         visible(value[:48].replace("\n", " ")),
@@ -325,7 +326,7 @@ class LazyTreeRenderer(TreeRenderer):
             words = format_html(
                 '<a href="{}">{}</a>', self.address(self.places[-1], 0), counted(len(value), "character")
             )
-            return key + format_html('<span class="v-text">{}…</span> {}', visible(value[:60]), words)
+            return key + format_html('<span class="v-text" dir="auto">{}…</span> {}', visible(value[:60]), words)
         return super().render(value, depth, key)
 
 

@@ -158,6 +158,10 @@ def highlight(text: str, language: str = "") -> SafeString:
     return SafeString(f'<pre class="code" tabindex="0"><code>{code}</code></pre>')
 
 
+OWN_DIRECTION = {tag: {"dir": "auto"} for tag in ("p", "li", "h3", "h4", "h5", "h6", "th", "td")}
+"""Each block is written from its own side: Arabic from the right, also below an English heading."""
+
+
 def _markdown(text: str, coloured: bool) -> str:
     cut = len(text) - MAX_TEXT
     note = format_html('<p class="muted">… {} more characters</p>', cut) if cut > 0 else ""
@@ -173,6 +177,7 @@ def _markdown(text: str, coloured: bool) -> str:
         attributes=ATTRIBUTES,
         url_schemes=SCHEMES,
         link_rel="noopener nofollow",
+        set_tag_attribute_values=OWN_DIRECTION,
     )
     return f'<div class="prose">{html}{note}</div>'
 

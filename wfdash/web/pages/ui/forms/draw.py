@@ -384,6 +384,10 @@ PROSE = frozenset({"text/markdown", "text/plain"})
 """Media types of texts that are written in paragraphs."""
 
 
+OWN_DIRECTION = (("dir", "auto"),)
+"""What is typed is written from its own side."""
+
+
 def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the template kind and the attributes of the control that can show this text unchanged."""
     if spec.kind in {"area", "json"} or "\n" in text:
@@ -399,14 +403,16 @@ def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         return "input", (("type", picker), ("step", "any")) if fits else (("type", "text"),)
     if spec.kind == "secret":
         return "input", (("type", "password"), ("autocomplete", "new-password"))
-    return "input", (("type", "text"), ("inputmode", spec.input_type), *_placeholder(spec))
+    return "input", (("type", "text"), ("inputmode", spec.input_type), *OWN_DIRECTION, *_placeholder(spec))
 
 
 def _area(spec: Spec, text: str) -> tuple[tuple[str, str], ...]:
     # Lines of code stay lines; prose wraps, a file of it too.
     code = spec.kind == "json" or (spec.uploads and spec.schema.get("contentMediaType") not in PROSE)
     lines = min(max(text.count("\n") + 2, 6 if spec.uploads else 4), MAX_LINES)
-    look: tuple[tuple[str, str], ...] = (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else ()
+    look: tuple[tuple[str, str], ...] = (
+        (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else OWN_DIRECTION
+    )
     return (("rows", str(lines)), *look, *_placeholder(spec))
 
 
