@@ -15,8 +15,6 @@ words = Workflow("w" * 60, title=f"{WORD} {WORD}", run_title="{name}")
 
 
 class Given(BaseModel):
-    """What a run is started with."""
-
     name: str = Field(WORD, title=WORD, description=WORD)
     sure: bool = Field(True, title=f"{WORD}1")
     parts: list[Part] = Field(default_factory=lambda: [Part()], title=f"{WORD}2")
@@ -24,10 +22,6 @@ class Given(BaseModel):
 
 @words.step(start=True, title=WORD)
 async def ask(given: Given, ctx: Context) -> str:
-    """Ask, then fail."""
     pieces = [Table(title=WORD, rows=[{WORD: WORD}]), Diff(title=WORD, before=WORD, after=WORD[::-1])]
-    card = Approval(
-        subject=WORD * 2, body=f"# {WORD}\n\n`{WORD}`", proposal=given, context={WORD: WORD}, evidence=pieces
-    )
-    await ctx.ask(card)
-    raise ValueError(WORD * 50)
+    await ctx.ask(Approval(subject=WORD, body=f"# {WORD}", proposal=given, context={WORD: WORD}, evidence=pieces))
+    return WORD

@@ -127,10 +127,8 @@ def test_a_conversation_is_searched_with_the_hits_marked_and_downloaded_without_
     people.save(run, body={"said": 3}, engine="talking")
     client, at = as_("otto"), f"/runs/{run.pk}/state/?what=transcript"
     text = flat(client.get(f"{at}&q=ORDER").content.decode())
-    assert "1 message with “ORDER”" in text
-    assert '`refund` {"' not in text
-    assert "<mark>order</mark>&quot;: 7" in text
-    assert 'href="?what=transcript&amp;until=6#said-4"' in text
+    for part in ("1 message with “ORDER”", "<mark>order</mark>&quot;: 7", 'href="?what=transcript&amp;until=6#said-4"'):
+        assert part in text
     assert "No messages with “hush-hush”" in flat(client.get(f"{at}&q=hush-hush").content.decode())
     # The result is shown with its call.
     assert [turn.number for turn in client.get(f"{at}&q=done").context["turns"]] == [4]
@@ -140,7 +138,6 @@ def test_a_conversation_is_searched_with_the_hits_marked_and_downloaded_without_
     assert said.startswith("## User\n\n> Message 0\n\n## User")
     assert "hush-hush" not in said
     assert client.get(f"/api/v1/runs/{run.pk}/values/transcript.md").json()["value"] == said
-    assert as_("ana").get(f"{at}&as=markdown").status_code == 200
     assert "Message 0" not in as_("ana").get(f"{at}&as=markdown").content.decode()
 
 
@@ -149,12 +146,9 @@ def test_two_runs_stand_side_by_side_and_each_is_found_through_its_viewer(run, t
     for one, said in ((run, 1), (other, 2)):
         people.save(one, body={"said": said}, engine="talking")
     client, at = as_("otto"), f"/runs/{run.pk}/beside/"
-    choice = flat(client.get(at).content.decode())
-    assert f'href="?with={other.pk}"' in choice
-    assert f'href="?with={run.pk}"' not in choice
+    assert [row.id for row in client.get(at).context["rows"]] == [other.pk]
     text = flat(client.get(f"{at}?with={other.pk}").content.decode())
-    assert "The first message is the same." in text
-    assert ('id="from-1"' in text, 'id="to-2"' in text) == (True, True)
+    assert all(part in text for part in ("The first message is the same.", 'id="from-1"', 'id="to-2"'))
     assert (client.get(f"{at}?q=nonsense:1").status_code, client.get(f"{at}?with=gone").status_code) == (422, 404)
     assert "Message 1" not in as_("ana").get(f"{at}?with={other.pk}").content.decode()
     assert as_("sam").get(f"{at}?with={other.pk}").status_code == 404

@@ -34,20 +34,17 @@ def ticked(page: str) -> int:
 def test_the_table_shows_what_differs_and_ticks(run, as_):
     first, *_ = (refund(run, number) for number in range(3))
     page = as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()
-    assert len(ticks(page)) == 3
+    assert (len(ticks(page)), ticked(page)) == (3, 0)
     assert '<th scope="col">Amount</th>' in page
     assert '<th scope="col">Body</th>' not in page
     assert "<strong>late</strong>" in page
-    assert ticked(page) == 0
     assert ticked(as_("ana").get(f"/requests/{first.pk}/similar/?all=1").content.decode()) == 3
 
 
 def test_high_risks_are_shown_without_a_tick(run, as_):
-    first = refund(run, 1)
-    refund(run, 2, risk=3)
+    first, _ = refund(run, 1), refund(run, 2, risk=3)
     page = as_("ana").get(f"/requests/{first.pk}/similar/").content.decode()
-    assert len(ticks(page)) == 1
-    assert "High risk: decide it individually" in page
+    assert (len(ticks(page)), "High risk: decide it individually" in page) == (1, True)
 
 
 def test_a_batch_that_is_sent_twice_counts_once_and_has_the_same_result(run, as_):
@@ -133,13 +130,10 @@ def test_an_answer_among_edits_brings_no_proposal_unless_it_was_one() -> None:
 
 def test_tool_calls_show_their_arguments_first_and_a_text_without_its_marks(run, as_):
     for number in range(2):
-        call = ToolCall(
-            tool="pay",
-            body=f"**Row {number}** of [list](https://example.org)\n\n> all",
-            arguments={"order": f"A-{number}", "why": f"{'late ' * 20}{number}", "to": "bank"},
-            evidence=[Table(title="Items", rows=[{"item": f"Lamp {number}"}, {"item": "Shade"}])],
-        )
-        asking = prepare(call, None)
+        given = {"order": f"A-{number}", "why": f"{'late ' * 20}{number}", "to": "bank"}
+        items = Table(title="Items", rows=[{"item": f"Lamp {number}"}, {"item": "Shade"}])
+        body = f"**Row {number}** of [list](https://example.org)\n\n> all"
+        asking = prepare(ToolCall(tool="pay", body=body, arguments=given, evidence=[items]), None)
         asked = people.ask(run, kind="tool_call", card=asking.card, answer_schema=asking.schema)
     page = flat(as_("ana").get(f"/requests/{asked.pk}/similar/").content.decode())
     heads = re.findall(r'<th scope="col">(?:<span[^>]*>)?(\w+)', page)

@@ -38,16 +38,12 @@ def test_a_run_that_waits_without_a_state_opens_on_the_inputs_of_its_steps(run, 
 def test_a_part_has_an_address_and_its_rows_can_be_fetched_alone(large, as_):
     client = as_("otto")
     page = client.get(f"{large}?path=/orders/7/customer").content.decode()
-    assert "Novak 7" in page
-    assert "Novak 8" not in page
+    assert ("Novak 7" in page, "Novak 8" in page) == (True, False)
     rows = client.get(f"{large}?path=/orders&fragment=node").content.decode()
     assert rows.startswith('<ul class="v-rows">')
-    assert "Novak 99" in rows
-    assert "900 more" in rows
-    assert "from=100" in rows
+    assert all(part in rows for part in ("Novak 99", "900 more", "from=100"))
     more = client.get(f"{large}?path=/orders&from=990&fragment=node").content.decode()
-    assert "Novak 999" in more
-    assert "Novak 989" not in more
+    assert ("Novak 999" in more, "Novak 989" in more) == (True, False)
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/orders/1000", "/orders/x", "/orders/-1", "/total/deeper"])
@@ -57,10 +53,8 @@ def test_what_is_not_there_is_not_found(path, large, as_):
 
 def test_keys_and_values_are_found_with_their_places(large, as_):
     page = as_("otto").get(f"{large}?find=novak+99")
-    assert [hit.pointer for hit, _ in page.context["hits"]][:2] == [
-        "/orders/99/customer/name",
-        "/orders/990/customer/name",
-    ]
+    places = [hit.pointer for hit, _ in page.context["hits"]]
+    assert places[:2] == ["/orders/99/customer/name", "/orders/990/customer/name"]
     assert "?path=%2Forders%2F99%2Fcustomer%2Fname" in page.content.decode()
     assert len(as_("otto").get(f"{large}?find=number").context["hits"]) == 100
     assert "No matches for" in as_("otto").get(f"{large}?find=zebra").content.decode()
