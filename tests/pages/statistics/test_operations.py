@@ -93,6 +93,9 @@ def test_every_number_leads_to_a_list_with_as_many_runs(everybody, as_):
     (address,) = re.findall(r'href="(/runs/\?[^"]+timeouterror[^"]*)"', page)
     assert as_("otto").get(address).content.decode().count("data-row=") == 2
     assert "TimeoutError in Expense batch" in page
+    assert re.search(r'aria-label="2 in the last 24 hours, most [12]"', page)
+    assert "3</strong> failed" in page
+    assert "All fine:" in page
     assert "no answer" in page
 
 

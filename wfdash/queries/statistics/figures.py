@@ -6,9 +6,11 @@ however many runs there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
@@ -50,12 +52,13 @@ MOST_FAILED = 5_000
 """Failed runs that are grouped, the latest ones."""
 MOST_GROUPS = 12
 GROUPED = (
-    f"SELECT r.workflow, f.text, COUNT(DISTINCT r.id), MIN(r.finished), MAX(r.finished), MAX(r.id)"  # noqa: S608
+    f"SELECT r.workflow, f.text, COUNT(DISTINCT r.id), MIN(r.finished), MAX(r.finished), MAX(r.id),"  # noqa: S608
+    f" SUBSTR(CAST(r.finished AS VARCHAR(32)), 1, %s) AS slot"
     f" FROM ({{latest}}) AS r LEFT JOIN {RunFact._meta.db_table} f"
     f" ON f.run_id = r.id AND f.name = '{ERROR}' AND f.text NOT LIKE '%%.%%'"
-    f" GROUP BY r.workflow, f.text ORDER BY 3 DESC, 1, 2 LIMIT %s"
+    f" GROUP BY r.workflow, f.text, slot"
 )
-"""A class with a module is stored twice, with and without it: the latter counts."""
+"""A class with a module is stored twice, with and without it: the latter counts. ``slot``: the beginning of a time."""
 
 
 class ErrorGroup(ErrorGroupRecord):
@@ -63,6 +66,8 @@ class ErrorGroup(ErrorGroupRecord):
 
     failure: tuple[str, str] = ("", "")
     """The latest error's class and message, as far as the viewer may read them."""
+    times: Mapping[str, int] = {}
+    """``2026-11-28 14`` (UTC) -> how many; of days without the hour."""
 
     @property
     def called(self) -> str:
@@ -229,30 +234,36 @@ def failed_runs(mine: Q, since: datetime, until: datetime | None = None) -> Quer
 
 
 def error_groups(
-    viewer: Viewer, failed: QuerySet[Run], most: int = MOST_GROUPS, *, examples: bool = True
+    viewer: Viewer, failed: QuerySet[Run], most: int = MOST_GROUPS, *, examples: bool = True, slot: int = 0
 ) -> tuple[ErrorGroup, ...]:
     """Return the largest groups of the latest ``MOST_FAILED`` of these, each with its latest failure (two queries).
 
-    ``examples``: and with the run that failed so, which takes three more.
+    ``examples``: and with the run that failed so, which takes three more. ``slot``: how much of a time its counts are
+    split by: 13 characters are an hour, 10 a day.
     """
     latest = statement_of(failed.values_list("id", "workflow", "finished")[:MOST_FAILED])
     if not latest.sql:
         return ()
     with connection().cursor() as cursor:
-        cursor.execute(GROUPED.format(latest=latest.sql), [*latest.params, most])
-        groups = cursor.fetchall()
-    latest_ids = [example for *_, example in groups]
+        cursor.execute(GROUPED.format(latest=latest.sql), [slot, *latest.params])
+        parts = defaultdict[tuple[str, str], list[Any]](list)
+        for workflow, error, *part in cursor.fetchall():
+            parts[workflow, error or ""].append(part)
+    counts = {key: sum(count for count, *_ in found) for key, found in parts.items()}
+    groups = sorted(parts.items(), key=lambda one: (-counts[one[0]], one[0]))[:most]
+    latest_ids = [max(example for *_, example, _ in found) for _, found in groups]
     failures = failures_of(viewer, latest_ids)
     runs = {row.id: row for row in run_rows(viewer, latest_ids)} if examples else {}
     return tuple(
         ErrorGroup.trusted(
             workflow=workflow,
-            error=error or "",
-            count=count,
-            since=moment(since),
-            last=moment(last),
+            error=error,
+            count=counts[workflow, error],
+            since=moment(min(since for _, since, *_ in found)),
+            last=moment(max(last for _, _, last, *_ in found)),
             example=runs.get(example),
             failure=failures.get(example, ("", "")),
+            times={time: count for count, *_, time in found},
         )
-        for workflow, error, count, since, last, example in groups
+        for ((workflow, error), found), example in zip(groups, latest_ids, strict=True)
     )

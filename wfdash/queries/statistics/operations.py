@@ -44,6 +44,8 @@ TIMES_USUAL = 3
 PICKED_UP = timedelta(seconds=60)
 """A run that no worker takes within this time is waiting for one."""
 RECENT = timedelta(hours=24)
+HOUR, DAY = 13, 10
+"""Characters of a time that say its hour, and its day."""
 
 
 class Backlog(BacklogRecord):
@@ -87,7 +89,7 @@ def read_operations(viewer: Viewer, within: timedelta = RECENT) -> Operations:
     )
     return Operations.trusted(
         failed=failures,
-        groups=error_groups(viewer, failed),
+        groups=error_groups(viewer, failed, slot=HOUR if within <= RECENT else DAY),
         held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=holds,
         stuck=_stuck(viewer, running, now),

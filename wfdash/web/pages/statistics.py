@@ -47,6 +47,7 @@ from wfdash.web.pages.ui.charts import (
     line_chart,
     nice_count,
     share,
+    sparkline,
 )
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.fragments import guide, respond
@@ -559,12 +560,11 @@ FRAGMENTS = {"now": "statistics/attention.html"}
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A number at the top of the page. ``tone``: of its status; empty while it is zero."""
+    """A number at the top of the page, and what it counts."""
 
     label: str
     count: str
     href: str
-    tone: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -577,6 +577,7 @@ class GroupRow:
     message: str
     runs: str
     retry: str
+    bars: SafeString
 
 
 @page("GET")
@@ -594,7 +595,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "operations": found,
         "days": days,
         "ranges": [(number, label, number == days) for number, label in RECENT_RANGES],
-        "figures": figures_of(found, days),
+        "figures": [one for one in figures_of(found, days) if one.count != "0"],
+        "quiet": [one for one in figures_of(found, days) if one.count == "0"],
         "groups": [group_row(group, titles, days) for group in found.groups],
         "held": [(row, titles.get(row.workflow, row.workflow)) for row in found.held],
         "stuck": [
@@ -616,13 +618,17 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     """Return the numbers at the top, each with the list of what it counts."""
     failed = f"{number(found.failed)}{'+' if found.failed == MOST_FAILED else ''}"
     return (
-        _figure("Failed", found.failed, runs_address("status:failed", f"finished:<{days}d"), "failed", failed),
-        _figure("Held", found.held_count, runs_address("status:held"), "held"),
-        _figure("Stuck", len(found.stuck), "#stuck", "interrupted"),
-        _figure("Overdue requests", found.overdue_count, _open_requests("is:overdue"), "waiting"),
-        _figure("No one can answer", found.unanswerable_count, _open_requests("is:unanswerable"), "held"),
-        _figure("Queued", found.backlog.count, runs_address("status:queued"), "queued"),
-        _figure("Overdue schedules", len(found.late), reverse("wfdash:schedules"), "failed"),
+        Figure(label="failed", count=failed, href=runs_address("status:failed", f"finished:<{days}d")),
+        Figure(label="stuck", count=number(len(found.stuck)), href="#stuck"),
+        Figure(label="held", count=number(found.held_count), href=runs_address("status:held")),
+        Figure(
+            label="no one can answer",
+            count=number(found.unanswerable_count),
+            href=_open_requests("is:unanswerable"),
+        ),
+        Figure(label="overdue requests", count=number(found.overdue_count), href=_open_requests("is:overdue")),
+        Figure(label="overdue schedules", count=number(len(found.late)), href=reverse("wfdash:schedules")),
+        Figure(label="queued", count=number(found.backlog.count), href=runs_address("status:queued")),
     )
 
 
@@ -639,7 +645,19 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
         retry=f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}"
         if group.error
         else "",
+        bars=_bars(group, days),
     )
+
+
+def _bars(group: ErrorGroup, days: int) -> SafeString:
+    """Return how often a group failed in each hour of a day, or on each day of a week."""
+    now, step = timezone.now(), timedelta(hours=1) if days == 1 else timedelta(days=1)
+    slots = [now - step * place for place in range(24 if days == 1 else 8)][::-1]
+    counts = [group.times.get(at.strftime("%Y-%m-%d %H" if days == 1 else "%Y-%m-%d"), 0) for at in slots]
+    names = [f"{at:%Y-%m-%d %H}:00 UTC" if days == 1 else times.weekday(at) for at in slots]
+    titles = [f"{name}: {number(count)}" for name, count in zip(names, counts, strict=True)]
+    label = f"{number(sum(counts))} in the last {'24 hours' if days == 1 else '7 days'}, most {number(max(counts))}"
+    return sparkline(label, (), titles, bad=counts)
 
 
 def why_stuck(one: WaitingRequestRecord) -> str:
@@ -650,10 +668,6 @@ def why_stuck(one: WaitingRequestRecord) -> str:
         "split": "Votes are split",
         "unknown": "Excludes an unknown name",
     }.get(one.stuck, "")
-
-
-def _figure(label: str, count: int, href: str, tone: str, text: str = "") -> Figure:
-    return Figure(label=label, count=text or number(count), href=href, tone=f"is-{tone}" if count else "")
 
 
 def _open_requests(text: str) -> str:
