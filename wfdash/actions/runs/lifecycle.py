@@ -532,8 +532,8 @@ def _facts(**cut: list[str] | str) -> dict[str, Any]:
 
 # What a run may use. One that has reached its budget waits, before its next step, until a person decides.
 
-BUDGET = "budget."
-"""How the keys of these questions begin."""
+BUDGET = "@budget."
+"""How the keys of these questions begin; those of engines begin with the name of a step."""
 CENT = Decimal("0.01")
 MOST_READ = 5_000
 """Uses of models that are added up for a card, the latest."""
