@@ -44,13 +44,19 @@ def test_bars_stay_within_their_drawing_and_say_what_they_stand_for(counts: list
 @given(SECONDS)
 def test_lines_stay_within_their_drawing_and_break_where_nothing_was_measured(values: list[float | None]) -> None:
     chart = line_chart("run", "Runs", [("half", "half", values)], [f"d{n}" for n in range(len(values))])
-    ((_, path),) = chart.paths
+    (_, path), (_, dots) = chart.paths
     known = [value for value in values if value is not None]
     points = [tuple(map(float, point)) for point in re.findall(r"[ML]([0-9.]+) ([0-9.]+)", path)]
     assert len(points) == len(known)
     assert all(0 <= y <= HEIGHT and 0 <= x <= WIDTH for x, y in points)
     starts = sum(value is not None and (n == 0 or values[n - 1] is None) for n, value in enumerate(values))
     assert path.count("M") == starts
+    alone = [
+        n
+        for n, value in enumerate(values)
+        if value is not None and {None} == {*values[max(n - 1, 0) : n], *values[n + 1 : n + 2], None}
+    ]
+    assert dots.count("M") == len(alone)
     assert chart.table.count("<tr>") == len(values)
     assert chart.summary.startswith("half from" if known else "No data")
 

@@ -138,7 +138,11 @@ def line_chart(
         title=title,
         summary=_lines_summary(series, names),
         tone="",
-        paths=tuple((f"line {style}", _line(values, top)) for _, style, values in reversed(series)),
+        paths=tuple(
+            (f"{shape} {style}", draw(values, top))
+            for _, style, values in reversed(series)
+            for shape, draw in (("line", _line), ("dot", _dots))
+        ),
         axis=(duration(top), duration(top / 2), "0"),
         ticks=tuple(ticks),
         names=tuple(names),
@@ -156,15 +160,22 @@ def duration_or_dash(seconds: float | None) -> str:
 
 
 def _line(values: Values, top: float) -> str:
-    """Return the path of a line. What was measured alone is a dot: a line of no length with round ends."""
-    path = []
-    for n, value in enumerate(values):
-        if value is not None:
-            joined = n and values[n - 1] is not None
-            path.append(
-                f"{'L' if joined else 'M'}{_middle(n, len(values))} {_height(value, top)}{'' if joined else 'h.01'}"
-            )
-    return "".join(path)
+    """Return the path of a line, broken where nothing was measured."""
+    return "".join(
+        f"{'L' if n and values[n - 1] is not None else 'M'}{_middle(n, len(values))} {_height(value, top)}"
+        for n, value in enumerate(values)
+        if value is not None
+    )
+
+
+def _dots(values: Values, top: float) -> str:
+    """Return a path with a dot, a line of no length with round ends, for each value that was measured alone."""
+    around = (None, *values, None)
+    return "".join(
+        f"M{_middle(n, len(values))} {_height(value, top)}h.01"
+        for n, value in enumerate(values)
+        if value is not None and around[n] is around[n + 2] is None
+    )
 
 
 def _middle(place: int, slots: int) -> str:
