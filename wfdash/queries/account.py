@@ -229,12 +229,13 @@ def _view_row(viewer: Viewer, row: SavedView) -> ViewRow:
 
 # A person's notifications, newest first. Rows they may no longer see are left out.
 
-ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & (Q(request__answered__isnull=False) | Q(request__closed__isnull=False))
-"""It asked for an answer, and there is one: it is obsolete."""
+DECIDED = Q(request__answered__isnull=False) | Q(request__closed__isnull=False) | Q(request__settles__isnull=False)
+ALREADY_ANSWERED = Q(kind__in=ANSWERABLE) & DECIDED
+"""It asked for an answer, and there is one, here or elsewhere: it is obsolete."""
 MAX_COUNTED_UNREAD = 100
 """Unread notifications are counted up to this number."""
 LOOKED_AT = 1_000
-"""The newest that were not read, of which those that still matter are counted."""
+"""The newest, of which those that still matter are listed and counted."""
 
 
 class NoticeView(NotificationRecord):
@@ -242,6 +243,8 @@ class NoticeView(NotificationRecord):
 
     page: str
     """The address of its subject, if it is about none of the requests."""
+    workflow: str
+    """The title of the workflow it is about."""
 
     @property
     def unread(self) -> bool:
@@ -254,6 +257,12 @@ class NoticeView(NotificationRecord):
         kind = KINDS.get(self.kind)
         return kind.icon if kind else "bell"
 
+    @property
+    def heading(self) -> str:
+        """Return what its kind is called, and its workflow."""
+        kind = KINDS.get(self.kind)
+        return " · ".join(filter(None, (kind.label if kind else self.kind, self.workflow)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoticePage:
@@ -261,6 +270,14 @@ class NoticePage:
 
     items: tuple[NoticeView, ...]
     older: str = ""
+
+    @property
+    def groups(self) -> list[list[NoticeView]]:
+        """Return those of one kind and workflow together, in the place of the newest."""
+        found: dict[tuple[str, str], list[NoticeView]] = {}
+        for item in self.items:
+            found.setdefault((item.kind, item.workflow), []).append(item)
+        return list(found.values())
 
 
 def count_unread(viewer: Viewer) -> int:
@@ -277,13 +294,14 @@ def unread_of(viewer: Viewer) -> QuerySet[Any, Any]:
 
 
 def notices(viewer: Viewer, *, before: str = "", limit: int = 30) -> NoticePage:
-    """Return this person's notifications, newest first (two queries)."""
+    """Return this person's notifications that still matter, newest first (at most three queries)."""
     refuse_narrow(viewer)
-    rows = _own_notifications(viewer).select_related("request").order_by("-id")
+    newest = Notice.objects.filter(user_id=viewer.user.pk, channel=BROWSER).order_by("-id").values_list("pk", flat=True)
     if before:
-        rows = rows.filter(id__lt=before)
-    found = list(rows[: limit + 1])
-    older = found[limit - 1].pk if len(found) > limit else ""
+        newest = newest.filter(id__lt=before)
+    rows = _own_notifications(viewer).select_related("request").exclude(ALREADY_ANSWERED).order_by("-id")
+    found = list(rows.filter(pk__in=newest[:LOOKED_AT])[: limit + 1])
+    older = found[limit - 1].pk if len(found) > limit else newest[LOOKED_AT - 1 : LOOKED_AT].first() or ""
     called = titles_of(viewer, map(_run_of, found))
     return NoticePage(items=tuple(_view(row, called) for row in found[:limit]), older=older)
 
@@ -324,6 +342,7 @@ def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
         moot=row.kind in ANSWERABLE and decided,
         request=row.request_id or "",
         page="" if row.request_id else page_of(row.kind, payload),
+        workflow=titles().get(name, name),
     )
 
 

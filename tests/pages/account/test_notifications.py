@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from django.test import Client
 
 from checkpoints.database.storage import write
@@ -22,7 +24,7 @@ def test_notices_are_listed_and_counted_in_the_bar(ana: Client, people) -> None:
     assert "ben mentioned you: Pay &lt;900&gt;?" in shown
     assert "see &lt;b&gt;here&lt;/b&gt;" in shown
     assert "2 unread" in shown
-    assert "<span>Expenses</span>" in shown, "the run by its title"
+    assert '<span dir="auto">Expenses</span>' in shown, "the run by its title"
     assert "data-notice-count>2<" in flat(ana.get("/runs/").content.decode())
 
 
@@ -52,12 +54,26 @@ def test_all_can_be_read_at_once(ana: Client, people) -> None:
     assert "All read" in ana.get("/notifications/").content.decode()
 
 
-def test_what_was_decided_since_no_longer_counts(ana: Client, people) -> None:
+def test_alike_ones_are_one_group_of_their_workflow(ana: Client, people) -> None:
+    run = make_run()
+    for n in range(4):
+        say("opened", ask(run, f"claim {n}"), people["ana"])
+    say("mentioned", ask(run, "urgent"), people["ana"], by="ben")
+    shown = ana.get("/notifications/").content.decode()
+    (group,) = re.findall(r'<details class="notice-group">(.*?)</details>', shown, re.DOTALL)
+    assert "New request for me · " in group
+    assert "4 notifications" in group
+    assert group.count("data-notice=") == 4
+    assert "urgent" not in group
+
+
+def test_what_was_decided_since_neither_counts_nor_is_listed(ana: Client, people) -> None:
     request = ask(make_run())
     say("reminder", request, people["ana"])
     answered(request, people["ben"])
     shown = ana.get("/notifications/").content.decode()
-    assert "already decided" in shown
+    assert "Pay?" not in shown
+    assert "Nothing yet" in shown
     assert "All read" in shown
 
 
@@ -95,11 +111,11 @@ def test_a_hundred_and_more_are_counted_as_99_and_more(ana: Client, people) -> N
 def test_older_ones_are_a_page_away(ana: Client, people, django_assert_max_num_queries) -> None:
     run = make_run()
     request = ask(run)
-    for n in range(45):
+    for n in range(115):
         say("mentioned", request, people["ana"], by="ben", text=f"number {n}.")
     with django_assert_max_num_queries(14):
         first = ana.get("/notifications/").content.decode()
-    assert "number 44." in first
+    assert "number 114." in first
     assert "number 14." not in first
     older = first.split('rel="next"')[0].rsplit('href="', 1)[1].split('"')[0]
     second = ana.get(older.replace("&amp;", "&")).content.decode()

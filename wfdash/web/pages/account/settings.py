@@ -208,7 +208,7 @@ def view(request: HttpRequest, view_id: str) -> HttpResponse:
     return redirect("wfdash:view", view_id)
 
 
-MENU_NOTIFICATIONS = 8
+MENU_NOTIFICATIONS, MOST_NOTIFICATIONS = 8, 100
 FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
 
 
@@ -220,7 +220,8 @@ def notifications(request: HttpRequest) -> HttpResponse:
         read_notices(viewer)
         return redirect("wfdash:notifications")
     menu = request.GET.get("fragment") == "menu"
-    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=MENU_NOTIFICATIONS if menu else 30)
+    most = MENU_NOTIFICATIONS if menu else MOST_NOTIFICATIONS
+    shown = queries.notices(viewer, before=request.GET.get("before", "")[:36], limit=most)
     context = {
         "page": shown,
         "unread": queries.count_unread(viewer),
