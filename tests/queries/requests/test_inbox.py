@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from checkpoints import ids
-from checkpoints.models import Absence, Presence, Reply
+from checkpoints.models import Absence, HumanRequest, Presence, Reply
 from tests import people
 from tests.queries.test_queries import run as run
 from wfdash.domain.errors import Invalid
@@ -25,6 +25,7 @@ from wfdash.queries.requests.inbox import (
     position,
     read_inbox,
     read_neighbours,
+    tab_filter,
 )
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.runs.listing import open_requests_of
@@ -55,6 +56,13 @@ def test_what_another_has_taken_is_not_mine_but_my_group_s(run, everybody):
     assert shown("ana", "groups") == ["free", "ben's"]
     assert shown("ana", "unassigned") == ["free"]
     assert shown("ana", "all") == ["free", "mine", "ben's"]
+
+
+@pytest.mark.postgres
+def test_postgresql_looks_up_the_run_of_a_request_and_hashes_not_all_of_a_person(everybody, postgres_alias):
+    rows = HumanRequest.objects.filter(tab_filter(people.viewer("ana"), "mine")).query
+    sql, _ = rows.get_compiler(postgres_alias).as_sql()
+    assert sql.count("OFFSET 0)") == sql.count('FROM "checkpoints_run"') > 0
 
 
 def test_what_is_assigned_to_me_is_mine_though_it_is_addressed_to_others(run, everybody):
