@@ -639,7 +639,7 @@ def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
         for place, count in enumerate(used_in(data)):
             used[str(data.get("model"))][place] += count
     rows = [
-        {"Model": model, "Tokens in": row[0], "Tokens out": row[1], "Cost": cost_of(row[2], row[3]) or "unknown"}
+        {"Model": model, "In": f"{row[0]:,}", "Out": f"{row[1]:,}", "Cost": cost_of(row[2], row[3]) or "unknown"}
         for model, row in sorted(used.items(), key=lambda pair: (-pair[1][2], -sum(pair[1][:2]), pair[0]))
     ]
     more = budget.raised(run, budget_of(run.workflow) or budget)
@@ -654,7 +654,7 @@ def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
         consequence={"approve": f"It may use {more} in all.", "reject": "It fails. A retry asks again."},
         risk="low",
         undo="Cancel the run whenever it has used enough.",
-        evidence=[Table(title="Used so far", rows=rows)],
+        evidence=[Table(title="Tokens and cost so far", rows=rows)],
     )
     step = events.filter(step__isnull=False).values_list("step", flat=True).first() or run.workflow
     number = HumanRequest.objects.filter(run=run, key__startswith=BUDGET).count() + 1
