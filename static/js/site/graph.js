@@ -1,12 +1,11 @@
 // Zooms and moves graphs: <figure data-graph> with buttons [data-zoom-by], a picture that scrolls and a map of it. A
 // graph is shown whole if its text can be read then, else around what is active; until someone moves it, it follows that.
-const LEAST = 0.881;
+const LEAST = 0.75;
 const MOST = 2.5;
 const STEP = 1.25;
-// Names are 13 px, small print 12.5: what would be smaller than 9 px is not shown.
-const NAMES = 9 / 13;
-const PRINT = 9 / 12.5;
-const MAP = { width: 150, height: 120 };
+// Text is 13 px: what would be smaller than 9 px is not shown.
+const TEXT = 9 / 13;
+const MAP = { width: 150, height: 40 };
 const ORDER = ["failed", "waiting", "retrying", "running", "stopped", "sleeping"];
 const KEYS = { "+": "in", "=": "in", "-": "out", _: "out", 0: "fit" };
 const SVG = "http://www.w3.org/2000/svg";
@@ -35,11 +34,7 @@ function whole(figure) {
   return Math.min(1, room.width / size.width, room.height / size.height);
 }
 
-function readable(figure) {
-  const scale = whole(figure);
-  return scale >= LEAST ? scale : between(LEAST, roomIn(figure).width / sizeOf(figure).width, 1);
-}
-
+const readable = (figure) => Math.max(whole(figure), LEAST);
 const scaleOf = (figure) => pictureIn(figure).getBoundingClientRect().width / sizeOf(figure).width;
 
 // What is under ``at`` stays there.
@@ -57,9 +52,7 @@ function zoom(figure, wanted, at) {
 
 // Below a size nothing can be read: then a hint takes the place of the text, and tooltips still say it.
 function showText(figure) {
-  const scale = scaleOf(figure);
-  figure.classList.toggle("is-far", scale < NAMES);
-  figure.classList.toggle("is-small", scale < PRINT);
+  figure.classList.toggle("is-far", scaleOf(figure) < TEXT);
 }
 
 function middle(element) {
@@ -93,7 +86,7 @@ function act(figure, what) {
   const state = kept.get(figure);
   state.moved = what !== "active";
   if (what === "active") begin(figure);
-  else zoom(figure, what === "fit" ? whole(figure) : scaleOf(figure) * (what === "in" ? STEP : 1 / STEP), middle(placeIn(figure)));
+  else zoom(figure, what === "fit" ? readable(figure) : scaleOf(figure) * (what === "in" ? STEP : 1 / STEP), middle(placeIn(figure)));
 }
 
 document.addEventListener("click", (event) => {

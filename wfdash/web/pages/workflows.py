@@ -43,7 +43,7 @@ from wfdash.web.pages.statistics import gate_summary
 from wfdash.web.pages.ui.charts import sparkline
 from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.forms.form import FormView
-from wfdash.web.pages.ui.graph import draw_definition, layout, opened_in
+from wfdash.web.pages.ui.graph import draw_definition, fold, layout, opened_in
 from wfdash.web.pages.ui.source_lines import code_files
 from wfdash.web.pages.ui.times import number
 
@@ -83,7 +83,7 @@ def workflows(request: HttpRequest) -> HttpResponse:
     }
     try:
         found = matching(every, place.q)
-        context["rows"] = [(row, graphs and layout(row.description), _counts(row)) for row in found]
+        context["rows"] = [(row, graphs and layout(fold(row.description).description), _counts(row)) for row in found]
     except Invalid as error:
         context["flaws"] = flaws_of(error)
     return render(request, "workflows/page.html", context)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pages.runs.test_timeline import at, move
-from tests.pages.ui.graph.test_graph import describe
+from tests.pages.ui.graph.test_graph import describe, touch
 from wfdash.contract import Description, EdgeInfo
 from wfdash.queries.step_states import count_states
 from wfdash.web.pages.runs.state import draw
@@ -76,6 +76,10 @@ def test_the_graph_of_a_run_counts_what_is_folded_and_leads_to_steps() -> None:
     assert (nodes["read"].note, nodes["pay"].note) == ("2.0 s", "6.0 s · 1 retry")
     assert (nodes["read"].href, nodes["part"].href) == ("?step=read", "?unfold=part&step=")
     assert nodes["pay"].chosen
+    assert [nodes[name].words for name in ("pay", "part")] == [
+        "Pay 6.0 s · 1 retry: running",
+        "Part 1.0 s 3/3 (a sub-workflow): done",
+    ]
     assert {(edge.source, edge.target) for edge in drawn.edges if edge.travelled} == {("read", "part"), ("part", "pay")}
 
 
@@ -101,7 +105,7 @@ def test_thirty_similar_branches_are_one_step_that_opens() -> None:
     folded = fold(fan())
     assert [(step.name, step.title) for step in folded.description.steps] == [
         ("split", ""),
-        ("similar:region_00", "region: 30 similar"),
+        ("similar:region_00", "Region ×30"),
         ("collect", ""),
     ]
     assert [(edge.source, edge.target) for edge in folded.description.edges] == [
@@ -116,11 +120,25 @@ def test_thirty_similar_branches_are_one_step_that_opens() -> None:
 def test_the_branch_that_failed_and_the_chosen_one_are_drawn_beside_those_they_are_like() -> None:
     folded = fold(fan(), apart={"region_00", "region_17", "split"})
     assert folded.names["region_17"] == "region_17"
-    assert "region: 28 similar" in {step.title for step in folded.description.steps}
+    assert "Region ×28" in {step.title for step in folded.description.steps}
     assert {edge.source for edge in folded.description.edges if edge.target == "collect"} == {
         *("region_00", "region_17", "similar:region_00")
     }
     assert len(fold(fan(), apart=REGIONS).similar["similar:region_00"]) == 30
+
+
+def test_branches_of_one_shape_are_one_and_the_one_that_failed_is_drawn_whole_beside_it() -> None:
+    names = [f"{region}_{part}" for region in ("asia", "europe", "africa", "arctic") for part in ("load", "check")]
+    edges = [edge for a, b in zip(names[::2], names[1::2], strict=True) for edge in (("split", a), (a, b), (b, "end"))]
+    described = describe(["split", *names, "end"], edges)
+    folded = fold(described, apart={"asia_check"})
+    assert [step.title or step.name for step in folded.description.steps] == [
+        *("split", "asia_load", "asia_check", "Load ×3", "Check ×3", "end")
+    ]
+    assert ("similar:asia_load", "similar:asia_check") in {(e.source, e.target) for e in folded.description.edges}
+    assert len(fold(described, {"similar:asia_check"}).description.steps) == 10
+    shorter = described.model_copy(update={"edges": described.edges[:-3]})
+    assert not fold(shorter).similar
 
 
 def test_branches_that_differ_in_one_edge_or_are_few_are_not_similar() -> None:
@@ -160,10 +178,6 @@ def test_the_label_of_a_join_is_drawn_once_and_no_label_lies_on_a_box_or_another
     for number, one in enumerate(labels):
         assert not any(touch(one, box) for box in boxes)
         assert not any(touch(one, other) for other in labels[number + 1 :])
-
-
-def touch(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
 
 
 def test_arrows_that_lead_back_to_one_step_arrive_apart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -48,9 +49,20 @@ def test_any_graph_is_drawn_without_overlaps(count: int, edges: list[tuple[str, 
     assert drawn == set(NAMES[:count]) | {parents[name] for name in NAMES[:count] if name in parents}
 
 
-def test_a_chain_runs_down_the_page() -> None:
-    graph = layout(describe(["a", "b", "c"], [("a", "b"), ("b", "c")]))
-    assert [node.name for node in graph.nodes] == ["a", "b", "c"]
+@pytest.mark.parametrize(("steps", "sideways"), [(1, True), (5, True), (6, False), (11, False), (12, True)])
+def test_few_and_many_steps_run_from_left_to_right_others_down_the_page(steps: int, sideways: bool) -> None:
+    names = [f"s{n}" for n in range(steps)]
+    edges = [EdgeInfo(source=a, target=b, label="when it is large") for a, b in itertools.pairwise(names)]
+    graph = layout(describe(names, []).model_copy(update={"edges": tuple(edges)}))
+    assert [node.name for node in graph.nodes] == names
+    assert (graph.is_strip, len({node.y for node in graph.nodes}) == 1) == (sideways, sideways)
+    for edge in graph.edges:
+        label = (edge.back_x, edge.back_y, edge.label_width, 18.0)
+        assert not any(touch(label, (node.x, node.y, node.width, node.height)) for node in graph.nodes)
+
+
+def touch(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
 
 
 def test_the_start_stays_on_top_of_a_loop() -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from fast_sugiyama import from_edges
 
 CHAR = 8.0
-COUNT_CHAR = 7.5
-NOTE_CHAR = 6.8
+COUNT_CHAR = 8.0
+NOTE_CHAR = 7.4
 ARROW = 5.0
 SIDE = 18.0
 MAX_LABEL = 28
-LEAST_SCALE = 0.88
-"""The smallest scale at which a picture is shown unasked: its small print (12.5 px) is then 11 px high."""
+LEAST_SCALE = 0.75
+"""The smallest scale at which a picture is shown unasked: its text (13 px) is then 10 px high."""
+ROW_HEIGHT = 100.0
 HEATS = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Shares of the longest duration up to which a step has heat 0, 1, ..."""
 
@@ -90,12 +92,12 @@ class DrawnStep:
 
     @property
     def words(self) -> str:
-        """Return the step and its state, for screen readers."""
-        who = " (a person)" if self.person else " (a sub-workflow)" if self.folded and not self.similar else ""
-        if not self.shows_state:
-            return f"{self.title}{who}"
-        more = "".join(f", {part}" for part in (self.counts, self.note) if part)
-        return f"{self.title}{who}: {self.state_words}{more}"
+        """Return the step and its state, for screen readers: what it shows comes first, as it is shown."""
+        kind = f"{self.similar} similar" if self.similar else "a sub-workflow" if self.folded else ""
+        who = "".join(f" ({one})" for one in ("a person" * self.person, kind) if one)
+        shown = " ".join(filter(None, (self.short, self.note, self.counts)))
+        whole = f" ({self.title})" if self.short != self.title else ""
+        return f"{shown}{whole}{who}: {self.state_words}" if self.shows_state else f"{shown}{whole}{who}"
 
     @property
     def state_words(self) -> str:
@@ -238,6 +240,11 @@ class Drawing:
     """Seconds of the step that ran longest; 0 where durations are not compared."""
 
     @property
+    def is_strip(self) -> bool:
+        """Return whether it is one row of steps."""
+        return self.height <= ROW_HEIGHT
+
+    @property
     def folds(self) -> bool:
         """Return whether a step represents others."""
         return any(node.folded for node in self.nodes)
@@ -292,7 +299,8 @@ def route(
     """
     back = target.y <= source.y
     turn = -1 if back else 1
-    side = min(SIDE * (lane + 1), min(source.width, target.width) / 2 - ARROW * 2) if back else 0.0
+    room = min(source.width, target.width) / 2 - ARROW * 2
+    side = min(min(SIDE, room / 2) * (lane + 1), room) if back else 0.0
     start = (source.x + side, source.y + turn * source.height / 2)
     tip = (target.x + side, target.y - turn * target.height / 2)
     points = (start, *((x + side, y) for x, y in bends), (tip[0], tip[1] - turn * ARROW))
@@ -303,7 +311,7 @@ def loop(box: Rectangle) -> tuple[str, str, tuple[Point, ...]]:
     """Return the same for a step that follows itself: a loop at its right side."""
     x, low, high = box.x + box.width / 2, box.y + 9, box.y - 9
     path = f"M{x:.1f} {low:.1f}c26 4 26 -22 5 -18"
-    head = f"M{x:.1f} {high:.1f}l6 -4v8z"
+    head = f"M{x:.1f} {high:.1f}l6 -4l0 8z"
     return path, head, ((x + 26, box.y), (x + 26, box.y))
 
 
@@ -317,7 +325,12 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
 
 def _head(tip: tuple[float, float], turn: int) -> str:
     x, y = tip
-    return f"M{x:.1f} {y:.1f}l{-ARROW * 0.8:.1f} {-turn * ARROW * 1.4:.1f}h{ARROW * 1.6:.1f}z"
+    return f"M{x:.1f} {y:.1f}l{-ARROW * 0.8:.1f} {-turn * ARROW * 1.4:.1f}l{ARROW * 1.6:.1f} 0z"
+
+
+def turned(path: str) -> str:
+    """Return path data with both axes exchanged: numbers come in pairs."""
+    return re.sub(r"(-?[\d.]+) (-?[\d.]+)", r"\2 \1", path)
 
 
 def room_for(counts: str) -> float:
@@ -332,7 +345,7 @@ def cut(label: str) -> str:
 
 # Where the labels of edges go: beside boxes and each other, and as far as possible off the lines of others. Pure.
 
-LABEL_CHAR = 7.0
+LABEL_CHAR = 7.5
 ROOM = 10.0
 HEIGHT = 18.0
 CELL = 24.0
@@ -346,19 +359,26 @@ FINE = tuple(part / 12 for part in range(13))
 class LabelledLine:
     """An edge: the points its curve runs through, and the label that it shows, empty for none.
 
-    ``spots``: where the label may be instead of along the curve, the best first.
+    ``spots``: where the label may be instead of along the curve, the best first. ``sideways``: the drawing will be
+    turned.
     """
 
     points: tuple[Point, ...]
     label: str
     spots: tuple[Point, ...] = ()
+    sideways: bool = False
+
+    @property
+    def size(self) -> Point:
+        """Return width and height of the label."""
+        return (HEIGHT, width_of(self.label)) if self.sideways else (width_of(self.label), HEIGHT)
 
     @property
     def candidates(self) -> Iterable[Point]:
         """Return where the label may be: on the edge, from its end, where branches have parted; then beside it."""
         stretches = list(itertools.pairwise(self.points))[::-1]
         on = [along(a, b, part) for a, b in stretches for part in ALONG]
-        aside = width_of(self.label) / 2
+        aside = self.size[0] / 2
         return (*self.spots, *on, *((x + aside, y) for x, y in on), *((x - aside, y) for x, y in on))
 
 
@@ -386,7 +406,7 @@ def place_labels(lines: Sequence[LabelledLine], boxes: Iterable[Rectangle]) -> l
             found.append((0.0, 0.0))
             continue
         best = min(
-            (Rectangle(x=spot[0], y=spot[1], width=width_of(line.label), height=HEIGHT) for spot in line.candidates),
+            (Rectangle(x=x, y=y, width=line.size[0], height=line.size[1]) for x, y in line.candidates),
             key=lambda box: (_touches(box, taken), _crossed(box, cells, number)),
         )
         taken.append(best)
@@ -422,7 +442,7 @@ def _crossed(box: Rectangle, cells: dict[tuple[int, int], set[int]], own: int) -
 # Layered layout of boxes: from top to bottom, few crossings, no overlaps. Pure; milliseconds for 200 nodes.
 
 GAP = 28.0
-RISE = 46.0
+RISE = 28.0
 BEND = 12.0
 UNIT = 100.0
 ROW = 4
@@ -476,14 +496,16 @@ class _Component:
         return max(spot.y + spot.height / 2 for spot in self.spots.values())
 
 
-def place_boxes(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Placement:
+def place_boxes(
+    sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]], above: Mapping[int, float]
+) -> Placement:
     """Return positions for boxes of these sizes (width, height), joined by these edges (no self-loops, no
-    duplicates).
+    duplicates). ``above``: the least distance of a box from the layer above it, where labels need it.
     """
     forward = _forward(len(sizes), edges)
     parts = _connected(sizes, list(dict.fromkeys(forward.values()))) + _unconnected(sizes, edges)
     for part in parts:
-        _settle(part)
+        _settle(part, above)
     left = 0.0
     boxes: dict[int, Rectangle] = {}
     bends: dict[tuple[int, int], tuple[tuple[float, float], ...]] = {}
@@ -568,7 +590,7 @@ def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int
     return [part] if alone else []
 
 
-def _settle(part: _Component) -> None:
+def _settle(part: _Component, above: Mapping[int, float]) -> None:
     """Give each layer its height and push overlapping boxes apart; the component then starts at 0, 0."""
     layers: dict[int, list[_PlacedNode]] = {}
     for spot in part.spots.values():
@@ -578,11 +600,12 @@ def _settle(part: _Component) -> None:
     for number in sorted(layers):
         row = sorted(layers[number], key=lambda spot: spot.x)
         height = max(spot.height for spot in row)
+        top += max(RISE, *(above.get(spot.id, 0.0) for spot in row)) if top else 0.0
         for spot in row:
             spot.x *= (widest + GAP) / UNIT
             spot.y = top + height / 2
         _push_apart(row)
-        top += height + RISE
+        top += height
     left = min(spot.x - spot.width / 2 for spot in part.spots.values())
     for spot in part.spots.values():
         spot.x -= left

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+import math
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -11,6 +13,7 @@ from typing import Any, Protocol
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
 from wfdash.web.pages.ui.drawing import (
+    ARROW,
     CHAR,
     HEATS,
     NOTE_CHAR,
@@ -27,6 +30,8 @@ from wfdash.web.pages.ui.drawing import (
     place_labels,
     room_for,
     route,
+    turned,
+    width_of,
 )
 
 # Which edges of a graph a run took. Pure.
@@ -105,12 +110,18 @@ def draw_definition(description: Description, opened: Collection[str], link: Cal
 
 HEIGHT, TALL = 42.0, 56.0
 """Of a box, and of one that has a second line."""
-NARROW, WIDE = 116.0, 264.0
-MARGIN = 14.0
+NARROW, WIDE, STEP = 120.0, 264.0, 12.0
+MARGIN = 8.0
+LOOP = 16.0
+"""What a loop takes at the edge."""
 FRAME = 16.0
 FRAME_TOP = 34.0
-ABOVE = 20.0
-"""Of the label of a join, over the box that its edges lead to."""
+ABOVE = 11.0
+"""Between the label of a join and the box that its edges lead to, with half of a line."""
+LABELLED = 46.0
+"""Between layers whose edges have labels."""
+FEW, MANY = 5, 12
+"""Up to so many steps, and from so many on, a graph runs from left to right, in between from top to bottom."""
 ORDER = ("failed", "waiting", "retrying", "running", "stopped", "sleeping", "done")
 EDGE_WORDS = {"otherwise": "otherwise", "each": "for each", "gather": "gather"}
 
@@ -161,22 +172,30 @@ def layout(
     """
     description = with_parents(description)
     tree, extras = _Tree(description), extras or RunOverlay()
-    counts = board or {}
-    size = _width(description.steps, counts, extras), TALL if extras.notes else HEIGHT
-    block = _place_level(tree, None, size)
+    counts, sideways = board or {}, not FEW < len(description.steps) < MANY
+    widths, height = _widths(description.steps, counts, extras), TALL if extras.notes else HEIGHT
+    widest = max(widths.values(), default=0.0)
+    sizes = {name: (height, width) if sideways else (widest, height) for name, width in widths.items()}
+    block = _place_level(tree, None, sizes, sideways)
+
+    def turn(box: Rectangle) -> Rectangle:
+        return replace(box, x=box.y, y=box.x, width=box.height, height=box.width) if sideways else box
+
     nodes = tuple(
-        _node(tree.steps[name], box, counts.get(name), board is not None, extras) for name, box in block.boxes.items()
+        _node(tree.steps[name], turn(box), counts.get(name), board is not None, extras)
+        for name, box in block.boxes.items()
     )
+    across, along = (block.height, block.width) if sideways else (block.width, block.height)
     if taken is None:
         begun = {node.name: node.state for node in nodes if node.state != "idle"}
         taken = {(edge.source, edge.target) for edge in description.edges if begun.get(edge.source) == "done"}
         taken = {pair for pair in taken if pair[1] in begun}
     return Drawing(
-        nodes=tuple(sorted(nodes, key=lambda node: (node.y, node.x))),
-        edges=_edges(block, taken),
-        groups=tuple(_group(tree.steps[name], box, extras) for name, box in block.groups.items()),
-        width=round(block.width + MARGIN * 2 + 20),
-        height=round(block.height + MARGIN * 2),
+        nodes=tuple(sorted(nodes, key=lambda node: (node.x, node.y) if sideways else (node.y, node.x))),
+        edges=_edges(block, taken, sideways),
+        groups=tuple(_group(tree.steps[name], turn(box), extras) for name, box in block.groups.items()),
+        width=round(across + MARGIN * 2 + (0 if sideways else 20)),
+        height=round(along + MARGIN * 2 + LOOP * any(edge.source == edge.target for edge in description.edges)),
         longest=max(extras.lengths.values(), default=0.0),
     )
 
@@ -227,27 +246,38 @@ def _joined(first: EdgeInfo, second: EdgeInfo) -> EdgeInfo:
     return first.model_copy(update={"label": " / ".join(labels)})
 
 
-def _width(steps: tuple[StepInfo, ...], board: Board, extras: RunOverlay) -> float:
-    """Return one width for all steps: that of the longest title, within limits."""
-    rooms = [len(_title(step)) * CHAR + room_for(_progress_text(board.get(step.name))) for step in steps]
-    rooms += [len(note) * NOTE_CHAR + room_for("") for note in extras.notes.values()]
-    return min(max([NARROW, *rooms]), WIDE)
+def _widths(steps: tuple[StepInfo, ...], board: Board, extras: RunOverlay) -> dict[str, float]:
+    """Return the width of each step: that of its text, within limits, in steps so that few widths differ."""
+    found = {}
+    for step in steps:
+        title = len(_title(step)) * CHAR + room_for(_progress_text(board.get(step.name)))
+        note = len(extras.notes.get(step.name, "")) * NOTE_CHAR + room_for("")
+        found[step.name] = min(max(NARROW, math.ceil(max(title, note) / STEP) * STEP), WIDE)
+    return found
 
 
-def _place_level(tree: _Tree, level: str | None, size: tuple[float, float]) -> _Block:
-    """Return the steps of a level, placed; a step with steps inside is as large as they need."""
+def _place_level(tree: _Tree, level: str | None, size: Mapping[str, Point], sideways: bool) -> _Block:
+    """Return the steps of a level, placed from top to bottom; a step with steps inside is as large as they need.
+
+    ``sideways``: the drawing will be turned, so that titles of frames and labels take their place beside.
+    """
     names = tree.inside.get(level, [])
-    inner = {name: _place_level(tree, name, size) for name in names if tree.inside.get(name)}
+    inner = {name: _place_level(tree, name, size, sideways) for name in names if tree.inside.get(name)}
+    x, y = (FRAME_TOP, FRAME) if sideways else (FRAME, FRAME_TOP)
     sizes = [
-        (inner[name].width + FRAME * 2, inner[name].height + FRAME + FRAME_TOP) if name in inner else size
+        (inner[name].width + FRAME + x, inner[name].height + FRAME + y) if name in inner else size[name]
         for name in names
     ]
     number = {name: index for index, name in enumerate(names)}
     edges = tree.edges.get(level, {})
-    drawn = place_boxes(sizes, [(number[a], number[b]) for a, b in edges if a != b])
+    labels = {number[b]: 0.0 for _, b in edges}
+    for (_, b), info in edges.items():
+        room = width_of(_label(info)) + 2 * ARROW if sideways else LABELLED
+        labels[number[b]] = max(labels[number[b]], room if _label(info) else 0.0)
+    drawn = place_boxes(sizes, [(number[a], number[b]) for a, b in edges if a != b], labels)
     block = _Block(boxes={}, groups={}, edges=[], width=drawn.width, height=drawn.height)
     for name in names:
-        _fill(block, name, drawn.boxes[number[name]], inner.get(name))
+        _fill(block, name, drawn.boxes[number[name]], inner.get(name), (x, y))
     lanes: Counter[str] = Counter()
     for (a, b), info in edges.items():
         source, target = drawn.boxes[number[a]], drawn.boxes[number[b]]
@@ -257,12 +287,12 @@ def _place_level(tree: _Tree, level: str | None, size: tuple[float, float]) -> _
     return block
 
 
-def _fill(block: _Block, name: str, box: Rectangle, inner: _Block | None) -> None:
+def _fill(block: _Block, name: str, box: Rectangle, inner: _Block | None, pad: Point) -> None:
     """Put a step, or the whole block of a sub-workflow, at its position."""
     if inner is None:
         block.boxes[name] = box
         return
-    x, y = box.x - box.width / 2 + FRAME, box.y - box.height / 2 + FRAME_TOP
+    x, y = box.x - box.width / 2 + pad[0], box.y - box.height / 2 + pad[1]
     block.groups[name] = box
     block.groups |= {key: _moved(value, x, y) for key, value in inner.groups.items()}
     block.boxes |= {key: _moved(value, x, y) for key, value in inner.boxes.items()}
@@ -343,7 +373,7 @@ def _heat(length: float | None, lengths: Mapping[str, float]) -> int | None:
     return next((heat for heat, share in enumerate(HEATS) if length <= share * longest), len(HEATS) - 1)
 
 
-def _edges(block: _Block, taken: Container[tuple[str, str]]) -> tuple[DrawnArrow, ...]:
+def _edges(block: _Block, taken: Container[tuple[str, str]], sideways: bool) -> tuple[DrawnArrow, ...]:
     """Return the edges with their labels; where several join, all have the label and the first one shows it."""
     joins: set[tuple[str, str]] = set()
     lines: list[LabelledLine] = []
@@ -352,15 +382,16 @@ def _edges(block: _Block, taken: Container[tuple[str, str]]) -> tuple[DrawnArrow
         shown = label if info.kind != "join" or join not in joins else ""
         joins |= {join} if info.kind == "join" else set()
         end = block.boxes.get(info.target)
-        above = ((end.x, end.y - end.height / 2 - ABOVE),) if end and info.kind == "join" else ()
-        lines.append(LabelledLine(points=points, label=shown, spots=above))
-    spots = place_labels(lines, block.boxes.values())
+        line = LabelledLine(points=points, label=shown, sideways=sideways)
+        above = ((end.x, end.y - (end.height + line.size[1]) / 2 - ABOVE),) if end and info.kind == "join" else ()
+        lines.append(replace(line, spots=above))
+    spots = [spot[::-1] if sideways else spot for spot in place_labels(lines, block.boxes.values())]
     return tuple(
         DrawnArrow(
             source=info.source,
             target=info.target,
-            path=_shifted(path, MARGIN, MARGIN),
-            head=_shifted(head, MARGIN, MARGIN),
+            path=_shifted(turned(path) if sideways else path, MARGIN, MARGIN),
+            head=_shifted(turned(head) if sideways else head, MARGIN, MARGIN),
             kind=info.kind,
             label=_label(info),
             label_x=spot[0] + MARGIN,
@@ -425,11 +456,14 @@ def fold(description: Description, opened: Container[str] = (), apart: Collectio
     parents = {step.name: step.parent for step in description.steps}
     names = {name: _drawn_as(name, parents, opened) for name in parents}
     inner = _drawn(description, names)
-    groups = _similar_groups(inner)
-    similar = {
-        name: _without(steps, apart) for name, steps in groups.items() if ALL not in opened and name not in opened
-    }
-    similar = {name: steps for name, steps in similar.items() if len(steps) >= LEAST_SIMILAR}
+    groups = frozenset[str]()
+    similar: dict[str, tuple[str, ...]] = {}
+    for branches in _similar_branches(inner):
+        called = [f"{SIMILAR}{step}" for step in branches[0]]
+        groups |= frozenset(called)
+        kept = _without(branches, apart)
+        if len(kept) > 1 and ALL not in opened and not any(name in opened for name in called):
+            similar |= dict(zip(called, zip(*kept, strict=True), strict=True))
     into = {step: name for name, steps in similar.items() for step in steps}
     names = {name: into.get(shown, shown) for name, shown in names.items()}
     return Folded(
@@ -437,7 +471,7 @@ def fold(description: Description, opened: Container[str] = (), apart: Collectio
         names=names,
         folded=frozenset(shown for name, shown in names.items() if name != shown),
         similar=similar,
-        groups=frozenset(groups),
+        groups=groups,
     )
 
 
@@ -452,24 +486,46 @@ def _drawn(description: Description, names: Mapping[str, str]) -> Description:
     return description.model_copy(update={"steps": kept, "edges": tuple(edges.values())})
 
 
-def _similar_groups(description: Description) -> dict[str, tuple[str, ...]]:
-    """Return the steps between the very same others, led to and left by edges of the same kind and label."""
+Branch = tuple[str, ...]
+
+
+def _similar_branches(description: Description) -> list[list[Branch]]:
+    """Return the branches between the very same others that have the same shape: as many steps in a row, led to,
+    joined and left by edges of the same kind and label.
+    """
+    steps = {step.name: step for step in description.steps}
     frames = {step.parent for step in description.steps}
-    ways: dict[str, set[tuple[str, ...]]] = {}
+    into, out = defaultdict[str, list[EdgeInfo]](list), defaultdict[str, list[EdgeInfo]](list)
     for edge in description.edges:
-        ways.setdefault(edge.source, set()).add(("to", edge.target, edge.kind, edge.label))
-        ways.setdefault(edge.target, set()).add(("from", edge.source, edge.kind, edge.label))
-    found: dict[object, list[str]] = {}
+        out[edge.source].append(edge)
+        into[edge.target].append(edge)
+    after = {
+        edge.source: edge
+        for edge in description.edges
+        if len(out[edge.source]) == len(into[edge.target]) == 1 and edge.source != edge.target
+        if {edge.source, edge.target} <= steps.keys() - frames
+        if steps[edge.source].parent == steps[edge.target].parent
+    }
+    begun = {edge.target for edge in after.values()}
+    found = defaultdict[object, list[Branch]](list)
     for step in description.steps:
-        if step.name in ways and step.name not in frames:
-            found.setdefault((step.parent, step.person, frozenset(ways[step.name])), []).append(step.name)
-    return {f"{SIMILAR}{steps[0]}": tuple(steps) for steps in found.values() if len(steps) >= LEAST_SIMILAR}
+        if step.name in frames or step.name in begun:
+            continue
+        branch = [step.name]
+        while branch[-1] in after:
+            branch.append(after[branch[-1]].target)
+        within = [(steps[name].person, after[name].kind, after[name].label) for name in branch[:-1]]
+        led = frozenset((edge.source, edge.kind, edge.label) for edge in into[branch[0]])
+        left = frozenset((edge.target, edge.kind, edge.label) for edge in out[branch[-1]])
+        if led or left:
+            found[step.parent, steps[branch[-1]].person, *within, led, left].append(tuple(branch))
+    return [branches for branches in found.values() if len(branches) >= LEAST_SIMILAR]
 
 
-def _without(steps: tuple[str, ...], apart: Collection[str]) -> tuple[str, ...]:
-    """Return the steps of a group without those that are drawn apart; all of them where those are many."""
-    shown = [step for step in steps if step in apart]
-    return tuple(step for step in steps if step not in shown) if len(shown) <= MOST_APART else steps
+def _without(branches: list[Branch], apart: Collection[str]) -> list[Branch]:
+    """Return the branches of a group without those that are drawn apart; all of them where those are many."""
+    rest = [branch for branch in branches if not any(step in apart for step in branch)]
+    return rest if len(branches) - len(rest) <= MOST_APART else branches
 
 
 def _with_groups(
@@ -491,12 +547,16 @@ def _with_groups(
 
 def _group_step(first: StepInfo, name: str, titles: list[str]) -> StepInfo:
     """Return the step that represents a group: called by what its steps' titles have in common."""
+    # An end counts from a whole word on.
+    end = re.sub(r"^[^ _.:-]*[ _.:-]*", "", _beginning([title[::-1] for title in titles])[::-1])
+    common = _beginning(titles).rstrip("0123456789 -_.:#(") or end
+    title = f"{humanize(common)} ×{len(titles)}" if common.strip() else f"{len(titles)} similar"
+    return StepInfo(name=name, title=title, person=first.person, parent=first.parent)
+
+
+def _beginning(titles: list[str]) -> str:
     letters = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*titles, strict=False))
-    common = "".join(one for one, *_ in letters).rstrip("0123456789 -_.:#(").strip()
-    number = f"{len(titles)} similar"
-    return StepInfo(
-        name=name, title=f"{common}: {number}" if common else number, person=first.person, parent=first.parent
-    )
+    return "".join(one for one, *_ in letters)
 
 
 def _drawn_as(name: str, parents: dict[str, str | None], opened: Container[str]) -> str:
