@@ -42,6 +42,7 @@ from wfdash.queries.statistics.durations import (
     rollups_with,
     unpack,
 )
+from wfdash.queries.step_states import RESUMING, STOPPING
 from wfdash.queries.unreadable import data_of
 
 # Metrics from events: every event is counted once, whichever process counts and however often it is interrupted.
@@ -370,6 +371,8 @@ class EventContext:
     """Run -> workflow, created."""
     requests: dict[str, AnsweredRequest] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
+    idle: dict[str, float] = field(default_factory=dict)
+    """Run -> the seconds in which it had failed, or was paused or held, until it was resumed."""
     data: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     """Run and number of an event -> what it says, of the kinds in ``READ``."""
 
@@ -413,8 +416,20 @@ def _look_up(events: list[MeasuredEvent], using: str | None) -> EventContext:
         runs={pk: (workflow, created) for pk, workflow, created in runs.values_list("pk", "workflow", "created")},
         requests=_requests(asked, using) if asked else {},
         groups=frozenset(groups),
+        idle=_idle({event.run for event in events if event.kind == EventKind.RUN_COMPLETED}, using),
         data=_data({event.run for event in events if event.kind in READ}, events, using),
     )
+
+
+def _idle(runs: set[str], using: str | None) -> dict[str, float]:
+    idle, since = dict.fromkeys(runs, 0.0), dict[str, datetime]()
+    moves = Event.objects.using(using).filter(run__in=runs, kind__in=STOPPING | RESUMING).order_by("run", "seq")
+    for run, kind, at in moves.values_list("run_id", "kind", "at") if runs else ():
+        if kind in STOPPING:
+            since.setdefault(run, at)
+        elif run in since:
+            idle[run] += _seconds_between(since.pop(run), at)
+    return idle
 
 
 def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredRequest]:
@@ -448,7 +463,8 @@ def _began(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]
 
 def _completed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:
     yield Measurement(Measure.COMPLETED)
-    yield Measurement(Measure.RUN, seconds=_seconds_between(context.runs[event.run][1], event.at))
+    whole = _seconds_between(context.runs[event.run][1], event.at)
+    yield Measurement(Measure.RUN, seconds=max(whole - context.idle[event.run], 0.0))
 
 
 def _failed(event: MeasuredEvent, context: EventContext) -> Iterator[Measurement]:

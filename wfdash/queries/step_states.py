@@ -6,9 +6,9 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db.models import Case, Q, When
 from django.utils.dateparse import parse_datetime
@@ -188,6 +188,29 @@ def count_states(transitions: Iterable[StepTransition]) -> dict[str, StateCounts
     for (step, state), number in counters.items():
         found.setdefault(step, {})[state] = number
     return {step: StateCounts.trusted(**numbers) for step, numbers in found.items()}
+
+
+class TimeSpent(NamedTuple):
+    """How long a run worked, waited for people, times and retries only, and did neither. Seconds."""
+
+    worked: float
+    waited: float
+    idle: float
+
+
+def time_spent(transitions: Iterable[StepTransition], begin: datetime, end: datetime) -> TimeSpent:
+    """Return what a run's time from its creation up to its end, or now, was spent with. Pure."""
+    states: dict[tuple[str, str], str] = {}
+    numbers, spent = Counter[str](), dict.fromkeys(TimeSpent._fields, 0.0)
+    for move in [*transitions, StepTransition("", "", "", end)]:
+        to = min(max(move.at, begin), end)
+        doing = "worked" if numbers["running"] else "waited" if any(numbers[state] for state in OPEN) else "idle"
+        spent[doing] += (to - begin) / timedelta(seconds=1)
+        begin, key = to, (move.step, move.activation)
+        numbers[states.get(key, "")] -= 1
+        numbers[move.state] += 1
+        states[key] = move.state
+    return TimeSpent(*(round(seconds, 3) for seconds in spent.values()))
 
 
 def _due_retries(transitions: list[StepTransition], now: datetime) -> list[StepTransition]:

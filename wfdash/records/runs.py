@@ -224,6 +224,12 @@ class RunDetail(RunSummary):
     origin_checkpoint: str | None = None
     takes_follow_up: bool = False
     """Whether you may follow up on it now."""
+    worked: float = 0.0
+    waited: float = 0.0
+    idle: float = 0.0
+    """The seconds from its creation to its latest change in which a step ran; in which all waited for people, a time or
+    a retry; the rest: in a queue, failed or paused.
+    """
     removal: RemovalRecord | None = None
     """When it will be removed, or what keeps it; null while it is open, and where no run is ever removed."""
 

@@ -14,7 +14,7 @@ from tests import people
 from wfdash.queries.history import EventRange
 from wfdash.queries.runs.listing import read_run, read_runs
 from wfdash.queries.runs.steps import read_activations
-from wfdash.queries.step_states import EventCache, count_states, step_transitions
+from wfdash.queries.step_states import EventCache, StepTransition, count_states, step_transitions, time_spent
 from wfdash.web.pages.runs.timeline import intervals_by_state, total_busy
 
 pytestmark = pytest.mark.django_db
@@ -277,3 +277,12 @@ def test_what_was_looked_at_longest_ago_is_forgotten_first():
     for key in ("a", "b", "a", "c"):
         cached.follow(key, [EventRange(run=key, low=0, high=None)], lambda known, ranges: ([1, 2], 1))
     assert list(cached._entries) == ["c"]
+
+
+def test_a_run_that_was_retried_later_worked_only_as_long_as_its_steps_ran():
+    at = [people.THEN + timedelta(seconds=seconds) for seconds in (0, 2, 14, 854, 856, 900, 901)]
+    states = ("running", "stopped", "running", "waiting", "running")
+    moves = [StepTransition("pay", "1", state, moment) for state, moment in zip(states, at[1:], strict=False)]
+    assert time_spent(moves, at[0], at[6]) == (12 + 2 + 1, 44, 2 + 840)
+    assert time_spent([], at[0], at[2]) == (0, 0, 14)
+    assert time_spent(moves, at[5], at[6]) == (1, 0, 0)

@@ -152,6 +152,11 @@ def test_what_happened_is_counted_in_its_hour_and_forever(alias: str) -> None:
     assert (step.step, step.bucket, step.total) == ("read", bucket_of(0.25), 0.25)
     (queue,) = Tally.objects.using(alias).filter(measure=Measure.QUEUE, hour=HOUR)
     assert queue.total == 2.0
+    happen(alias, run, "run.retried", at=THEN + timedelta(hours=5), by="ana")
+    happen(alias, run, "run.completed", at=THEN + timedelta(hours=5, seconds=8))
+    count_all(alias)
+    (whole,) = Tally.objects.using(alias).filter(measure=Measure.RUN, hour=ALL_TIME)
+    assert whole.total == timedelta(hours=2, seconds=8).total_seconds(), "not the three hours in which it had failed"
 
 
 def test_decisions_are_told_from_deadlines_and_by_who_was_asked(alias: str) -> None:

@@ -56,7 +56,7 @@ class Measure(StrEnum):
     LAPSED = "lapsed"
     """Requests that were answered by a deadline."""
     RUN = "run"
-    """From its creation to its completion."""
+    """From its creation to its completion, without the time in which it had failed or was paused."""
     STEP = "step"
     """From the last start of a step to its return."""
     DECISION = "decision"

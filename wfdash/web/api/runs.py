@@ -21,6 +21,7 @@ from wfdash.queries.runs.logs import LogFilter, find_logs
 from wfdash.queries.runs.steps import read_activations
 from wfdash.queries.runs.values import read_run_values
 from wfdash.queries.runs.versions import graph_difference, migration_plan
+from wfdash.queries.step_states import step_transitions, time_spent
 from wfdash.queries.workflows import description_of
 from wfdash.records.base import Created
 from wfdash.records.runs import (
@@ -131,7 +132,9 @@ def get_run(request: HttpRequest, run_id: str, wait: Wait = 0) -> Any:
     found = read_run(viewer_of(request), run_id)
     if wait and not found.rests:
         say_later(request, found.id, wait)
-    return found
+    moves = step_transitions(found.id, driven=found.status == "running")
+    # Up to its latest change, so that what has not changed is not sent again.
+    return found.model_copy(update=time_spent(moves, found.created, found.finished or found.updated)._asdict())
 
 
 @router.delete("/runs/{run_id}", response={204: None})

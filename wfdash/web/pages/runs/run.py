@@ -20,7 +20,7 @@ from wfdash.queries.runs.before_acting import thread_of
 from wfdash.queries.runs.listing import RunView, read_run, read_runs
 from wfdash.queries.runs.logs import find_events, read_interventions, reasons
 from wfdash.queries.runs.values import read_conversation
-from wfdash.queries.step_states import StepTransition, count_states, step_transitions
+from wfdash.queries.step_states import StepTransition, count_states, step_transitions, time_spent
 from wfdash.queries.workflows import description_of
 from wfdash.web.pages.runs.actions import again_commands, follow_up_form, new_key
 from wfdash.web.pages.runs.events import search_in, text_in
@@ -113,6 +113,7 @@ def _graph(request: HttpRequest, viewer: Viewer, run: RunView) -> dict[str, Any]
         "opened": opened,
         "compared": compared,
         "busy": _busy(moved),
+        "spent": time_spent(moved, run.created, end),
         **timeline_context(request, run, moved, end, described, panel, found),
     }
 

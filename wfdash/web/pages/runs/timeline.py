@@ -448,8 +448,10 @@ FOLDED_SHARE = 4
 LEAST_DRAWN = 0.001
 """Seconds outside of the folds, without which there is nothing to see closer."""
 MOST_FOLDS = 12
-FOLD_WIDTH, FOLDS_WIDTH = 180.0, 480.0
-"""Of the axis: of one fold at most, and of all of them together."""
+FOLD_WIDTH, FOLDS_WIDTH, MOST_WIDTH = 180.0, 480.0, 640.0
+"""Of the axis: of one fold at most, of all of them together, and of all where they lasted longer than the rest: what a
+run did for most of its time is most of the picture.
+"""
 DOING = (("running", ""), ("waiting", "waiting"), ("sleeping", "sleeping"), ("retrying", "until retry"))
 """What a run does in a fold, and its word; the first that applies. It runs where only one step is drawn."""
 IDLE = "idle"
@@ -516,10 +518,11 @@ def folded(low: float, high: float, folds: Sequence[Fold]) -> Axis:
         for fold in folds
         if fold.low < high and fold.high > low
     ]
-    to_draw = high - low - sum(fold.length for fold in inside)
+    lost = sum(fold.length for fold in inside)
+    to_draw = high - low - lost
     if not inside or to_draw < LEAST_DRAWN:
         return to_scale(low, high)
-    width = min(FOLD_WIDTH, FOLDS_WIDTH / len(inside))
+    width = MOST_WIDTH / len(inside) if lost > to_draw else min(FOLD_WIDTH, FOLDS_WIDTH / len(inside))
     scale = (WIDTH - width * len(inside)) / to_draw
     points = [(low, 0.0)]
     for fold in inside:

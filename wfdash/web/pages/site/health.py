@@ -95,7 +95,13 @@ COUNTERS = (
     (Measure.COST, "wfdash_model_cost", "What models cost, in the currency of the settings", MODEL),
 )
 HISTOGRAMS = (
-    (Measure.RUN, "wfdash_run_duration_seconds", "From a run's creation to its completion", WORKFLOW, LONG_TIMES),
+    (
+        Measure.RUN,
+        "wfdash_run_duration_seconds",
+        "From a run's creation to its completion, without stops",
+        WORKFLOW,
+        LONG_TIMES,
+    ),
     (Measure.STEP, "wfdash_step_duration_seconds", "How long a step's function ran", STEP, SHORT_TIMES),
     (Measure.DECISION, "wfdash_decision_seconds", "From a request's opening to a person's decision", STEP, LONG_TIMES),
     (Measure.QUEUE, "wfdash_queue_seconds", "From a run's creation to its beginning", WORKFLOW, SHORT_TIMES),
