@@ -341,7 +341,7 @@ def service_account(viewer: Viewer, name: str) -> User:
         raise NotAllowed("Only admins of every workflow can set up what acts as a service account")
     user = find_person(name)
     if user is None or not user.is_active:
-        raise Invalid([{"loc": ["owner"], "msg": f"No active account named {name[:80]}"}])
+        raise Invalid.at("owner", f"No active account named {name[:80]}")
     if not is_service(user):
         raise NotAllowed(f"{name} is a person: they make their own tokens and webhooks in their settings")
     if problem := obstacle(viewer, user):

@@ -46,7 +46,7 @@ from wfdash.actions.audit import acting
 from wfdash.actions.pacing import idempotent, made_before
 from wfdash.domain import search_attributes
 from wfdash.domain.cron import known_zones
-from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState, wrong
 from wfdash.notifications.letters import Undeliverable, refuse_address
 from wfdash.notifications.preferences import BROWSER, DIGESTS, KINDS, PERSONAL, PUSH, Preferences, read_time
 from wfdash.notifications.push import REMEDY, decoded, is_installed
@@ -69,7 +69,7 @@ def save_view(viewer: Viewer, name: str, query: str, *, page: str = "inbox", sha
     with write():
         pacing.charge(viewer, "view")
         if SavedView.objects.filter(owner=viewer.user).count() >= MAX_SAVED_VIEWS:
-            raise Invalid([{"loc": ["name"], "msg": f"You have {MAX_SAVED_VIEWS} views. Delete one first"}])
+            raise Invalid.at("name", f"You have {MAX_SAVED_VIEWS} views. Delete one first")
         try:
             with atomic():
                 view = SavedView.objects.create(
@@ -139,16 +139,16 @@ def _facts(view: SavedView) -> dict[str, str]:
 def _checked_name(name: str, query: str) -> str:
     name = search_attributes.cleaned(name)
     if not name:
-        raise Invalid([{"loc": ["name"], "msg": "Enter a name"}])
+        raise Invalid.at("name", "Enter a name")
     if len(name) > LONGEST_NAME:
-        raise Invalid([{"loc": ["name"], "msg": f"At most {LONGEST_NAME} characters"}])
+        raise Invalid.at("name", f"At most {LONGEST_NAME} characters")
     if len(query) > LONGEST_QUERY:
-        raise Invalid([{"loc": ["query"], "msg": "This filter is too long to save"}])
+        raise Invalid.at("query", "This filter is too long to save")
     return name
 
 
 def _duplicate_name(name: str) -> Invalid:
-    return Invalid([{"loc": ["name"], "msg": f"You already have a view named {name}. Choose another name"}])
+    return Invalid.at("name", f"You already have a view named {name}. Choose another name")
 
 
 # Out of office: name a delegate for a period, and end it.
@@ -192,7 +192,7 @@ def insert_absence(person: Viewer, delegate: str, since: datetime, until: dateti
     if problems or found is None:
         raise Invalid(problems)
     if Absence.objects.filter(user=person.user, since__lt=until, until__gt=since).exists():
-        raise Invalid([{"loc": ["since"], "msg": "Already out of office then. End that first"}])
+        raise Invalid.at("since", "Already out of office then. End that first")
     return Absence.objects.create(user=person.user, delegate=found, since=since, until=until)
 
 
@@ -217,19 +217,19 @@ def absence_facts(absence: Absence) -> dict[str, str]:
 
 def _no_delegate(viewer: Viewer, person: User | None) -> list[dict[str, object]]:
     if person is None:
-        return [{"loc": ["delegate"], "msg": "No such user"}]
+        return [wrong("delegate", "No such user")]
     if person == viewer.user:
-        return [{"loc": ["delegate"], "msg": "Choose someone else"}]
+        return [wrong("delegate", "Choose someone else")]
     return []
 
 
 def _no_time(since: datetime, until: datetime) -> list[dict[str, object]]:
     if until <= since:
-        return [{"loc": ["until"], "msg": "The last day must not be before the first"}]
+        return [wrong("until", "The last day must not be before the first")]
     if until <= timezone.now():
-        return [{"loc": ["until"], "msg": "This period has already ended"}]
+        return [wrong("until", "This period has already ended")]
     if until - since > MAX_ABSENCE:
-        return [{"loc": ["until"], "msg": "At most one year"}]
+        return [wrong("until", "At most one year")]
     return []
 
 
@@ -279,9 +279,9 @@ def set_preferences(
     clocks = {name: _time(name, text, problems) for name, text in zip(("quiet_from", "quiet_to"), quiet, strict=False)}
     at = _time("digest_at", digest_at, problems)
     if zone not in known_zones():
-        problems.append({"loc": ["zone"], "msg": "Unknown time zone. Use a name such as Europe/Berlin"})
+        problems.append(wrong("zone", "Unknown time zone. Use a name such as Europe/Berlin"))
     if digest not in DIGESTS:
-        problems.append({"loc": ["digest"], "msg": "Select one of the list"})
+        problems.append(wrong("digest", "Select one of the list"))
     if problems:
         raise Invalid(problems)
     wishes = Preferences(
@@ -318,7 +318,7 @@ def _time(name: str, text: str, problems: list[Problem]) -> time:
     try:
         return read_time(text)
     except ValueError:
-        problems.append({"loc": [name], "msg": "Enter a time such as 22:00"})
+        problems.append(wrong(name, "Enter a time such as 22:00"))
         return time()
 
 
@@ -348,7 +348,7 @@ def set_password(
         raise WrongState(NO_PASSWORDS)
     user = User.objects.get(pk=viewer.user.pk)
     if new != repeated:
-        raise Invalid([{"loc": ["repeated"], "msg": "The two passwords differ"}])
+        raise Invalid.at("repeated", "The two passwords differ")
     _check_strength(new, user)
     check_identity(user, current, code, passkey)
     with write(), acting(viewer, ""):
@@ -380,11 +380,11 @@ def end_other_sessions(viewer: Viewer, session: str | None) -> int:
 
 def _check_strength(new: str, user: User) -> None:
     if len(new) > PASSWORD:
-        raise Invalid([{"loc": ["new"], "msg": f"At most {PASSWORD} characters"}])
+        raise Invalid.at("new", f"At most {PASSWORD} characters")
     try:
         password_validation.validate_password(new, user)
     except ValidationError as error:
-        raise Invalid([{"loc": ["new"], "msg": " ".join(error.messages).rstrip(".")}]) from None
+        raise Invalid.at("new", " ".join(error.messages).rstrip(".")) from None
 
 
 def may_add_passkey(
@@ -419,7 +419,7 @@ def check_identity(user: User, current: str, code: str, passkey: str = "") -> No
         attempt_limits.charge(counted)
         right = len(current) <= PASSWORD and user.check_password(current)
     if not right:
-        raise Invalid([{"loc": ["current"], "msg": WRONG}])
+        raise Invalid.at("current", WRONG)
     attempt_limits.forgive(counted)
 
 
@@ -528,13 +528,13 @@ def _owner(viewer: Viewer, name: str) -> User:
     if not name or name == viewer.name:
         owner: User = viewer.user
         if owner.pk is None:
-            raise Invalid([{"loc": ["owner"], "msg": "Say whose token it is"}])
+            raise Invalid.at("owner", "Say whose token it is")
         return owner
     if viewer.user.pk is not None:
         return service_account(viewer, name)
     user = find_person(name)
     if user is None or not user.is_active:
-        raise Invalid([{"loc": ["owner"], "msg": f"No active account named {name[:80]}"}])
+        raise Invalid.at("owner", f"No active account named {name[:80]}")
     return user
 
 
@@ -546,7 +546,7 @@ def _insert(token: Token) -> Token:
             token.save(force_insert=True)
     except IntegrityError:
         words = f"There is a token named {token.name}. Revoke it first, or choose another name"
-        raise Invalid([{"loc": ["name"], "msg": words}]) from None
+        raise Invalid.at("name", words) from None
     return token
 
 
@@ -556,33 +556,33 @@ def _right(viewer: Viewer, owner: User) -> str:
 
 def _refuse_too_many(user: User) -> None:
     if Token.objects.filter(usable(), owner=user).count() >= MAX_USABLE_TOKENS:
-        raise Invalid([{"loc": ["name"], "msg": f"At most {MAX_USABLE_TOKENS} tokens. Revoke one first"}])
+        raise Invalid.at("name", f"At most {MAX_USABLE_TOKENS} tokens. Revoke one first")
 
 
 def _no_name(name: str) -> list[Problem]:
     if not name or not is_storable(name):
-        return [{"loc": ["name"], "msg": "Enter a name, such as what will use it"}]
-    return [{"loc": ["name"], "msg": f"At most {LONGEST_NAME} characters"}] if len(name) > LONGEST_NAME else []
+        return [wrong("name", "Enter a name, such as what will use it")]
+    return [wrong("name", f"At most {LONGEST_NAME} characters")] if len(name) > LONGEST_NAME else []
 
 
 def _no_rights(rights: Collection[str]) -> list[Problem]:
     unknown = sorted({*rights} - SCOPES)
     words = f"Choose among {', '.join(sorted(SCOPES))}"
-    return [{"loc": ["rights"], "msg": words}] if unknown or not rights else []
+    return [wrong("rights", words)] if unknown or not rights else []
 
 
 def _no_workflows(workflows: Collection[str]) -> list[Problem]:
     fits = all(one and len(one) <= NAME and is_storable(one) for one in workflows)
     if not workflows or not fits or len(workflows) > MOST_WORKFLOWS:
         words = f"Enter names of workflows, at most {MOST_WORKFLOWS}, or * for every one"
-        return [{"loc": ["workflows"], "msg": words}]
+        return [wrong("workflows", words)]
     return []
 
 
 def _no_days(days: int | None) -> list[Problem]:
     if days is None or 0 < days <= LONGEST_DAYS:
         return []
-    return [{"loc": ["days"], "msg": f"Enter a number of days from 1 to {LONGEST_DAYS}"}]
+    return [wrong("days", f"Enter a number of days from 1 to {LONGEST_DAYS}")]
 
 
 MAX_BROWSERS = 10
@@ -603,7 +603,7 @@ def subscribe(viewer: Viewer, *, endpoint: str, p256dh: str, auth: str, name: st
         pacing.charge(viewer, "push")
         others = PushSubscription.objects.filter(user=viewer.user).exclude(digest=digest)
         if others.count() >= MAX_BROWSERS:
-            raise Invalid([{"loc": [], "msg": f"At most {MAX_BROWSERS} browsers. Remove one of them first"}])
+            raise Invalid.at("", f"At most {MAX_BROWSERS} browsers. Remove one of them first")
         PushSubscription.objects.filter(digest=digest).delete()
         return PushSubscription.objects.create(
             id=ids.new_token(),
@@ -649,18 +649,18 @@ def _find(viewer: Viewer, browser_id: str) -> PushSubscription:
 
 def _problems(endpoint: str, p256dh: str, auth: str) -> list[Problem]:
     if not is_installed():
-        return [{"loc": [], "msg": f"Push notifications are not installed: {REMEDY}"}]
+        return [wrong("", f"Push notifications are not installed: {REMEDY}")]
     found: list[Problem] = []
     try:
         refuse_address(endpoint)
     except Undeliverable as error:
-        found.append({"loc": ["endpoint"], "msg": str(error)})
+        found.append(wrong("endpoint", str(error)))
     if len(endpoint) > MAX_ENDPOINT_CHARACTERS:
-        found.append({"loc": ["endpoint"], "msg": f"At most {MAX_ENDPOINT_CHARACTERS} characters"})
+        found.append(wrong("endpoint", f"At most {MAX_ENDPOINT_CHARACTERS} characters"))
     if not _is_key(p256dh):
-        found.append({"loc": ["p256dh"], "msg": "Not a public key of P-256"})
+        found.append(wrong("p256dh", "Not a public key of P-256"))
     if len(_bytes(auth)) != 16:
-        found.append({"loc": ["auth"], "msg": "Must be 16 bytes in base64url"})
+        found.append(wrong("auth", "Must be 16 bytes in base64url"))
     return found
 
 

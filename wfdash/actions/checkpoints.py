@@ -151,7 +151,7 @@ def label_checkpoint(
 ) -> Checkpoint:
     """Set a checkpoint's label, by which it is found and kept; an empty one removes it."""
     if label.strip() and (problem := problem_of("label", label.strip())):
-        raise Invalid([{"loc": ["label"], "msg": problem.removeprefix("label: ")}])
+        raise Invalid.at("label", problem.removeprefix("label: "))
     text = cleaned(label, NAME) or None
     with write(), idempotent(viewer, key, "label", [run_id, checkpoint_id, text]) as call:
         run = lock_run(find_run(viewer, run_id, right="operate"))

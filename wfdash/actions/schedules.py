@@ -25,7 +25,7 @@ from wfdash.actions import audit
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.runs.lifecycle import begin_run, checked_input
 from wfdash.domain.cron import BadCron, Cron, DueTime, parse, turn
-from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState, wrong
 from wfdash.domain.search_attributes import cleaned
 from wfdash.engines import catalog
 from wfdash.engines.catalog import TimeLimit
@@ -352,15 +352,15 @@ def plan_problems(plan: SchedulePlan) -> list[Problem]:
     """Return what is wrong with a plan except for its input, by field; empty if nothing is."""
     found: list[Problem] = []
     if not 0 < len(cleaned(plan.name)) <= LONGEST_NAME or flaws_of(plan.name):
-        found.append({"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"})
+        found.append(wrong("name", f"Enter a name of at most {LONGEST_NAME} characters"))
     for text, zone in ((plan.cron, "UTC"), ("@daily", plan.zone)):
         try:
             parse(text, zone)
         except BadCron as error:
-            found.append({"loc": [error.field], "msg": str(error)})
+            found.append(wrong(error.field, str(error)))
     for name, known in (("missed", MISSED), ("overlap", OVERLAP)):
         if getattr(plan, name) not in known:
-            found.append({"loc": [name], "msg": f"Must be one of {', '.join(known)}"})
+            found.append(wrong(name, f"Must be one of {', '.join(known)}"))
     return found
 
 
@@ -382,7 +382,7 @@ def _parsed(row: Schedule) -> Cron:
     try:
         return parse(row.cron, row.zone)
     except BadCron as error:
-        raise Invalid([{"loc": [error.field], "msg": str(error)}]) from error
+        raise Invalid.at(error.field, str(error)) from error
 
 
 def _next(cron: Cron, now: datetime) -> datetime | None:
@@ -398,7 +398,7 @@ def _write_plan(row: Schedule, plan: SchedulePlan, next_at: datetime | None) -> 
             row.save()
     except IntegrityError:
         message = f"This workflow already has a schedule named {row.name!r}. Choose another name"
-        raise Invalid([{"loc": ["name"], "msg": message}]) from None
+        raise Invalid.at("name", message) from None
 
 
 def _change(row: Schedule, **changes: Any) -> None:

@@ -21,7 +21,7 @@ def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> Non
     from wfdash.domain.errors import Invalid
 
     if given.days != "never" and not (given.days.isascii() and given.days.isdigit()):
-        raise Invalid([{"loc": ["days"], "msg": "Enter a number of days, or never"}])
+        raise Invalid.at("days", "Enter a number of days, or never")
     made = create_token(
         viewer,
         given.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from django.db import InterfaceError, InternalError, OperationalError
 
@@ -23,12 +23,22 @@ class NotAllowed(WfdashError):
     """You may see this but not do that: ask an operator or an admin of the workflow."""
 
 
+def wrong(field: str, msg: str) -> dict[str, Any]:
+    """Return what is wrong with a field, as ``Invalid`` lists it; without a name, with the whole value."""
+    return {"loc": [field] if field else [], "msg": msg}
+
+
 class Invalid(WfdashError):
     """The value does not fit: see the errors at each field. Nothing was changed."""
 
     def __init__(self, errors: list[dict[str, Any]], message: str | None = None) -> None:
         super().__init__(message, errors=errors)
         self.errors = errors
+
+    @classmethod
+    def at(cls, field: str, msg: str) -> Self:
+        """Return the error of one field; without a name, of the whole value."""
+        return cls([wrong(field, msg)])
 
     @property
     def summary(self) -> str:

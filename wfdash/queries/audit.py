@@ -229,7 +229,7 @@ def _checked_count(rows: QuerySet[AuditEntry]) -> int:
     count = rows.order_by()[: MOST_EXPORTED + 1].count()
     if count > MOST_EXPORTED:
         words = f"More than {MOST_EXPORTED:,} entries. Narrow the filter with after: and before:"
-        raise Invalid([{"loc": ["q"], "msg": words}])
+        raise Invalid.at("q", words)
     return count
 
 

@@ -218,7 +218,7 @@ def workflow_place(viewer: Viewer, name: str, cursor: str, *, field: str = "afte
     if not why and place > last_id():
         why = "No event has this number yet: was the database restored from a backup? Begin without a cursor"
     if why:
-        raise Invalid([{"loc": [field], "msg": why}])
+        raise Invalid.at(field, why)
     return place
 
 
@@ -344,7 +344,7 @@ def _head_of(viewer: Viewer, run_id: str, after: int) -> tuple[str, int, str]:
     if head is None:
         raise NotFound("Run not found, or you do not have access")
     if after > head[1]:
-        raise Invalid([{"loc": ["after"], "msg": f"The run has {head[1]} events only"}])
+        raise Invalid.at("after", f"The run has {head[1]} events only")
     return head
 
 

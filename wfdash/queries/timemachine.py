@@ -38,7 +38,7 @@ from wfdash.contract import (
     TellsInFlight,
     pack_transcript,
 )
-from wfdash.domain.errors import Invalid, WrongState
+from wfdash.domain.errors import Invalid, WrongState, wrong
 from wfdash.domain.graph_diff import GraphDiff, compare
 from wfdash.domain.json_patch import Operation, make
 from wfdash.engines import catalog
@@ -291,7 +291,7 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
     if problems:
         raise Invalid(problems)
     if not edited.words and not edits.answers:
-        raise Invalid([{"loc": [], "msg": "No changes: restore or fork it without edits"}])
+        raise Invalid.at("", "No changes: restore or fork it without edits")
     return edited
 
 
@@ -408,19 +408,19 @@ def edit_problem(
     and with a reason. Others change the values where the question is still open, so that it is asked again.
     """
     if gone := _deleted_origin(run.pk):
-        return {"loc": [], "msg": f"Run {gone}, from which this one comes, was deleted with {LOST}"}
+        return wrong("", f"Run {gone}, from which this one comes, was deleted with {LOST}")
     found = answered_before(chosen, but=but)
     known = origin_of(run)
     editing = Origin(starter=known.starter, others=known.others | {viewer.name})
     for request, n in found:
         policy = Policy.model_validate(request.policy or {})
         if viewer.excluded(request.not_by, editing) or not policy.override:
-            return {"loc": [], "msg": _approval_text(request, n, run)}
+            return wrong("", _approval_text(request, n, run))
     if found and not reason.strip():
         first, _ = found[0]
         subject = card_subject(first.card, first.step)
         msg = f"“{subject}” was answered before this. Give a reason for changing what was decided"
-        return {"loc": ["reason"], "msg": msg}
+        return wrong("reason", msg)
     return None
 
 

@@ -69,7 +69,7 @@ def add(user: User, name: str, answer: str) -> None:
         if verified and _is_here(given) and not known.exists():
             auth.WebAuthn.add(user, name, credential)
             return
-    raise Invalid([{"loc": ["passkey"], "msg": NOT_MADE}])
+    raise Invalid.at("passkey", NOT_MADE)
 
 
 def used(answer: str, user: User | None = None) -> User | None:

@@ -121,7 +121,7 @@ def confirm(user: User, code: str, setup: str, *, once: str = "") -> list[str]:
         step = _step_of(secret, code) if (secret := pending_secret(user, setup)) else None
         waiting = SecondFactor.objects.filter(user=user, confirmed__isnull=True)
         if step is None or waiting.update(confirmed=timezone.now(), last_step=step) != 1:
-            raise Invalid([{"loc": ["code"], "msg": MISTYPED}])
+            raise Invalid.at("code", MISTYPED)
         changed.send(SecondFactor, user=user, act="turn on")
         return _new_codes(user, once)
 
@@ -179,7 +179,7 @@ def checked_name(name: str) -> str:
     """Return the name for a passkey. ``Invalid`` at ``name``."""
     name = cleaned(name)
     if not name or len(name) > LONGEST_NAME:
-        raise Invalid([{"loc": ["name"], "msg": f"Enter a name of at most {LONGEST_NAME} characters"}])
+        raise Invalid.at("name", f"Enter a name of at most {LONGEST_NAME} characters")
     return name
 
 
@@ -251,7 +251,7 @@ def _accept(user: User, code: str, passkey: str) -> None:
     else:
         used = _use_step(user, code) or _use_recovery(user, code)
     if not used:
-        raise Invalid([{"loc": ["code"], "msg": NO_PASSKEY if passkey else WRONG}])
+        raise Invalid.at("code", NO_PASSKEY if passkey else WRONG)
 
 
 def _passkey(user: User, key: str) -> Any:

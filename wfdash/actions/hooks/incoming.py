@@ -33,7 +33,7 @@ from wfdash.actions.hooks.webhooks import open_feed
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.signals import send_signal
-from wfdash.domain.errors import BadSignature, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, status_for
+from wfdash.domain.errors import BadSignature, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, status_for, wrong
 from wfdash.domain.hooks import (
     MISSING,
     SCHEMES,
@@ -191,18 +191,18 @@ def _perform(viewer: Viewer, hook: IncomingHook, delivery: Json, message: Json, 
     known = isinstance(named, str) and not flaws_of(named)
     run = Run.objects.filter(pk=named, workflow=hook.workflow).first() if known else None
     if run is None:
-        raise Invalid([{"loc": ["run"], "msg": f"The delivery names no run of {hook.workflow} at {hook.run_at}"}])
+        raise Invalid.at("run", f"The delivery names no run of {hook.workflow} at {hook.run_at}")
     send_signal(viewer, run.pk, hook.signal, message, key=sha256(key.encode()).hexdigest(), others=authors)
     return run.pk
 
 
 def _parsed(body: bytes) -> Json:
     if has_more_values(body, MOST_NODES):
-        raise Invalid([{"loc": [], "msg": f"The body holds more than {MOST_NODES:,} values"}])
+        raise Invalid.at("", f"The body holds more than {MOST_NODES:,} values")
     try:
         parsed: Json = json.loads(body)
     except (ValueError, RecursionError):
-        raise Invalid([{"loc": [], "msg": "The body is not JSON"}]) from None
+        raise Invalid.at("", "The body is not JSON") from None
     return parsed
 
 
@@ -297,7 +297,7 @@ def create_incoming(
             return hook, newest(hook.secret)
         pacing.charge(viewer, "webhook")
         if IncomingHook.objects.filter(created_by=viewer.user).count() >= MAX_HOOKS_PER_PERSON:
-            raise Invalid([{"loc": ["name"], "msg": f"At most {MAX_HOOKS_PER_PERSON} per person. Remove one first"}])
+            raise Invalid.at("name", f"At most {MAX_HOOKS_PER_PERSON} per person. Remove one first")
         made = {"id": ids.new_token(), "secret": secret, "owner": acting.user, "created_by": viewer.user}
         made["authors"] = sorted(viewer.names)
         hook = IncomingHook.objects.create(**made, **_columns(plan), created=timezone.now())
@@ -393,22 +393,22 @@ def plan_problems(plan: IncomingPlan) -> list[Problem]:
     """Return what is wrong with a plan, per field."""
     found: list[Problem] = []
     if not 0 < len(cleaned(plan.name)) <= 80:
-        found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
+        found.append(wrong("name", "Enter a name of at most 80 characters"))
     if plan.scheme not in SCHEMES:
-        found.append({"loc": ["scheme"], "msg": "Choose how deliveries are signed"})
+        found.append(wrong("scheme", "Choose how deliveries are signed"))
     if plan.header and not HEADER.fullmatch(plan.header):
-        found.append({"loc": ["header"], "msg": "A header's name has letters, digits and -"})
+        found.append(wrong("header", "A header's name has letters, digits and -"))
     if plan.signal and not is_name(plan.signal):
-        found.append({"loc": ["signal"], "msg": f"A signal's name is {RULE}"})
+        found.append(wrong("signal", f"A signal's name is {RULE}"))
     if plan.signal and not plan.run_at:
-        found.append({"loc": ["run_at"], "msg": "Say where a delivery names the run"})
+        found.append(wrong("run_at", "Say where a delivery names the run"))
     return found + _pointer_problems(plan) + _mapping_problems(plan.mapping)
 
 
 def _pointer_problems(plan: IncomingPlan) -> list[Problem]:
     given = {"run_at": plan.run_at, "key_at": plan.key_at}
     return [
-        {"loc": [name], "msg": why}
+        wrong(name, why)
         for name, text in given.items()
         if (why := (pointer_problem(text) if len(text) <= 300 else "At most 300 characters"))
     ]
@@ -416,13 +416,13 @@ def _pointer_problems(plan: IncomingPlan) -> list[Problem]:
 
 def _mapping_problems(mapping: Json) -> list[Problem]:
     if flaws_of(mapping) or len(dumps(mapping)) > LARGEST_MAPPING:
-        return [{"loc": ["mapping"], "msg": f"JSON of at most {LARGEST_MAPPING:,} bytes"}]
-    return [{"loc": ["mapping"], "msg": why} for why in template_problems(mapping)[:1]]
+        return [wrong("mapping", f"JSON of at most {LARGEST_MAPPING:,} bytes")]
+    return [wrong("mapping", why) for why in template_problems(mapping)[:1]]
 
 
 def _secret_problems(scheme: str, secret: str) -> list[Problem]:
     why = secret_problem(scheme, secret)
-    return [{"loc": ["secret"], "msg": why}] if why else []
+    return [wrong("secret", why)] if why else []
 
 
 def _acting(viewer: Viewer, name: str) -> Viewer:
@@ -441,7 +441,7 @@ def _refuse_who_cannot_start(viewer: Viewer, workflow: str) -> None:
 def _idle(acting: Viewer, workflow: str) -> list[Problem]:
     if acting.may("start", workflow):
         return []
-    return [{"loc": ["owner"], "msg": f"{acting.name} cannot start this workflow. Give it a role first"}]
+    return [wrong("owner", f"{acting.name} cannot start this workflow. Give it a role first")]
 
 
 def _columns(plan: IncomingPlan) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.pacing import idempotent, is_outage
 from wfdash.actions.runs.search_index import error_class, title_for_everyone
-from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState, wrong
 from wfdash.domain.hooks import new_secret
 from wfdash.domain.search_attributes import cleaned
 from wfdash.notifications.letters import Undeliverable, refuse_address
@@ -222,31 +222,31 @@ def _missing_rights(owner: Viewer | None, workflow: str, values: bool) -> list[P
     sees = owner.may_anywhere("see") if anywhere else owner.may("see", workflow)
     inspects = owner.may_anywhere("inspect") if anywhere else owner.may("inspect", workflow)
     if not sees:
-        return [{"loc": ["workflow"], "msg": f"{owner.name} cannot see this workflow"}]
+        return [wrong("workflow", f"{owner.name} cannot see this workflow")]
     if values and not inspects:
-        return [{"loc": ["values"], "msg": f"{owner.name} cannot inspect values of this workflow"}]
+        return [wrong("values", f"{owner.name} cannot inspect values of this workflow")]
     return []
 
 
 def _refuse_too_many(viewer: Viewer) -> None:
     if Webhook.objects.filter(created_by=viewer.user, run=None).count() >= MOST_WEBHOOKS:
-        raise Invalid([{"loc": ["name"], "msg": f"At most {MOST_WEBHOOKS} webhooks per person. Remove one first"}])
+        raise Invalid.at("name", f"At most {MOST_WEBHOOKS} webhooks per person. Remove one first")
 
 
 def _problems(name: str, url: str, workflow: str, kinds: Sequence[str]) -> list[Problem]:
     found: list[Problem] = []
     if not 0 < len(cleaned(name)) <= 80:
-        found.append({"loc": ["name"], "msg": "Enter a name of at most 80 characters"})
+        found.append(wrong("name", "Enter a name of at most 80 characters"))
     try:
         refuse_address(url.strip(), inside=settings.WFDASH_HOOKS_HOSTS)
     except Undeliverable as error:
-        found.append({"loc": ["url"], "msg": str(error)})
+        found.append(wrong("url", str(error)))
     if len(url) > 500:
-        found.append({"loc": ["url"], "msg": "At most 500 characters"})
+        found.append(wrong("url", "At most 500 characters"))
     if len(workflow) > 200:
-        found.append({"loc": ["workflow"], "msg": "Workflow not found"})
+        found.append(wrong("workflow", "Workflow not found"))
     if unknown := set(kinds) - WEBHOOK_KINDS.keys():
-        found.append({"loc": ["kinds"], "msg": f"Unknown event: {sorted(unknown)[0]!r}"})
+        found.append(wrong("kinds", f"Unknown event: {sorted(unknown)[0]!r}"))
     return found
 
 

@@ -40,7 +40,7 @@ from wfdash.actions.people.roles import (
     remove_member,
     revoke_role,
 )
-from wfdash.domain.errors import Invalid, NotAllowed, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, WrongState, wrong
 from wfdash.domain.people_file import Account, BadPeopleFile, FileProblem, PeopleFile, RoleLine, read_people
 from wfdash.domain.search_attributes import cleaned
 from wfdash.installation.provider import Provider
@@ -127,7 +127,7 @@ def create_service_account(
     """
     about = cleaned(about, LONGEST_ABOUT + 1)
     if len(about) > LONGEST_ABOUT:
-        raise Invalid([{"loc": ["about"], "msg": f"At most {LONGEST_ABOUT} characters"}])
+        raise Invalid.at("about", f"At most {LONGEST_ABOUT} characters")
     with administering(viewer):
         user = _make(viewer, name.strip(), "", groups, roles)
         ServiceAccount.objects.create(user=user, about=about, created=timezone.now())
@@ -140,7 +140,7 @@ def _make(viewer: Viewer, name: str, email: str, groups: Sequence[str], roles: S
     """Create an account without a password, in the caller's transaction. ``Invalid``."""
     problems = [*_no_name(name), *no_address(email), *_no_groups(groups)]
     if len(roles) > MOST_ROLES:
-        problems.append({"loc": ["roles"], "msg": f"At most {MOST_ROLES} roles"})
+        problems.append(wrong("roles", f"At most {MOST_ROLES} roles"))
     if problems:
         raise Invalid(problems)
     user = new_user(name, email=email)
@@ -224,26 +224,26 @@ def no_address(email: str) -> list[Problem]:
         if email:
             validate_email(email)
     except ValidationError:
-        return [{"loc": ["email"], "msg": "Enter an email address such as ana@example.org"}]
-    return [] if len(email) <= LONGEST_MAIL else [{"loc": ["email"], "msg": f"At most {LONGEST_MAIL} characters"}]
+        return [wrong("email", "Enter an email address such as ana@example.org")]
+    return [] if len(email) <= LONGEST_MAIL else [wrong("email", f"At most {LONGEST_MAIL} characters")]
 
 
 def _no_name(name: str) -> list[Problem]:
     problem = problem_of_person(User.normalize_username(name)) if name else "Enter a user name"
-    return [{"loc": ["name"], "msg": problem}] if problem else []
+    return [wrong("name", problem)] if problem else []
 
 
 def _no_groups(groups: Sequence[str]) -> list[Problem]:
     unknown = [group for group in groups if find_group(group) is None]
     how = "Add the group first, on the page Groups or by 'wfdash group add'"
-    return [{"loc": ["groups"], "msg": f"Group {unknown[0][:80]} not found. {how}"}] if unknown else []
+    return [wrong("groups", f"Group {unknown[0][:80]} not found. {how}")] if unknown else []
 
 
 def _give(viewer: Viewer, user: User, role: str, workflow: str) -> None:
     try:
         give(viewer, role, workflow, person=user.get_username())
     except Invalid as error:
-        raise Invalid([{"loc": ["roles"], "msg": str(one["msg"])} for one in error.errors]) from None
+        raise Invalid([wrong("roles", str(one["msg"])) for one in error.errors]) from None
 
 
 LONGEST_REASON = 300
@@ -280,9 +280,9 @@ def set_absence_of(
         absence = insert_absence(person, delegate, since, until)
         reason = cleaned(reason, LONGEST_REASON + 1)
         if not reason:
-            raise Invalid([{"loc": ["reason"], "msg": "Enter a reason"}])
+            raise Invalid.at("reason", "Enter a reason")
         if len(reason) > LONGEST_REASON:
-            raise Invalid([{"loc": ["reason"], "msg": f"At most {LONGEST_REASON} characters"}])
+            raise Invalid.at("reason", f"At most {LONGEST_REASON} characters")
         facts = {"user": name, **absence_facts(absence), "reason": reason}
         audit.record(viewer, "away", right="admin", facts=facts)
     return absence

@@ -20,7 +20,7 @@ from wfdash.access.directory import find_group, find_person, obstacle, people_wh
 from wfdash.access.viewer import EVERY, RIGHTS, AddressedQuestion, Viewer, named_in, naming
 from wfdash.actions import pacing
 from wfdash.actions.audit import COMMAND_LINE, acting, locked_end
-from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState, wrong
 from wfdash.values.schemas.validate import Problem
 
 
@@ -134,23 +134,23 @@ def give(viewer: Viewer, role: str, workflow: str, *, person: str = "", group: s
     user, team = _taker(viewer, workflow, person, group)
     if user is None and team is None:
         field, words = ("group", "Group not found") if group else ("person", "No active user has this name")
-        problems.append({"loc": [field], "msg": words})
+        problems.append(wrong(field, words))
     if problems:
         raise Invalid(problems)
     holder: Mapping[str, User | Group | None] = {"user": user, "group": team}
     if Grant.objects.filter(**holder, workflow=workflow, role=role).exists():
-        raise Invalid([{"loc": ["role"], "msg": f"{person or group} already has this role"}])
+        raise Invalid.at("role", f"{person or group} already has this role")
     return Grant.objects.create(**holder, workflow=workflow, role=role)
 
 
 def _problems(role: str, workflow: str, person: str, group: str) -> list[Problem]:
     found: list[Problem] = []
     if role not in RIGHTS:
-        found.append({"loc": ["role"], "msg": f"Choose one of {', '.join(RIGHTS)}"})
+        found.append(wrong("role", f"Choose one of {', '.join(RIGHTS)}"))
     if not workflow or len(workflow) > NAME or not is_storable(workflow):
-        found.append({"loc": ["workflow"], "msg": "Enter the name of a workflow, or * for every one"})
+        found.append(wrong("workflow", "Enter the name of a workflow, or * for every one"))
     if person and group:
-        found.append({"loc": ["group"], "msg": "Choose a person or a group, not both"})
+        found.append(wrong("group", "Choose a person or a group, not both"))
     return found
 
 
@@ -216,7 +216,7 @@ def add_member(viewer: Viewer, group: str, person: str) -> None:
     with administering(viewer):
         found = lock_group(viewer, group)
         if found.user_set.filter(has_name(findable(person))).exists():
-            raise Invalid([{"loc": ["person"], "msg": f"{person} is already in this group"}])
+            raise Invalid.at("person", f"{person} is already in this group")
         _add(found, person, field="person")
 
 
@@ -238,14 +238,14 @@ def remove_member(viewer: Viewer, group: str, person: str) -> None:
 def _add(group: Group, name: str, *, field: str = "members") -> None:
     user = find_person(name)
     if user is None or not user.is_active:
-        raise Invalid([{"loc": [field], "msg": f"No active user named {name[:80]}"}])
+        raise Invalid.at(field, f"No active user named {name[:80]}")
     group.user_set.add(user)
 
 
 def _check_name(name: str, *, now: str = "") -> None:
     problem = problem_of_group(name, now=now) if name else "Enter a name"
     if problem:
-        raise Invalid([{"loc": ["name"], "msg": problem}])
+        raise Invalid.at("name", problem)
 
 
 def _refuse_needed(group: Group, done: str) -> None:

@@ -56,6 +56,7 @@ from wfdash.domain.errors import (
     NotFound,
     TooOften,
     WrongState,
+    wrong,
 )
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.domain.labels import visible
@@ -133,7 +134,7 @@ def answer_request(
     context, judged = replace(context, unchecked=problems is None), problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
         means = "select that you mean the text itself" if via in PAGES else "say as_text if you mean the text itself"
-        judged = [*judged, {"loc": [], "msg": f"{doubt}, or {means}"}]
+        judged = [*judged, wrong("", f"{doubt}, or {means}")]
     try:
         command = [request_id, value, verdict, reason, seen, undo, override, on_behalf_of, *(["as text"] * as_text)]
         with write(), idempotent(viewer, key, "answer", command, reply=context.reply) as call:
@@ -164,7 +165,7 @@ def _take_answer(
     context = replace(context, seen=_refuse_if_changed(request, context.seen))
     why = visible(reason or reason_in(value))
     if (context.override or context.on_behalf_of) and not why.strip():
-        problems = [{"loc": ["reason"], "msg": "Give a reason for the override"}]
+        problems = [wrong("reason", "Give a reason for the override")]
     if problems:
         raise Invalid(problems)
     return _accept(viewer, request, value, why, right, context)
@@ -241,7 +242,7 @@ def _contradiction(value: Json, verdict: str) -> list[Problem]:
     none.
     """
     chosen = verdict_of(value)
-    return [{"loc": ["verdict"], "msg": f"The answer says {chosen}"}] if verdict[:40] not in {"", chosen} else []
+    return [wrong("verdict", f"The answer says {chosen}")] if verdict[:40] not in {"", chosen} else []
 
 
 def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> None:
@@ -477,7 +478,7 @@ def assign_requests(viewer: Viewer, requests: Iterable[str], to: str | None, *, 
     """
     wanted = list(dict.fromkeys(requests))
     if len(wanted) > MOST_ASSIGNED:
-        raise Invalid([{"loc": ["request"], "msg": f"Assign at most {MOST_ASSIGNED} at once"}])
+        raise Invalid.at("request", f"Assign at most {MOST_ASSIGNED} at once")
     return [_assign_one(viewer, one, to, f"{key} {one}" if key else None) for one in wanted]
 
 
@@ -531,11 +532,11 @@ def answer_batch(
     """
     wanted = dict(chosen)
     if not wanted:
-        raise Invalid([{"loc": ["tick"], "msg": "Select at least one request"}])
+        raise Invalid.at("tick", "Select at least one request")
     if len(wanted) > MAX_DECIDED_AT_ONCE:
-        raise Invalid([{"loc": ["tick"], "msg": f"Decide at most {MAX_DECIDED_AT_ONCE} at once"}])
+        raise Invalid.at("tick", f"Decide at most {MAX_DECIDED_AT_ONCE} at once")
     if json_patch.comments_in(value):
-        raise Invalid([{"loc": [json_patch.FIELD], "msg": "Comment on lines of one request, not of several"}])
+        raise Invalid.at(json_patch.FIELD, "Comment on lines of one request, not of several")
     with bounded_work():
         return [
             _answer_one(viewer, one, seen, value, verdict, page, f"{key} {one}" if key else None)
@@ -570,7 +571,7 @@ def _answer_one(
         if because := alone_because(found.risk, found.policy, found.card):
             raise NotAllowed(because)
         if not seen:
-            raise Invalid([{"loc": ["tick"], "msg": "Not in the table"}])
+            raise Invalid.at("tick", "Not in the table")
         reply = answer_request(
             viewer, request_id, value, verdict=verdict, seen=seen, undo=True, via="batch", page=page, key=key
         )

@@ -90,11 +90,11 @@ def amend_request(
 def _checked_evidence(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
     """Return the evidence in the form a card holds it. ``Invalid`` with what is wrong."""
     if not body and not given:
-        raise Invalid([{"loc": ["body"], "msg": "Enter the information to add"}])
+        raise Invalid.at("body", "Enter the information to add")
     if len(body) > MOST_TEXT:
-        raise Invalid([{"loc": ["body"], "msg": f"Keep it below {MOST_TEXT:,} characters"}])
+        raise Invalid.at("body", f"Keep it below {MOST_TEXT:,} characters")
     if len(given) > MOST_ADDED:
-        raise Invalid([{"loc": ["evidence"], "msg": f"Add at most {MOST_ADDED} items at once"}])
+        raise Invalid.at("evidence", f"Add at most {MOST_ADDED} items at once")
     if flaws := flaws_of({"body": body, "evidence": given}):
         raise Invalid(flaws)
     try:
@@ -117,19 +117,19 @@ def _amended(card: dict[str, Any], by: str, body: str, parts: list[dict[str, Any
 def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
     if len(card.get("evidence") or ()) > MOST_PIECES:
         words = f"The card would have more than {MOST_PIECES} items of evidence. Add the information as a comment"
-        raise Invalid([{"loc": ["evidence"], "msg": words}])
+        raise Invalid.at("evidence", words)
     if count_nodes(card, MOST_NODES) > MOST_NODES:
         words = f"The card would hold more than {MOST_NODES:,} values. Link to large content instead"
-        raise Invalid([{"loc": ["evidence"], "msg": words}])
+        raise Invalid.at("evidence", words)
     size = len(json.dumps(card))
     if size > MAX_CARD:
         most = f"{MAX_CARD / 1e6:.0f} MB"
         words = f"The card would have {size / 1e6:.1f} MB, the limit is {most}. Link to large content instead"
-        raise Invalid([{"loc": ["evidence"], "msg": words}])
+        raise Invalid.at("evidence", words)
     kept = Shown.objects.filter(request=request.pk).aggregate(all=Sum(Length("body")))["all"] or 0
     if kept + size > MOST_KEPT:
         words = "This request has reached its size limit. Add the information as a comment"
-        raise Invalid([{"loc": ["body"], "msg": words}])
+        raise Invalid.at("body", words)
 
 
 def _keep_card(request: HumanRequest) -> None:
@@ -237,9 +237,9 @@ def asked_of(request: HumanRequest) -> list[User]:
 def _add_comment(viewer: Viewer, request: HumanRequest, kind: str, text: str) -> Comment:
     text = text.strip()
     if not text:
-        raise Invalid([{"loc": ["text"], "msg": "Enter a comment"}])
+        raise Invalid.at("text", "Enter a comment")
     if len(text) > MOST_TEXT:
-        raise Invalid([{"loc": ["text"], "msg": f"At most {MOST_TEXT} characters"}])
+        raise Invalid.at("text", f"At most {MOST_TEXT} characters")
     if Comment.objects.filter(request=request).count() >= MOST_COMMENTS:
         raise WrongState(f"This request has {MOST_COMMENTS:,} comments, the maximum")
     mentioned = _mentioned(request, text)
@@ -371,7 +371,7 @@ def save_draft(viewer: Viewer, request_id: str, fields: Mapping[str, Sequence[st
     """
     kept = {str(name): [str(value) for value in values] for name, values in fields.items()}
     if len(dumps(kept)) > MOST_DRAFT:
-        raise Invalid([{"loc": [], "msg": "Too large for a draft. Submit it or save it elsewhere"}])
+        raise Invalid.at("", "Too large for a draft. Submit it or save it elsewhere")
     if not any(value.strip() for name, values in kept.items() if name != "_action" for value in values):
         drop_draft(viewer, request_id)
         return None
@@ -393,7 +393,7 @@ def _make_room(viewer: Viewer, request: HumanRequest) -> None:
     Draft.objects.filter(pk__in=list(over.values_list("pk", flat=True))).delete()
     if others.count() >= MOST_DRAFTS:
         words = f"You have {MOST_DRAFTS} drafts. Submit or discard some first"
-        raise Invalid([{"loc": [], "msg": words}])
+        raise Invalid.at("", words)
 
 
 def drop_draft(viewer: Viewer, request_id: str) -> None:
@@ -454,9 +454,9 @@ def _assignable(viewer: Viewer, request: HumanRequest, name: str) -> Viewer:
     free = viewer.may("operate", request.workflow) and Policy.model_validate(request.policy).override
     by = () if free else request.by
     if not found or not found[0].addressed(by, request.not_by, origin_of(request.run)):
-        raise Invalid([{"loc": ["to"], "msg": f"{name} cannot answer this request. Choose someone who can"}])
+        raise Invalid.at("to", f"{name} cannot answer this request. Choose someone who can")
     if is_service(found[0].user):
-        raise Invalid([{"loc": ["to"], "msg": f"{name} is a service account, which is not notified. Choose a person"}])
+        raise Invalid.at("to", f"{name} is a service account, which is not notified. Choose a person")
     return found[0]
 
 

@@ -78,7 +78,7 @@ def extend_deadline(viewer: Viewer, request_id: str, due: datetime, *, key: str 
         now = database_now()
         if due <= now or due - now > FURTHEST:
             words = "Enter a time in the future" if due <= now else "Enter a time within the next ten years"
-            raise Invalid([{"loc": ["due"], "msg": words}])
+            raise Invalid.at("due", words)
         # Raise ``NotAllowed`` for people who would make a default answer count sooner and may not decide the request.
         later = request.due is not None and due >= request.due
         default = Policy.model_validate(request.policy).on_timeout

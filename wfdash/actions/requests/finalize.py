@@ -98,7 +98,7 @@ def _right_for_another(viewer: Viewer, request: HumanRequest, name: str) -> Righ
     theirs = named or (found[0].right_for((), request.not_by, origin) if assigned else None)
     if theirs is None or name == viewer.name:
         msg = f"{name} cannot answer this request. Choose someone who can"
-        raise Invalid([{"loc": ["on_behalf_of"], "msg": msg}])
+        raise Invalid.at("on_behalf_of", msg)
     words = f"{WORDS} {name}: {named.words if named else 'assigned'}"
     # A person named only by an operator answers by the operator's right, not by the policy.
     return Right(words=words, acting_for=name, beyond=named is None)

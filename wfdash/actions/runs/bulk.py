@@ -139,7 +139,7 @@ def start_bulk(
     """
     facts: dict[str, Any] = {"filter": text[:500], "add": list(read_tags(add)), "remove": list(read_tags(remove))}
     if verb == "tag" and not facts["add"] and not facts["remove"]:
-        raise Invalid([{"loc": ["add"], "msg": "Enter a tag to add or remove"}])
+        raise Invalid.at("add", "Enter a tag to add or remove")
     with write(), idempotent(viewer, key, "bulk", command or [verb, list(run_ids), facts]) as call:
         if call.previous_result is not None:
             return made_before(Bulk, call.previous_result["bulk"])
@@ -147,7 +147,7 @@ def start_bulk(
         _refuse_too_many(viewer)
         seen = _visible_runs(viewer, wanted)
         if not seen:
-            raise Invalid([{"loc": ["runs"], "msg": "Runs not found, or you do not have access"}])
+            raise Invalid.at("runs", "Runs not found, or you do not have access")
         unseen = len(wanted) - len(seen)
         bulk = Bulk.objects.create(
             id=ids.new_request_id(),
@@ -292,12 +292,12 @@ def _refusal(viewer: Viewer, verb: str, found: tuple[str, Phase] | None) -> str:
 
 def _checked_runs(verb: str, run_ids: Sequence[str]) -> list[str]:
     if verb not in VERBS:
-        raise Invalid([{"loc": ["verb"], "msg": f"Unknown action. Available: {', '.join(VERBS)}"}])
+        raise Invalid.at("verb", f"Unknown action. Available: {', '.join(VERBS)}")
     wanted = list(dict.fromkeys(run_ids))
     if not wanted:
-        raise Invalid([{"loc": ["runs"], "msg": "Select at least one run"}])
+        raise Invalid.at("runs", "Select at least one run")
     if len(wanted) > MOST_AT_ONCE:
-        raise Invalid([{"loc": ["runs"], "msg": f"At most {MOST_AT_ONCE:,} runs at once: narrow the filter"}])
+        raise Invalid.at("runs", f"At most {MOST_AT_ONCE:,} runs at once: narrow the filter")
     return wanted
 
 
@@ -393,7 +393,7 @@ def tag_runs(
     """
     more, less = read_tags(add), read_tags(remove)
     if len(run_ids) > MOST_RUNS:
-        raise Invalid([{"loc": ["runs"], "msg": f"Tag at most {MOST_RUNS} runs at once"}])
+        raise Invalid.at("runs", f"Tag at most {MOST_RUNS} runs at once")
     with write(), idempotent(viewer, key, "tag", [list(run_ids), list(more), list(less)]) as call:
         lock_rows(Run.objects.filter(viewer.scope("see"), pk__in=run_ids))
         return [
@@ -412,7 +412,7 @@ def tag_run(viewer: Viewer, run_id: str, add: Sequence[str], remove: Sequence[st
     had = set(tags.values_list("text", flat=True))
     more, less = sorted(set(add) - had), sorted(set(remove) & had)
     if len(had) + len(more) - len(less) > MAX_TAGS_PER_RUN:
-        raise Invalid([{"loc": ["add"], "msg": f"A run has at most {MAX_TAGS_PER_RUN} tags. Remove some first"}])
+        raise Invalid.at("add", f"A run has at most {MAX_TAGS_PER_RUN} tags. Remove some first")
     if more or less:
         tags.filter(text__in=less).delete()
         RunFact.objects.bulk_create(
@@ -435,7 +435,7 @@ def read_tags(given: Iterable[str]) -> tuple[str, ...]:
         tag = search_attributes.tag_of(text)
         if tag is None:
             words = f"{text[:60]!r} is not a valid tag. Use up to 40 letters, digits and . _ - : / @ +"
-            raise Invalid([{"loc": ["tags"], "msg": words}])
+            raise Invalid.at("tags", words)
         found[tag] = None
     return tuple(found)
 

@@ -56,7 +56,7 @@ def send_signal(
     what the step waits for; ``WrongState`` if the run has ended, or stores too many already.
     """
     if not is_name(name):
-        raise Invalid([{"loc": ["name"], "msg": f"A signal's name is {RULE}"}])
+        raise Invalid.at("name", f"A signal's name is {RULE}")
     if flaws := flaws_of(value):
         raise Invalid(_at_value(flaws))
     found = find_run(viewer, run_id)

@@ -101,7 +101,7 @@ def _find(viewer: Viewer, run_id: str, workflow: str, text: str, name: str) -> C
         raise NotFound(f"Checkpoint “{text[:60]}” not found. Enter its number in this run, its ID or its URL")
     if row.workflow != workflow:
         text = f"That checkpoint belongs to workflow {row.workflow}: choose one of the same workflow"
-        raise Invalid([{"loc": [name], "msg": text}])
+        raise Invalid.at(name, text)
     return info_of(row)
 
 

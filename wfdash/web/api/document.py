@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from checkpoints.events import STORED, EventKind
-from wfdash.domain.errors import KINDS, REFUSALS, ProblemKind
+from wfdash.domain.errors import KINDS, REFUSALS, ProblemKind, wrong
 from wfdash.records import messages as sent
 from wfdash.records.base import MEDIA_TYPE, Problem
 from wfdash.records.runs import EventRecord, WorkflowEvent
@@ -174,7 +174,7 @@ def _problem_response(status: int) -> Document:
 
 def _example(kind: ProblemKind) -> Document:
     detail = kind.words or kind.title
-    errors = [{"loc": ["amount"], "msg": "This field is required"}] if kind.status == 422 else []
+    errors = [wrong("amount", "This field is required")] if kind.status == 422 else []
     return {
         "type": f"/api/v1/docs/#problem-{kind.code}",
         "title": kind.title,

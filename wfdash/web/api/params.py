@@ -30,7 +30,7 @@ from wfdash.access.signin import tokens
 from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer, evaluated
 from wfdash.actions.pacing import idempotent, previous_result
-from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated
+from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated, wrong
 from wfdash.records.base import ApiRecord
 from wfdash.values.schemas.work import has_more_values
 from wfdash.web.api.long_poll import MAX_WAIT_SECONDS
@@ -105,9 +105,9 @@ def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(request: HttpRequest, *args: Any, **values: Any) -> Any:
         if unknown := [name for name in request.GET if name not in known]:
             words = f"Unknown parameter. Available: {', '.join(known) or 'none'}"
-            raise Invalid([{"loc": [name], "msg": words} for name in unknown])
+            raise Invalid([wrong(name, words) for name in unknown])
         if twice := [name for name, values in request.GET.lists() if len(values) > 1]:
-            raise Invalid([{"loc": [name], "msg": "Given more than once"} for name in twice])
+            raise Invalid([wrong(name, "Given more than once") for name in twice])
         return view(request, *args, **values)
 
     return refusing
@@ -192,7 +192,7 @@ def key_of(request: HttpRequest) -> str | None:
     """Return the idempotency key from the header, None without one. ``Invalid`` if it is too long."""
     key = request.headers.get(HEADER) or None
     if key and len(key) > LONGEST_KEY:
-        raise Invalid([{"loc": [HEADER], "msg": f"At most {LONGEST_KEY} characters"}])
+        raise Invalid.at(HEADER, f"At most {LONGEST_KEY} characters")
     return key
 
 

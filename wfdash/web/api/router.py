@@ -13,7 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 
-from wfdash.domain.errors import REFUSALS
+from wfdash.domain.errors import REFUSALS, wrong
 from wfdash.web.api import (
     account,
     audit,
@@ -74,7 +74,7 @@ def _location_and_message(found: Mapping[str, Any]) -> dict[str, Any]:
     where, *loc = found["loc"]
     loc = loc[1:] if where == "body" else loc
     if where == "body" and not loc:
-        return {"loc": [], "msg": NO_OBJECT}
+        return wrong("", NO_OBJECT)
     return {"loc": loc, "msg": WORDS.get(found["type"], found["msg"])}
 
 

@@ -41,7 +41,7 @@ def get_coming(request: HttpRequest, cron: str, zone: str = "UTC") -> Any:
     try:
         found = parse(cron, zone)
     except BadCron as error:
-        raise Invalid([{"loc": [error.field], "msg": str(error)}]) from error
+        raise Invalid.at(error.field, str(error)) from error
     return {"words": found.words, "upcoming": found.after(timezone.now(), 5)}
 
 

@@ -17,7 +17,7 @@ from checkpoints.records import Json, Request
 from wfdash.access.viewer import Viewer
 from wfdash.actions.checkpoints import fork_run, label_checkpoint, restore_run
 from wfdash.contract import Edits
-from wfdash.domain.errors import Changed, CodeElsewhere, Invalid, NotFound, WrongState, status_for
+from wfdash.domain.errors import Changed, CodeElsewhere, Invalid, NotFound, WrongState, status_for, wrong
 from wfdash.domain.votes import EDITED
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
@@ -115,7 +115,7 @@ def _confirm(request: HttpRequest, run_id: str, checkpoint_id: str, verb: str, e
         return show_preview(request, run_id, checkpoint_id, verb, edits=edits, problem=str(error))
     except (Invalid, CodeElsewhere) as error:
         editing = read_editing(viewer_of(request), run_id, checkpoint_id)
-        problems = error.errors if isinstance(error, Invalid) else [{"loc": [], "msg": str(error)}]
+        problems = error.errors if isinstance(error, Invalid) else [wrong("", str(error))]
         marked, left = _with_problems(_sections(editing, edits), problems)
         return _form(request, editing, marked, problems=left, reason=edits.reason, status=status_for(error))
 
@@ -124,7 +124,7 @@ def _given(text: str) -> Edits:
     try:
         return Edits.model_validate_json(text)
     except ValidationError as error:
-        raise Invalid([{"loc": ["_edits"], "msg": "The edits were incomplete. Go back and submit again"}]) from error
+        raise Invalid.at("_edits", "The edits were incomplete. Go back and submit again") from error
 
 
 def _form(
@@ -211,7 +211,7 @@ def _edits(sections: Iterable[Section], reason: str) -> Edits:
     try:
         return Edits(**values, reason=reason)
     except ValidationError as error:
-        raise Invalid([{"loc": ["state"], "msg": "The state must be an object"}]) from error
+        raise Invalid.at("state", "The state must be an object") from error
 
 
 def _with_problems(sections: Iterable[Section], problems: list[dict[str, Any]]) -> tuple[list[Section], list[str]]:

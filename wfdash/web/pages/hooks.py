@@ -294,7 +294,7 @@ def _plan(typed: dict[str, str], workflow: str) -> IncomingPlan:
     try:
         mapping = json.loads(typed["mapping"])
     except (ValueError, RecursionError) as error:
-        raise Invalid([{"loc": ["mapping"], "msg": f"This is not JSON: {error}"}]) from None
+        raise Invalid.at("mapping", f"This is not JSON: {error}") from None
     return IncomingPlan(workflow=workflow, mapping=mapping, **{name: typed[name] for name in FIELDS})
 
 

@@ -19,7 +19,7 @@ from wfdash.actions.people import accounts, identities
 from wfdash.actions.people import roles as role_actions
 from wfdash.actions.people.accounts import Invitation, create_service_account, invite_person
 from wfdash.actions.people.roles import revoke_role
-from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState, wrong
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.audit import read_entries
@@ -164,7 +164,7 @@ def _change_address(request: HttpRequest, viewer: Viewer, name: str) -> str:
 def _away(request: HttpRequest, viewer: Viewer, name: str) -> str:
     since, until, problems = read_days(request)
     if problems or since is None or until is None:
-        raise Invalid([{"loc": [field], "msg": words} for field, words in problems.items()])
+        raise Invalid([wrong(field, words) for field, words in problems.items()])
     delegate, reason = request.POST.get("delegate", "").strip(), request.POST.get("reason", "")
     accounts.set_absence_of(viewer, name, delegate, since, until, reason=reason)
     return f"Out of office set. {delegate} can decide for {name}."

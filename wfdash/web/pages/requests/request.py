@@ -202,7 +202,7 @@ def _parse_local(text: str, zone: ZoneInfo) -> datetime:
     try:
         return datetime.strptime(text, SHAPE).replace(tzinfo=zone)
     except ValueError:
-        raise Invalid([{"loc": ["due"], "msg": "Enter a date and time"}]) from None
+        raise Invalid.at("due", "Enter a date and time") from None
 
 
 # The images and files of a card: for people who may see the request, and never run by a browser.

@@ -640,7 +640,7 @@ def with_dates(text: str, first: str, last: str) -> str:
     """
     since, until = _read(first, "from"), _read(last, "to")
     if since and until and since >= until:
-        raise Invalid([{"loc": ["to"], "msg": "The end must be after the start"}])
+        raise Invalid.at("to", "The end must be after the start")
     if since and until:
         return replaced(text, KEY, f"{KEY}:{range_text(since, until)}")
     ends = _minute(since) + RANGE + _minute(until - MINUTE if until else None)
@@ -687,4 +687,4 @@ def _read(text: str, field: str) -> datetime | None:
             )
     except (ValueError, OverflowError):
         pass
-    raise Invalid([{"loc": [field], "msg": "Enter a date and time"}])
+    raise Invalid.at(field, "Enter a date and time")
