@@ -154,7 +154,7 @@ PERSONAL = (BROWSER, MAIL, PUSH, APPRISE)
 """The channels a person can choose; a webhook belongs to the installation."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Kind:
     """A kind of notification. ``at_once``: too urgent for a digest. ``mail``: whether it is mailed by default.
 
@@ -172,42 +172,42 @@ class Kind:
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="opened", label="New request for me", icon="inbox-arrow-down", mail=False),
-        Kind(name="assigned", label="Request assigned to me", icon="user-plus"),
-        Kind(name="reminder", label="Deadline approaching", icon="clock", at_once=True),
-        Kind(name="escalated", label="Request escalated to me", icon="arrow-trending-up", at_once=True),
-        Kind(name="mentioned", label="Someone mentioned me", icon="at-symbol"),
-        Kind(name="asked", label="Question about a request", icon="chat-bubble-left-ellipsis"),
-        Kind(name="replied", label="Reply to my question", icon="chat-bubble-left-right"),
-        Kind(name="taken", label="Someone took over my request", icon="hand-raised", mail=False),
-        Kind(name="unanswerable", label="No one can answer a request", icon="bell", at_once=True),
-        Kind(name="decided", label="Followed request decided", icon="check-circle"),
-        Kind(name="failed", label="Run failed", icon="x-circle", about="run"),
-        Kind(name="held", label="Run held: its workflow has changed", icon="pause-circle", about="run"),
-        Kind(name="late", label="Schedule overdue", icon="calendar-days", about="schedule"),
+        Kind("opened", "New request for me", "inbox-arrow-down", mail=False),
+        Kind("assigned", "Request assigned to me", "user-plus"),
+        Kind("reminder", "Deadline approaching", "clock", at_once=True),
+        Kind("escalated", "Request escalated to me", "arrow-trending-up", at_once=True),
+        Kind("mentioned", "Someone mentioned me", "at-symbol"),
+        Kind("asked", "Question about a request", "chat-bubble-left-ellipsis"),
+        Kind("replied", "Reply to my question", "chat-bubble-left-right"),
+        Kind("taken", "Someone took over my request", "hand-raised", mail=False),
+        Kind("unanswerable", "No one can answer a request", "bell", at_once=True),
+        Kind("decided", "Followed request decided", "check-circle"),
+        Kind("failed", "Run failed", "x-circle", about="run"),
+        Kind("held", "Run held: its workflow has changed", "pause-circle", about="run"),
+        Kind("late", "Schedule overdue", "calendar-days", about="schedule"),
     )
 }
 WEBHOOK_KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="opened", label="Request opened", icon="inbox-arrow-down"),
-        Kind(name="answered", label="Request answered", icon="check-circle"),
-        Kind(name="expired", label="Request not answered in time", icon="clock"),
-        Kind(name="withdrawn", label="Request closed without an answer", icon="minus-circle"),
-        Kind(name="completed", label="Run completed", icon="check-circle", about="run"),
-        Kind(name="failed", label="Run failed", icon="x-circle", about="run"),
-        Kind(name="cancelled", label="Run cancelled", icon="no-symbol", about="run"),
-        Kind(name="waiting", label="Run waiting", icon="user-circle", about="run"),
-        Kind(name="held", label="Run held", icon="pause-circle", about="run"),
-        Kind(name="assigned", label="Request assigned", icon="user-plus"),
-        Kind(name="reminder", label="Deadline approaching", icon="clock"),
-        Kind(name="escalated", label="Request escalated", icon="arrow-trending-up"),
-        Kind(name="unanswerable", label="No one can answer", icon="bell"),
-        Kind(name="mentioned", label="Someone mentioned", icon="at-symbol"),
-        Kind(name="asked", label="Question asked", icon="chat-bubble-left-ellipsis"),
-        Kind(name="replied", label="Question answered", icon="chat-bubble-left-right"),
-        Kind(name="taken", label="Request taken over", icon="hand-raised"),
-        Kind(name="late", label="Schedule overdue", icon="calendar-days", about="schedule"),
+        Kind("opened", "Request opened", "inbox-arrow-down"),
+        Kind("answered", "Request answered", "check-circle"),
+        Kind("expired", "Request not answered in time", "clock"),
+        Kind("withdrawn", "Request closed without an answer", "minus-circle"),
+        Kind("completed", "Run completed", "check-circle", about="run"),
+        Kind("failed", "Run failed", "x-circle", about="run"),
+        Kind("cancelled", "Run cancelled", "no-symbol", about="run"),
+        Kind("waiting", "Run waiting", "user-circle", about="run"),
+        Kind("held", "Run held", "pause-circle", about="run"),
+        Kind("assigned", "Request assigned", "user-plus"),
+        Kind("reminder", "Deadline approaching", "clock"),
+        Kind("escalated", "Request escalated", "arrow-trending-up"),
+        Kind("unanswerable", "No one can answer", "bell"),
+        Kind("mentioned", "Someone mentioned", "at-symbol"),
+        Kind("asked", "Question asked", "chat-bubble-left-ellipsis"),
+        Kind("replied", "Question answered", "chat-bubble-left-right"),
+        Kind("taken", "Request taken over", "hand-raised"),
+        Kind("late", "Schedule overdue", "calendar-days", about="schedule"),
     )
 }
 """What a webhook can be sent, as ``request.opened``: one delivery for each thing that happened, never one for many."""

@@ -193,37 +193,31 @@ def _owner(context: FilterContext, term: Term, value: str) -> Q:
 
 QUALIFIERS: tuple[Qualifier[ToQ, Viewer], ...] = (
     Qualifier(
-        key="workflow",
-        example="workflow:refund",
-        meaning="this workflow; ref* for prefix",
+        "workflow",
+        "workflow:refund",
+        "this workflow; ref* for prefix",
         single=True,
         suggest=visible_workflows,
         condition=equals_or_begins("workflow"),
     ),
     Qualifier(
-        key="state",
-        example="state:paused",
-        meaning="on, paused, or stopped by a problem",
+        "state",
+        "state:paused",
+        "on, paused, or stopped by a problem",
         single=True,
         only=tuple(STATES),
         condition=lambda context, term, value: STATES[value.lower()],
     ),
     Qualifier(
-        key="next",
-        example="next:<1d",
-        meaning="starts a run within a day; >2d: later, <2030-01-31: by that day",
+        "next",
+        "next:<1d",
+        "starts a run within a day; >2d: later, <2030-01-31: by that day",
         accepts=lambda value, sign: duration_of(value) is not None or day_of(value) is not None,
         signs=INEQUALITIES,
         values=("<1h", "<1d", "<7d", ">7d"),
         condition=comes("next_at"),
     ),
-    Qualifier(
-        key="owner",
-        example="owner:me",
-        meaning="starts runs as me, or as this person",
-        values=("me",),
-        condition=_owner,
-    ),
+    Qualifier("owner", "owner:me", "starts runs as me, or as this person", values=("me",), condition=_owner),
 )
 FILTER = ListFilter(qualifiers=QUALIFIERS, words="words in the schedule or workflow name")
 

@@ -71,7 +71,7 @@ class Suggestion(NamedTuple):
     label: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Qualifier(Generic[C, S]):
     """A filter key. ``condition`` is what the list makes a condition with, ``S`` what it takes suggestions from."""
 
@@ -398,9 +398,9 @@ def comes(column: str) -> ToQ:
 # Qualifiers that several lists have alike, each of whose rows names its workflow.
 
 WORKFLOW: Qualifier[ToQ, ListedValues] = Qualifier(
-    key="workflow",
-    example="workflow:refund",
-    meaning="this workflow; ref* for prefix",
+    "workflow",
+    "workflow:refund",
+    "this workflow; ref* for prefix",
     suggest=listed_workflows,
     condition=equals_or_begins("workflow"),
 )

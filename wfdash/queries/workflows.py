@@ -270,24 +270,24 @@ def _same(name: str, value: str) -> bool:
 
 QUALIFIERS: tuple[Qualifier[Holds, list[Entry]], ...] = (
     Qualifier(
-        key="show",
-        example="show:failed",
-        meaning="has open or failed runs, waiting requests, or a schedule: open, waiting, failed, scheduled",
+        "show",
+        "show:failed",
+        "has open or failed runs, waiting requests, or a schedule: open, waiting, failed, scheduled",
         only=tuple(SHOWS),
         condition=lambda row, value: SHOWS[value.lower()](row),
     ),
     Qualifier(
-        key="workflow",
-        example="workflow:refund",
-        meaning="this workflow; ref* for prefix",
+        "workflow",
+        "workflow:refund",
+        "this workflow; ref* for prefix",
         single=True,
         suggest=_names,
         condition=lambda row, value: _same(row.name, value),
     ),
     Qualifier(
-        key="step",
-        example="step:review",
-        meaning="has this step; rev* for prefix",
+        "step",
+        "step:review",
+        "has this step; rev* for prefix",
         suggest=_steps,
         condition=lambda row, value: any(_same(step.name, value) for step in row.description.steps),
     ),

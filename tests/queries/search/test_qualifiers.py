@@ -63,19 +63,9 @@ def test_no_text_makes_reading_fail(name, text):
 KNOWN: ListFilter[None, tuple[str, ...]] = ListFilter(
     words="words",
     qualifiers=(
-        Qualifier(
-            key="state", example="state:on", meaning="on or off", only=("on", "off"), single=True, condition=None
-        ),
-        Qualifier(
-            key="who", example="who:me", meaning="a name", values=("me",), suggest=lambda names: names, condition=None
-        ),
-        Qualifier(
-            key="in",
-            example="in.a:1",
-            meaning="a value",
-            paths=lambda names: [Suggestion("in.b", "b of x")],
-            condition=None,
-        ),
+        Qualifier("state", "state:on", "on or off", only=("on", "off"), single=True, condition=None),
+        Qualifier("who", "who:me", "a name", values=("me",), suggest=lambda names: names, condition=None),
+        Qualifier("in", "in.a:1", "a value", paths=lambda names: [Suggestion("in.b", "b of x")], condition=None),
     ),
 )
 

@@ -257,15 +257,15 @@ OPEN = ACTIVE | {"paused", "held"}
 ANY = OPEN | {"failed", "completed", "cancelled"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RunAction:
     """An action on a run in one of these statuses. ``page``: it has a confirmation page of its own."""
 
     name: str
     label: str
-    style: str
-    statuses: frozenset[str]
     icon: str
+    statuses: frozenset[str]
+    style: str = ""
     done: str = ""
     page: str = ""
     """The URL name of that page."""
@@ -281,118 +281,66 @@ class RunButton:
 
 
 ACTIONS = {
-    "retry": RunAction(
-        name="retry",
-        label="Retry",
-        style="primary",
-        statuses=frozenset({"failed"}),
-        icon="arrow-path",
-        done="Retrying. Only failed and interrupted steps run again.",
-    ),
-    "answer": RunAction(
-        name="answer",
-        label="Answer again…",
-        style="",
-        statuses=frozenset({"failed"}),
-        icon="chat-bubble-left-ellipsis",
-        page="restore",
-    ),
-    "edit": RunAction(
-        name="edit",
-        label="Edit and retry…",
-        style="",
-        statuses=frozenset({"failed"}),
-        icon="pencil-square",
-        page="edit",
-    ),
-    "resume": RunAction(
-        name="resume",
-        label="Resume",
-        style="primary",
-        statuses=frozenset({"paused"}),
-        icon="play",
-        done="Resumed from its latest checkpoint.",
-    ),
-    "handover": RunAction(
-        name="handover",
-        label="Hand over to workers",
-        style="primary",
-        statuses=frozenset({"queued", "interrupted"}),
-        icon="play",
-        done="Handed over: a worker continues the run from its latest checkpoint.",
-    ),
-    "pause": RunAction(
-        name="pause",
-        label="Pause",
-        style="",
-        statuses=ACTIVE,
-        icon="pause",
-        done="Paused. Answers are kept.",
-    ),
-    "pausenow": RunAction(
-        name="pausenow",
-        label="Pause now",
-        style="quiet",
-        statuses=frozenset({"running"}),
-        icon="pause",
-        done="Paused. Interrupted steps restart when the run is resumed.",
-    ),
-    "force": RunAction(
-        name="force",
-        label="Do not wait",
-        style="danger",
-        statuses=frozenset({"queued"}),
-        icon="forward",
-        done="The run continues, although one of its functions may still be running elsewhere.",
-    ),
-    "signal": RunAction(
-        name="signal",
-        label="Send signal…",
-        style="quiet",
-        statuses=OPEN | {"failed"},
-        icon="paper-airplane",
-        page="run-signal",
-    ),
-    "again": RunAction(
-        name="again",
-        label="Run again…",
-        style="quiet",
-        statuses=ANY,
-        icon="document-duplicate",
-        page="workflow",
-    ),
-    "cancel": RunAction(
-        name="cancel",
-        label="Cancel run…",
-        style="danger",
-        statuses=OPEN,
-        icon="no-symbol",
-        page="run-cancel",
-    ),
-    "delete": RunAction(
-        name="delete",
-        label="Delete run…",
-        style="quiet",
-        statuses=ANY - OPEN,
-        icon="trash",
-        page="run-delete",
-    ),
+    verb.name: verb
+    for verb in (
+        RunAction(
+            "retry",
+            "Retry",
+            "arrow-path",
+            style="primary",
+            statuses=frozenset({"failed"}),
+            done="Retrying. Only failed and interrupted steps run again.",
+        ),
+        RunAction(
+            "answer", "Answer again…", "chat-bubble-left-ellipsis", statuses=frozenset({"failed"}), page="restore"
+        ),
+        RunAction("edit", "Edit and retry…", "pencil-square", statuses=frozenset({"failed"}), page="edit"),
+        RunAction(
+            "resume",
+            "Resume",
+            "play",
+            style="primary",
+            statuses=frozenset({"paused"}),
+            done="Resumed from its latest checkpoint.",
+        ),
+        RunAction(
+            "handover",
+            "Hand over to workers",
+            "play",
+            style="primary",
+            statuses=frozenset({"queued", "interrupted"}),
+            done="Handed over: a worker continues the run from its latest checkpoint.",
+        ),
+        RunAction("pause", "Pause", "pause", statuses=ACTIVE, done="Paused. Answers are kept."),
+        RunAction(
+            "pausenow",
+            "Pause now",
+            "pause",
+            style="quiet",
+            statuses=frozenset({"running"}),
+            done="Paused. Interrupted steps restart when the run is resumed.",
+        ),
+        RunAction(
+            "force",
+            "Do not wait",
+            "forward",
+            style="danger",
+            statuses=frozenset({"queued"}),
+            done="The run continues, although one of its functions may still be running elsewhere.",
+        ),
+        RunAction(
+            "signal", "Send signal…", "paper-airplane", style="quiet", statuses=OPEN | {"failed"}, page="run-signal"
+        ),
+        RunAction("again", "Run again…", "document-duplicate", style="quiet", statuses=ANY, page="workflow"),
+        RunAction("cancel", "Cancel run…", "no-symbol", style="danger", statuses=OPEN, page="run-cancel"),
+        RunAction("delete", "Delete run…", "trash", style="quiet", statuses=ANY - OPEN, page="run-delete"),
+    )
 }
 REVIEW = RunAction(
-    name="review",
-    label="Review request",
-    style="primary",
-    statuses=ACTIVE,
-    icon="chat-bubble-left-ellipsis",
-    page="request",
+    "review", "Review request", "chat-bubble-left-ellipsis", style="primary", statuses=ACTIVE, page="request"
 )
 REVIEW_CHANGE = RunAction(
-    name="migrate",
-    label="Review version change",
-    style="primary",
-    statuses=frozenset({"held"}),
-    icon="arrow-path",
-    page="run-migrate",
+    "migrate", "Review version change", "arrow-path", style="primary", statuses=frozenset({"held"}), page="run-migrate"
 )
 PAUSES_LATER = "The run pauses after the running steps. Their results are kept and no other step starts."
 HANDLERS: dict[str, Callable[..., Run]] = {

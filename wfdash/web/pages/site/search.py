@@ -160,7 +160,7 @@ def _may(right: str) -> May:
     return lambda viewer: viewer.may_anywhere(right)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Destination:
     """A page, or an action that begins on one. ``also``: other words by which it is found."""
 
@@ -192,79 +192,59 @@ def has_admin() -> bool:
 
 
 LISTS = (
-    Destination(label="All open requests", icon="inbox", page="inbox", query="?tab=all", also="inbox tasks"),
-    Destination(label="Unassigned requests", icon="inbox", page="inbox", query="?tab=unassigned", also="inbox"),
-    Destination(label="Answered requests", icon="inbox", page="inbox", query="?tab=answered", also="inbox decided"),
-    Destination(label="Failed runs", icon="x-circle", page="runs", query="?q=status:failed", also="errors"),
-    Destination(label="Waiting runs", icon="clock", page="runs", query="?q=status:waiting"),
-    Destination(label="Running runs", icon="play", page="runs", query="?q=status:running", also="active"),
-    Destination(label="My runs", icon="user", page="runs", query="?q=by:me", also="started by me"),
+    Destination("All open requests", "inbox", "inbox", query="?tab=all", also="inbox tasks"),
+    Destination("Unassigned requests", "inbox", "inbox", query="?tab=unassigned", also="inbox"),
+    Destination("Answered requests", "inbox", "inbox", query="?tab=answered", also="inbox decided"),
+    Destination("Failed runs", "x-circle", "runs", query="?q=status:failed", also="errors"),
+    Destination("Waiting runs", "clock", "runs", query="?q=status:waiting"),
+    Destination("Running runs", "play", "runs", query="?q=status:running", also="active"),
+    Destination("My runs", "user", "runs", query="?q=by:me", also="started by me"),
 )
 """Lists with a filter: found by words only."""
 PAGES = (
-    Destination(label="Schedules", icon="calendar", page="schedules", also="cron"),
-    Destination(label="Notifications", icon="bell", page="notifications", also="unread"),
+    Destination("Schedules", "calendar", "schedules", also="cron"),
+    Destination("Notifications", "bell", "notifications", also="unread"),
+    Destination("Settings", "adjustments-horizontal", "settings", also="notification email digest time zone"),
     Destination(
-        label="Settings", icon="adjustments-horizontal", page="settings", also="notification email digest time zone"
+        "Account", "user-circle", "account", may=_own_accounts, also="settings password sessions sign out browsers"
     ),
     Destination(
-        label="Account",
-        icon="user-circle",
-        page="account",
-        may=_own_accounts,
-        also="settings password sessions sign out browsers",
+        "Second factor", "key", "second-factor", may=_own_accounts, also="settings security two-factor 2fa totp"
     ),
+    Destination("Webhooks", "link", "webhooks", also="settings events deliveries"),
+    Destination("Incoming webhooks", "link", "incoming-webhooks", also="settings start other systems"),
+    Destination("HTTP API", "code-bracket", "api-docs", also="reference openapi curl program token"),
     Destination(
-        label="Second factor",
-        icon="key",
-        page="second-factor",
-        may=_own_accounts,
-        also="settings security two-factor 2fa totp",
-    ),
-    Destination(label="Webhooks", icon="link", page="webhooks", also="settings events deliveries"),
-    Destination(label="Incoming webhooks", icon="link", page="incoming-webhooks", also="settings start other systems"),
-    Destination(label="HTTP API", icon="code-bracket", page="api-docs", also="reference openapi curl program token"),
-    Destination(
-        label="Documentation",
-        icon="book-open",
-        page=DOCUMENTATION,
+        "Documentation",
+        "book-open",
+        DOCUMENTATION,
         also="help guide manual reference",
         may=lambda viewer: bool(guide()),
     ),
-    Destination(label="Out of office", icon="sun", page="out-of-office", also="absence vacation delegate holiday"),
-    Destination(label="People", icon="users", page="people", also="users roles accounts admin", may=_may("admin")),
+    Destination("Out of office", "sun", "out-of-office", also="absence vacation delegate holiday"),
+    Destination("People", "users", "people", also="users roles accounts admin", may=_may("admin")),
+    Destination("Permissions", "key", "access", also="people roles grants rights permissions", may=_may("admin")),
     Destination(
-        label="Permissions",
-        icon="key",
-        page="access",
-        also="people roles grants rights permissions",
-        may=_may("admin"),
+        "Groups", "user-group", "groups", also="people members teams", may=lambda viewer: viewer.may("admin", EVERY)
     ),
     Destination(
-        label="Groups",
-        icon="user-group",
-        page="groups",
-        also="people members teams",
-        may=lambda viewer: viewer.may("admin", EVERY),
-    ),
-    Destination(
-        label="Administration",
-        icon="cog-6-tooth",
-        page="admin:index",
+        "Administration",
+        "cog-6-tooth",
+        "admin:index",
         also="users groups grants django",
         may=lambda viewer: is_staff(viewer.user) and has_admin(),
     ),
 )
 ACTIONS = (
     Destination(
-        label="Invite someone",
-        icon="user-plus",
-        page="person-invite",
+        "Invite someone",
+        "user-plus",
+        "person-invite",
         also="new person user create add account",
         may=lambda viewer: _own_accounts(viewer) and viewer.may("admin", EVERY),
     ),
-    Destination(label="New schedule", icon="plus", page="schedule-new", also="create add cron", may=_may("start")),
-    Destination(label="Start a run", icon="play", page="workflows", also="new workflow", may=_may("start")),
+    Destination("New schedule", "plus", "schedule-new", also="create add cron", may=_may("start")),
+    Destination("Start a run", "play", "workflows", also="new workflow", may=_may("start")),
 )
 
 
