@@ -139,7 +139,7 @@ def test_tool_calls_show_their_arguments_first_and_a_text_without_its_marks(run,
     heads = re.findall(r'<th scope="col">(?:<span[^>]*>)?(\w+)', page)
     assert heads == ["Order", "Why", "Body", "Asked", "More"]
     assert '<dt>Tool</dt><dd dir="auto">pay</dd>' in page
-    assert '<td data-label="Body" class="batch-body" dir="auto">Row 0 of list all</td>' in page
+    assert '<td data-label="Body" class="nowrap" dir="auto">Row 0 of list all</td>' in page
     assert '<dd dir="auto">Lamp 0 Shade</dd>' in page
 
 

@@ -251,76 +251,60 @@ def _context(
     found: SimilarRequests, place: InboxAddress, ticked: set[str], reading: card.PostedAnswer | None = None
 ) -> dict[str, Any]:
     url = reverse("wfdash:similar", args=[found.like.id]) + f"?{place.query}"
-    columns, tool = _columns(found), found.like.card.get("tool") or {}
-    same = [(heading(path, found.same), _words(value)) for path, value in found.same.items() if path not in ONCE]
+    tool = {("tool",): found.like.card.get("tool", {}).get("name")}
+    shared = {path: value for path, value in (tool | found.same).items() if path not in ONCE}
     return {
         "batch": found,
         "title": catalog.titles().get(found.like.workflow, found.like.workflow),
-        "rows": _batch_rows(found, columns, ticked),
-        "heads": ["Request" if path == LEAD else heading(path, columns) for path in columns],
         "body": found.same.get(BODY, ""),
-        "same": [
-            *([("Tool", tool["name"])] if tool.get("name") else []),
-            *((head, text) for head, text in same if text),
-        ],
+        "same": [(heading(path, shared), text) for path, value in shared.items() if (text := _words(path, value))],
         "spot": place,
         "url": url,
         "free": sum(not row.refusal for row in found.rows),
-        # What is missing on this card is in the table above it.
         "form": card.build(_batch_card(found), _schema(found), url=url, reading=reading),
+        **_table(found, ticked),
     }
 
 
-def _columns(found: SimilarRequests) -> list[tuple[str, ...]]:
-    """Return the columns: the subject, or what a tool is called with, which says the same; the text comes last.
-
-    Lists of parts and addresses say nothing in a column: they are below each row.
-    """
-    texts = {path: [_words(row.values.get(path)) for row in found.rows] for path in found.columns}
-    short = {path for path in texts if any(text and not LONG.match(text) for text in texts[path])}
-    fields = [path for path in texts if path in short and path not in (LEAD, BODY)]
-    fields.sort(key=lambda path: path[0] != "proposal")
-    spoken = found.like.kind == "tool_call" and fields and fields[0][0] == "proposal"
-    columns = fields if spoken else [LEAD, *fields]
-    return columns[:SHOWN_COLUMNS] + [BODY] * (BODY in texts)
-
-
-def _words(value: Any) -> str:
+def _words(path: tuple[str, ...], value: Any) -> str:
     """Return a value as text, the parts of a list in lines; empty for what only its request's page can show."""
+    if path == BODY:
+        return beginning(str(value or ""), MOST_DETAIL)
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         lines = (", ".join(cell(part) for part in item.values()) for item in value[:MOST_ITEMS] if "role" not in item)
         return "\n".join(lines)[:MOST_DETAIL]
     return "" if value is None or value in ("", [], {}) else cell(value)
 
 
-def _batch_rows(found: SimilarRequests, columns: list[tuple[str, ...]], ticked: set[str]) -> list[BatchRow]:
-    heads = {path: heading(path, columns) for path in columns}
-    drawn = [path for path in columns[1:] if path != BODY]
-    texts = [[_words(row.values.get(path)) or "—" for path in drawn] for row in found.rows]
-    looks = TableView(columns=tuple(heads[path] for path in drawn), rows=tuple(map(tuple, texts))).looks
-    names = {path: heading(path, [*found.columns]) for path in found.columns}
+def _table(found: SimilarRequests, ticked: set[str]) -> dict[str, Any]:
+    """Return the rows and headings: the subject, or what a tool is called with, which says the same; the text last.
+
+    Lists of parts and addresses say nothing in a column: they are below each row, with what its one line cuts.
+    """
+    texts = {path: [_words(path, row.values.get(path)) for row in found.rows] for path in found.columns if path != LEAD}
+    names = {path: heading(path, list(texts)) for path in texts}
+    short = [path for path in texts if path != BODY and any(text and not LONG.match(text) for text in texts[path])]
+    short.sort(key=lambda path: path[0] != "proposal")
+    columns = short[:SHOWN_COLUMNS] + [BODY] * (BODY in texts)
+    spoken = found.like.kind == "tool_call" and columns[:1] > [("proposal",)]
+    lines = list(zip(*(texts[path] for path in columns[spoken:]), strict=True)) or [()] * len(found.rows)
+    looks = TableView(columns=(), rows=tuple(lines)).looks
     rows = []
-    for number, (row, cells) in enumerate(zip(found.rows, texts, strict=True), 1):
-        title = row.subject if LEAD in found.columns else f"Request {number}"
-        lead = title if columns[0] == LEAD else _words(row.values.get(columns[0])) or title
-        body = str(row.values.get(BODY) or "")
-        fields = [(path, _words(row.values.get(path))) for path in found.columns if path not in (LEAD, BODY)]
-        more = [(names[path], text) for path, text in fields if text and (path not in columns or len(text) > CUT_CELL)]
+    for place, row in enumerate(found.rows):
+        title = row.subject if LEAD in found.columns else f"Request {place + 1}"
+        longer = [path for path in texts if path not in columns or len(texts[path][place]) > CUT_CELL]
         rows.append(
             BatchRow(
                 alike=row,
                 title=title,
-                lead=lead,
-                cells=(
-                    *zip((heads[path] for path in drawn), looks, cells, strict=False),
-                    *([(heads[BODY], "batch-body", beginning(body))] if BODY in heads else []),
-                ),
-                more=(*more, *([("Body", beginning(body, MOST_DETAIL))] if body else [])),
+                lead=(spoken and texts[columns[0]][place]) or title,
+                cells=tuple(zip((names[path] for path in columns[spoken:]), looks, lines[place], strict=True)),
+                more=tuple((names[path], texts[path][place]) for path in longer if texts[path][place]),
                 ticked=row.id in ticked and not row.refusal,
                 value=f"{row.id} {row.seen}",
             )
         )
-    return rows
+    return {"rows": rows, "heads": ["Request"][spoken:] + [names[path] for path in columns]}
 
 
 def heading(path: tuple[str, ...], others: Mapping[tuple[str, ...], Any] | list[tuple[str, ...]]) -> str:
