@@ -176,7 +176,7 @@ def test_run_now_opens_the_run_which_says_where_it_comes_from(as_, made):
     run = Run.objects.get()
     assert answer.url == f"/runs/{run.pk}/"
     assert run.pk[-8:] in client.get(f"/schedules/{made.pk}/").content.decode()
-    assert f'schedule <a href="/schedules/{made.pk}/">Nightly</a>' in client.get(answer.url).content.decode()
+    assert f'schedule <a href="/schedules/{made.pk}/" dir="auto">Nightly</a>' in client.get(answer.url).content.decode()
     assert "schedule Nightly" in client.get(f"/runs/{run.pk}/events/").content.decode()
 
 
@@ -239,7 +239,9 @@ def test_a_workflow_shows_its_schedules_and_when_the_next_run_comes(as_, made):
     page = as_("otto").get("/workflows/expense_batch/").content.decode()
     assert f"/schedules/{made.pk}/" in page
     assert "At 03:00 every day" in page
-    assert re.search(r"next <time", as_("otto").get("/workflows/?q=show:scheduled").content.decode())
+    assert re.search(
+        r'workflow-next">\s*<a[^>]*>\s*<time', as_("otto").get("/workflows/?q=show:scheduled").content.decode()
+    )
     Grant.objects.all().delete()
     assert as_("otto").get(f"/schedules/{made.pk}/").status_code == 404
 
