@@ -13,7 +13,8 @@ from checkpoints.errors import Unreadable
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Run
 from wfdash.access.viewer import Viewer
 from wfdash.domain.labels import visible
-from wfdash.queries.unreadable import hidden_cards, subject_in
+from wfdash.queries.unreadable import document, hidden_cards, subject_in
+from wfdash.records.base import UNREADABLE
 
 
 def title_of(run: Run, inspect: bool, subject: str = "") -> str:
@@ -37,6 +38,8 @@ def subjects_of(viewer: Viewer, runs: Iterable[Any]) -> dict[str, str]:
     rows = HumanRequest.objects.filter(pk__in=asked).annotate(**hidden_cards())
     found: dict[str, str] = {}
     for id_, run, step, subject, *card in rows.values_list("id", "run_id", "step", "subject", *hidden_cards()):
+        if card and UNREADABLE in (document(HumanRequest(id=id_, card=card[0]), "card") or {}):
+            continue  # Why it cannot be read is no name.
         found[run] = visible(str((subject_in(card[0], id_, step) if card else subject) or ""))
     return found
 

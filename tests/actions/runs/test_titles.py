@@ -76,7 +76,7 @@ def test_the_input_names_a_run_only_for_those_who_may_read_it(serve):
     run = start_run(people.viewer("otto"), "deploy", {"service": "Billing"})
     people.ask(run)
     assert named_for("otto", run.pk) == "Deployment: Billing"
-    assert named_for("ben", run.pk) == "Deployment"
+    assert named_for("ben", run.pk) == "Deployment: Pay 900?"
     assert not read_runs(people.viewer("ben"), "billing").items
     assert read_inbox(people.viewer("ana"), "all").items[0].run_title == "Deployment"
     assert read_inbox(people.viewer("otto"), "all").items[0].run_title == "Deployment: Billing"
@@ -228,10 +228,10 @@ def test_a_run_that_a_program_starts_is_called_by_its_template_and_found_by_it(s
 
 
 @pytest.mark.parametrize("template", ["", "{service}"])
-def test_a_program_names_no_run_without_a_template_or_anything_to_say(serve, template):
+def test_a_run_of_a_program_without_a_template_or_anything_to_say_is_called_as_it_asks(serve, template):
     serve(workflow := deploy(run_title=template))
     run = run_by_program(workflow, {"token": "hush"})
-    assert (named_for("ben", run), titles_said(run)) == ("deploy", [])
+    assert (named_for("ben", run), titles_said(run)) == ("deploy: Go?", [])
 
 
 def test_what_a_step_says_counts_more_than_the_template_of_a_program(serve):

@@ -291,9 +291,10 @@ def _common(
 
 def _subjects(viewer: Viewer, found: Iterable[Any], asked: Mapping[str, list[AwaitedReply]]) -> dict[str, str]:
     """Return run id -> the subject of its newest open request to people, else of the newest that those have had which
-    have no name (one query, if there are any).
+    have no name (one query, if there are any). Where content is encrypted each is looked up: it may be unreadable.
     """
-    known = {run: one.subject for run, requests in asked.items() for one in requests if one.kind != SIGNAL}
+    open_ = {} if current_encryptor().active else asked
+    known = {run: one.subject for run, requests in open_.items() for one in requests if one.kind != SIGNAL}
     return subjects_of(viewer, [run for run in found if run.id not in known]) | known
 
 
