@@ -86,6 +86,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("people/groups/<wfdash_id:name>/", people.group, name="group"),
     path("people/<wfdash_name:name>/", people.person, name="person"),
     path("operations/", statistics.operations, name="operations"),
+    path("operations/errors/", statistics.operations_error, name="operations-error"),
     path("operations/retention/", statistics.retention, name="retention"),
     path("statistics/", statistics.statistics, name="statistics"),
     path("audit/", audit.acts, name="audit"),

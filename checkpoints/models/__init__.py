@@ -241,6 +241,7 @@ Consultation = operations.Consultation
 IdempotencyKey = operations.IdempotencyKey
 PublishedWorkflow = operations.PublishedWorkflow
 RunFact = operations.RunFact
+KnownError = operations.KnownError
 Schedule = operations.Schedule
 Signal = operations.Signal
 Tally = operations.Tally

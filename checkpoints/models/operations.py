@@ -437,3 +437,31 @@ class Leader(models.Model):
 
     def __str__(self) -> str:
         return f"{self.worker} for {self.code}"
+
+
+class KnownError(models.Model):
+    """A class of error with which runs of a workflow failed: since when, in which version, and who looks after it.
+
+    ``again_at``: when it came back after a quiet time. It is muted from ``muted_at`` on, until it happens at or after
+    ``muted_until``, or in another version than ``muted_version``.
+    """
+
+    workflow = CharField(max_length=200)
+    error = CharField(max_length=200)
+    """As filters have it; empty where the class is not known."""
+    first_at = MomentField(null=True)
+    first_version = CharField(max_length=200, blank=True)
+    last_at = MomentField()
+    last_version = CharField(max_length=200, blank=True)
+    again_at = MomentField(null=True)
+    assignee = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, related_name="+")
+    muted_at = MomentField(null=True)
+    muted_until = MomentField(null=True)
+    muted_version = CharField(max_length=200, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "error"], name="one_row_per_known_error")]
+        indexes = [models.Index(fields=["-last_at"], name="known_error_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.error} in {self.workflow}"

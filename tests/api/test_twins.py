@@ -80,6 +80,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "group": ("get_group", "rename_group", "delete_group", "add_member", "remove_member"),
     "person": ("get_person", "deactivate_person", "reactivate_person", "end_sessions"),
     "operations": ("get_operations",),
+    "operations-error": ("triage_error",),
     "retention": "shows settings of the server, as wfdash retention show --json does; get_run says when a run goes",
     "statistics": ("get_statistics",),
     "audit": ("list_audit",),

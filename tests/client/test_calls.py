@@ -23,6 +23,7 @@ LEFT_OUT = {
     "list_present": SCREEN,
     "take_request": SCREEN,
     "count_requests": SCREEN,
+    "triage_error": "people look after errors",
     "search": SCREEN,
     "change_schedule": "its second request, after it has read what there is",
     "get_coming": "a schedule that was created has its next times",

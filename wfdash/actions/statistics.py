@@ -19,12 +19,16 @@ from checkpoints.database.alias import alias
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS, HighWaterMark
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import Event, HumanRequest, Run, Tally, TallyMark, TallyRollup
+from checkpoints.models import Event, HumanRequest, KnownError, Run, Tally, TallyMark, TallyRollup
 from checkpoints.models.fields import KT
 from checkpoints.models.operations import DecisionRollup
 from checkpoints.records import SIGNAL
 from checkpoints.rules import used_in
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import Viewer
+from wfdash.actions import audit
 from wfdash.actions.pacing import is_outage
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.queries.statistics.durations import (
     ALL_TIME,
     DAY_SPAN,
@@ -42,6 +46,7 @@ from wfdash.queries.statistics.durations import (
     rollups_with,
     unpack,
 )
+from wfdash.queries.statistics.figures import MOST_FAILED, error_groups, failed_runs
 from wfdash.queries.step_states import RESUMING, STOPPING
 from wfdash.queries.unreadable import data_of
 
@@ -547,3 +552,56 @@ def forget_decisions(now: datetime) -> int:
     """Delete the days that no range needs. Returns how many rows that were."""
     with write():
         return DecisionRollup.objects.filter(since__lt=now - KEPT_DECISIONS).delete()[0]
+
+
+# What operators do about an error: someone looks after it, or it is not shown for a while.
+
+MUTES = {"day": timedelta(days=1), "week": timedelta(days=7)}
+
+
+def triage_error(
+    viewer: Viewer, workflow: str, error: str, *, assignee: str | None = None, mute: str | None = None
+) -> None:
+    """Assign an error of a workflow to someone who may operate it, empty: to no one; mute it or, empty, no longer.
+
+    ``mute``: until it happens again after a ``day`` or a ``week``, or in another ``version``. ``Invalid``;
+    ``NotFound``.
+    """
+    if not viewer.may("operate", workflow):
+        if viewer.may("see", workflow):
+            raise NotAllowed("Only operators can assign and mute errors. Ask an operator of the workflow")
+        raise NotFound(f"No workflow named {workflow!r}")
+    people = people_who("operate", workflow, names=[assignee], programs=False) if assignee else []
+    if assignee and not people:
+        message = f"{assignee!r} does not operate this workflow. Choose someone who does"
+        raise Invalid([{"loc": ["assignee"], "msg": message}])
+    now = timezone.now()
+    with write():
+        row = _error_of(viewer, workflow, error, now)
+        if mute is not None:
+            row.muted_at, row.muted_until = now if mute else None, now + MUTES[mute] if mute in MUTES else None
+            row.muted_version = row.last_version if mute == "version" else ""
+        if assignee is not None:
+            row.assignee = people[0].user if people else None
+        row.save(update_fields=["assignee", "muted_at", "muted_until", "muted_version"])
+        if assignee is not None:
+            facts = {"error": error, "assignee": assignee}
+            audit.record(viewer, "assign error", workflow=workflow, right="operate", facts=facts)
+        if mute is not None:
+            verb = "mute error" if mute else "unmute error"
+            audit.record(viewer, verb, workflow=workflow, right="operate", facts={"error": error, "until": mute})
+
+
+def _error_of(viewer: Viewer, workflow: str, error: str, now: datetime) -> KnownError:
+    """Return what is known of an error, locked; one from before that was kept, if runs failed so in the last week."""
+    found = KnownError.objects.select_for_update(of=("self",)).filter(workflow=workflow, error=error).first()
+    if found:
+        return found
+    lately = error_groups(viewer, failed_runs(Q(workflow=workflow), now - WEEK), MOST_FAILED, examples=False)
+    for group in lately:
+        if group.error == error:
+            return KnownError.objects.create(workflow=workflow, error=error, last_at=group.last)
+    raise NotFound("No run of this workflow failed with this error in the last week")
+
+
+WEEK = timedelta(days=7)

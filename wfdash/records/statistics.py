@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
-from wfdash.records.base import ApiRecord, DescribedRecord
+from wfdash.records.base import ApiRecord, Body, DescribedRecord
 from wfdash.records.runs import RunSummary
 
 
@@ -69,7 +70,11 @@ class DecisionStatistics(DescribedRecord):
 
 
 class ErrorGroupRecord(ApiRecord):
-    """Failed runs of a workflow with the same class of error, empty where unknown. ``example``: the latest of them."""
+    """Failed runs of a workflow with the same class of error, empty where unknown. ``example``: the latest of them.
+
+    ``first_at``, ``first_version``: when and in which version it was first seen, null and empty where that is not
+    known. ``new``: within the last 24 hours; ``regressed``: it came back then, after a week without it.
+    """
 
     workflow: str
     error: str
@@ -77,6 +82,34 @@ class ErrorGroupRecord(ApiRecord):
     since: datetime
     last: datetime
     example: RunSummary | None
+    first_at: datetime | None = None
+    first_version: str = ""
+    new: bool = False
+    regressed: bool = False
+    assignee: str = ""
+
+
+class MutedErrorRecord(ApiRecord):
+    """An error that is muted: until it happens at or after ``until``, or in another version than ``version``."""
+
+    workflow: str
+    error: str
+    last: datetime
+    until: datetime | None
+    version: str
+
+
+class TriageError(Body):
+    """What to do about an error of a workflow. Null: nothing is changed.
+
+    ``assignee``: a person who may operate the workflow, empty for no one. ``mute``: until it happens again after a day
+    or a week, or in another version; empty: no longer.
+    """
+
+    workflow: str
+    error: str
+    assignee: str | None = None
+    mute: Literal["", "day", "week", "version"] | None = None
 
 
 class WaitingRequestRecord(ApiRecord):
@@ -190,6 +223,7 @@ class OperationsRecord(DescribedRecord):
     failed: int
     """Runs that failed in the time range and are failed still, counted up to 5,000."""
     groups: tuple[ErrorGroupRecord, ...]
+    muted: tuple[MutedErrorRecord, ...] = ()
     held: tuple[RunSummary, ...]
     """Runs that do not fit the workflow's present graph."""
     held_count: int

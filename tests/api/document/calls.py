@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Grant, Run
+from checkpoints.models import Grant, KnownError, Run
 from checkpoints.models.user_model import User
 from tests import people
 from wfdash.access.viewer import viewer_for
@@ -56,6 +56,7 @@ BODIES: dict[str, Any] = {
     "create_view": {"name": "Mine"},
     "change_view": {"name": "Other"},
     "create_absence": {"delegate": "ben", **DAYS},
+    "triage_error": {"workflow": "{workflow}", "error": "oserror", "mute": "day"},
 }
 """Operation -> a body that it takes. Ids are in braces."""
 IDS: dict[str, dict[str, str]] = {
@@ -110,6 +111,7 @@ def things(caller: User, run: Run, history: Any, question: Any) -> Ids:
         "grant_id": grant_role(adam, role="viewer", workflow="*", person="sam").pk,
     }
     own.delete()
+    KnownError.objects.create(workflow=people.WORKFLOW, error="oserror", last_at=now)
     User.objects.create(username="gone", is_active=False)
     Group.objects.create(name="team").user_set.add(User.objects.get(username="vera"))
     states = {"paused": "paused", "failed": "failed", "ended": "completed"}

@@ -43,7 +43,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("bulk_runs", "cancel_run", "pause_run", "resume_run", "retry_run", "tag_run", "delete_run"),
         *("get_skew", "migrate_run", "override_run", "answer_again", "label_checkpoint", "delete_checkpoint"),
         *("editing", "preview", "restore_run", "fork_run", "extend_deadline", "amend_request"),
-        *("pause_schedule", "delete_schedule", "get_operations"),
+        *("pause_schedule", "delete_schedule", "get_operations", "triage_error"),
     ),
     "admin": (
         *("list_people", "get_person", "deactivate_person", "reactivate_person", "end_sessions"),

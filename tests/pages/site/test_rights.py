@@ -73,6 +73,7 @@ EXPECTED = {
     "access": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"adam": 200},
 }
 ELSEWHERE = {
+    "operations-error",
     "api",
     "api-v1",
     "api-docs",

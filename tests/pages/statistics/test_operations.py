@@ -11,15 +11,17 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Claim, Grant, HumanRequest, Run, RunFact, Schedule, Tally
+from checkpoints.models import AuditEntry, Claim, Grant, HumanRequest, KnownError, Run, RunFact, Schedule, Tally
 from tests import people
 from tests.people import ask, happen, make_run, step
-from wfdash.queries.statistics import figures, operations
+from wfdash.actions.runs.search_index import index_failures
+from wfdash.queries.statistics import figures
 from wfdash.queries.statistics.durations import Measure, bucket_of
-from wfdash.queries.statistics.operations import Operations, read_operations
+from wfdash.queries.statistics.figures import Operations, read_operations
 from wfdash.worker.serving import start_heartbeat
 
 NOW = timedelta()
+LATER = timezone.now() + timedelta(days=2)
 
 
 def fail(error: str = "TimeoutError", ago: timedelta = NOW, **facts: Any) -> Run:
@@ -185,7 +187,7 @@ def test_operators_see_the_workflows_they_operate_and_no_others(everybody, as_):
     fail("MyError", workflow="mine")
     assert [group.error for group in found().groups] == ["myerror"]
     assert "SecretError" not in page_of(as_("otto"))
-    assert [problems.count() for problems in operations.problems_of(people.viewer("otto"))] == [1, 0]
+    assert [problems.count() for problems in figures.problems_of(people.viewer("otto"))] == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["ana", "vera", "sam"])
@@ -201,7 +203,7 @@ def test_the_navigation_counts_recent_failures_and_held_runs(everybody, as_, mon
     fail(ago=timedelta(days=2))
     make_run(phase="paused")
     assert '<span class="count bad" title="Failed in the last day, or held">2</span>' in page_of(as_("otto"))
-    monkeypatch.setattr(operations, "MOST_COUNTED", 1)
+    monkeypatch.setattr(figures, "MOST_COUNTED", 1)
     monkeypatch.setattr("wfdash.web.pages.site.context_processors.MOST_COUNTED", 1)
     assert ">1+</span>" in page_of(as_("otto"))
 
@@ -212,13 +214,61 @@ def test_the_page_costs_the_same_however_much_there_is(everybody, django_assert_
         ask(make_run(), due=timezone.now() - timedelta(hours=1), stuck="x")
     viewer = people.viewer("otto")
     with django_assert_max_num_queries(20):
-        read_operations(viewer)
+        read_operations(viewer, examples=False)
     assert HumanRequest.objects.count() == 12
 
 
 def test_the_part_that_renews_itself_is_the_part_below_the_headline(everybody, as_):
     fail()
     part = as_("otto").get("/operations/?days=7&fragment=now").content.decode()
-    assert part.lstrip().startswith('<div id="attention"')
+    assert re.match(r'\s*<div\s+id="attention"', part)
     assert "days=7&amp;fragment=now" in part
     assert as_("otto").get("/operations/?fragment=other").status_code == 404
+
+
+def known(error: str = "TimeoutError", **facts: Any) -> KnownError:
+    """Let a run fail and be indexed, and return what is known of its error."""
+    run = make_run(phase="failed", finished=timezone.now(), error={"type": f"lib.{error}", "message": "no"}, **facts)
+    assert index_failures() == 1
+    return KnownError.objects.get(workflow=run.workflow, error=error.lower())
+
+
+def test_an_error_is_new_and_has_regressed_when_it_comes_back_after_a_week(everybody, as_):
+    one = known(version="v7")
+    (group,) = found().groups
+    assert (group.new, group.regressed, group.first_version) == (True, False, "v7")
+    assert "New</strong>" in page_of(as_("otto"))
+    long_ago = timezone.now() - timedelta(days=8)
+    KnownError.objects.filter(pk=one.pk).update(first_at=long_ago, last_at=long_ago)
+    known(version="v8")
+    (group,) = found().groups
+    assert (group.new, group.regressed, group.first_version) == (False, True, "v7")
+
+
+def test_an_error_is_assigned_to_who_may_operate_and_found_by_that(everybody, as_):
+    one, client = known(), as_("otto")
+    sent = {"workflow": one.workflow, "error": one.error, "assignee": "adam"}
+    client.post("/operations/errors/", sent)
+    assert [len(found(assignee=name).groups) for name in ("adam", "me", "none")] == [1, 0, 0]
+    assert "adam</a> is on it" in page_of(client)
+    assert "does not operate" in html.unescape(
+        client.post("/operations/errors/", sent | {"assignee": "ana"}, follow=True).content.decode()
+    )
+    assert client.put("/api/v1/operations/errors", sent | {"assignee": "ana"}, "application/json").status_code == 422
+    assert client.put("/api/v1/operations/errors", sent | {"assignee": ""}, "application/json").status_code == 204
+    assert [entry.facts["assignee"] for entry in AuditEntry.objects.filter(verb="assign error")] == ["adam", ""]
+    assert as_("vera").post("/operations/errors/", sent).status_code == 403
+    assert client.post("/operations/errors/", sent | {"error": "unknown"}).status_code == 404
+
+
+@pytest.mark.parametrize(("mute", "back"), [("day", {"last_at": LATER}), ("version", {"last_version": "next"})])
+def test_a_muted_error_comes_back_after_its_time_or_in_a_new_version(everybody, as_, mute, back):
+    one = known()
+    as_("otto").post("/operations/errors/", {"workflow": one.workflow, "error": one.error, "mute": mute})
+    known()
+    assert ([len(found().groups), len(found().muted)]) == [0, 1]
+    assert "1 muted error" in page_of(as_("otto"))
+    KnownError.objects.update(**back)
+    assert ([len(found().groups), len(found().muted)]) == [1, 0]
+    as_("otto").post("/operations/errors/", {"workflow": one.workflow, "error": one.error, "mute": ""})
+    assert AuditEntry.objects.filter(verb__in=["mute error", "unmute error"]).count() == 2

@@ -7,6 +7,7 @@ error.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -19,9 +20,10 @@ from checkpoints.database.alias import on_commit
 from checkpoints.database.compiled import Literally
 from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
-from checkpoints.models import Run, RunFact, WorkflowVersion
+from checkpoints.models import KnownError, Run, RunFact, WorkflowVersion
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Json
+from checkpoints.rules import NEVER
 from wfdash import pubsub
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import viewer_for
@@ -85,9 +87,29 @@ def _index_failures_of(runs: Sequence[str]) -> int:
                 search_attributes.failure_of(_decrypted_or_none(run, "error"), content=not current_encryptor().active),
             )
         Run.objects.filter(pk__in=[run.pk for run in found]).update(noted=True)
+        _note_errors(found)
         announce_failures(found)
         _notify_lists(found)
     return len(found)
+
+
+QUIET = timedelta(days=7)
+"""An error that comes back after this time has regressed."""
+
+
+def _note_errors(runs: Iterable[Run]) -> None:
+    """Keep since when these errors happen and in which version, and when one came back."""
+    found = defaultdict[tuple[str, str], list[Run]](list)
+    for run in sorted(runs, key=lambda run: run.finished or NEVER):
+        found[run.workflow, search_attributes.folded(error_class(run))].append(run)
+    for (workflow, error), failed in found.items():
+        first, last = failed[0], failed[-1]
+        since, at = first.finished or timezone.now(), last.finished or timezone.now()
+        kept = {"first_at": since, "first_version": first.version, "last_at": at, "last_version": last.version}
+        known, made = KnownError.objects.get_or_create(workflow=workflow, error=error, defaults=kept)
+        if not made and at > known.last_at:
+            again = {"again_at": since} if since - known.last_at > QUIET else {}
+            KnownError.objects.filter(pk=known.pk).update(last_at=at, last_version=last.version, **again)
 
 
 def _notify_lists(runs: Iterable[Run]) -> None:

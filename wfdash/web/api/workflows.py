@@ -6,16 +6,16 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Header, Router
+from ninja import Header, Router, Status
 from pydantic import Field
 
+from wfdash.actions import statistics as actions
 from wfdash.domain.errors import NotAllowed
 from wfdash.queries.history import read_workflow_events, workflow_place
-from wfdash.queries.statistics.figures import read_statistics
-from wfdash.queries.statistics.operations import read_operations
+from wfdash.queries.statistics.figures import read_operations, read_statistics
 from wfdash.queries.workflows import matching, read_code, read_versions, read_workflow, read_workflows
 from wfdash.records.runs import WorkflowEvents
-from wfdash.records.statistics import OperationsRecord, StatisticsRecord
+from wfdash.records.statistics import OperationsRecord, StatisticsRecord, TriageError
 from wfdash.records.workflows import SourceFilePage, WorkflowDetail, WorkflowPage
 from wfdash.web.api.params import STREAM, Limit, viewer_of
 from wfdash.web.live.streams import follow_workflow, wants_stream
@@ -82,12 +82,21 @@ def get_statistics(request: HttpRequest, days: Days = 7, workflow: str = "") -> 
     return read_statistics(viewer_of(request), days, workflow)
 
 
+@statistics.put("/operations/errors", response={204: None})
+def triage_error(request: HttpRequest, given: TriageError) -> Any:
+    """Assign an error of a workflow that you operate, or mute it. 422 at ``assignee``; 404 for an error that is not
+    known.
+    """
+    actions.triage_error(viewer_of(request), **given.model_dump())
+    return Status(204, None)
+
+
 @statistics.get("/operations", response=OperationsRecord)
-def get_operations(request: HttpRequest, days: Days = 1) -> Any:
+def get_operations(request: HttpRequest, days: Days = 1, assignee: str = "") -> Any:
     """Return what needs attention in the workflows you operate: failures of the last days, held and silent runs,
-    overdue requests, workers.
+    overdue requests, workers. ``assignee``: only errors of this person, ``me`` or ``none``.
     """
     viewer = viewer_of(request)
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("You operate no workflow. Ask an admin of the workflow")
-    return read_operations(viewer, timedelta(days=days))
+    return read_operations(viewer, timedelta(days=days), assignee)

@@ -15,23 +15,33 @@ from typing import Any
 from urllib.parse import urlencode
 from zlib import crc32
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from checkpoints.records import Phase, Status
 from checkpoints.rules import NANOS, money_text
-from wfdash.domain.errors import NotAllowed
+from wfdash.actions.statistics import triage_error
+from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.engines import catalog
 from wfdash.installation.keep_rules import days_text
 from wfdash.notifications.rendering import render
 from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
 from wfdash.queries.search import range_text
 from wfdash.queries.statistics.durations import ANYONE, GROUP, NAMED, REQUESTER, Measure
-from wfdash.queries.statistics.figures import MOST_FAILED, STARTED, ErrorGroup, Statistics, read_statistics
+from wfdash.queries.statistics.figures import (
+    MOST_FAILED,
+    STARTED,
+    ErrorGroup,
+    Operations,
+    Statistics,
+    read_operations,
+    read_statistics,
+)
 from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
-from wfdash.queries.statistics.operations import Operations, read_operations
 from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, UsageRecord, WaitingRequestRecord
 from wfdash.web.pages.requests.batch import DECIDED
 from wfdash.web.pages.site.decorators import page, viewer_of
@@ -555,6 +565,8 @@ def rules_of(found: Retention) -> list[WorkflowRule]:
 
 
 RECENT_RANGES = ((1, "24 hours"), (7, "7 days"))
+OWNERS = (("", "All errors"), ("me", "Mine"), ("none", "Unassigned"))
+MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new version"))
 FRAGMENTS = {"now": "statistics/attention.html"}
 
 
@@ -590,12 +602,17 @@ def operations(request: HttpRequest) -> HttpResponse:
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("Operations are for the operators of a workflow")
     days = 7 if request.GET.get("days") == "7" else 1
-    found, titles = read_operations(viewer, timedelta(days=days)), catalog.titles()
+    assignee = request.GET.get("assignee", "")
+    found, titles = read_operations(viewer, timedelta(days=days), assignee, examples=False), catalog.titles()
     context: dict[str, Any] = {
         "operations": found,
         "days": days,
         "ranges": [(number, label, number == days) for number, label in RECENT_RANGES],
         "figures": [one for one in figures_of(found, days) if one.count != "0"],
+        "assignee": assignee,
+        "owners": [(name, label, name == assignee) for name, label in OWNERS],
+        "mutes": MUTES,
+        "muted": [(one, titles.get(one.workflow, one.workflow)) for one in found.muted],
         "quiet": [one for one in figures_of(found, days) if one.count == "0"],
         "groups": [group_row(group, titles, days) for group in found.groups],
         "held": [(row, titles.get(row.workflow, row.workflow)) for row in found.held],
@@ -612,6 +629,19 @@ def operations(request: HttpRequest) -> HttpResponse:
         "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
     }
     return respond(request, "statistics/operations.html", context, FRAGMENTS)
+
+
+@page("POST")
+def operations_error(request: HttpRequest) -> HttpResponse:
+    """Assign an error or mute it, and return to where that was done."""
+    given = request.POST
+    assignee = "" if "drop" in given else given.get("assignee")
+    change = {"mute": given["mute"]} if given.get("mute") in ("", *dict(MUTES)) else {"assignee": assignee}
+    try:
+        triage_error(viewer_of(request), given.get("workflow", ""), given.get("error", ""), **change)
+    except Invalid as error:
+        messages.error(request, error.errors[0]["msg"])
+    return redirect(f"{reverse('wfdash:operations')}?days={7 if given.get('days') == '7' else 1}")
 
 
 def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:

@@ -28,7 +28,7 @@ from wfdash.queries.runs.logs import Intervention, course_changes
 from wfdash.queries.runs.retention import REASONS
 from wfdash.queries.runs.versions import graph_difference
 from wfdash.queries.schedules import schedule_of
-from wfdash.queries.statistics.operations import LEAST_STUCK, silences
+from wfdash.queries.statistics.figures import LEAST_STUCK, silences
 from wfdash.records.runs import RemovalRecord, RunError
 from wfdash.web.pages.runs import actions
 from wfdash.web.pages.ui.event_text import STATUS_TEXTS, step_label

@@ -28,7 +28,7 @@ from wfdash.queries.account import DENSITIES, GettingStarted, ListLooks, steps_t
 from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
 from wfdash.queries.requests.request import Undoable, read_undoable
-from wfdash.queries.statistics.operations import MOST_COUNTED, problems_of
+from wfdash.queries.statistics.figures import MOST_COUNTED, problems_of
 from wfdash.web.pages.site.decorators import page, viewer_of
 from wfdash.web.pages.site.list_page import read_inbox_address
 from wfdash.web.pages.ui.fragments import guide
