@@ -23,10 +23,9 @@ from checkpoints.content.encoder import encode
 from checkpoints.database.alias import connection
 from checkpoints.database.compiled import one_parameter
 from checkpoints.ids import CheckpointId, RunId, new_checkpoint_id
+from checkpoints.models import REMOVED, Chunk, Claim, Run
 from checkpoints.models import Checkpoint as Row
-from checkpoints.models import Chunk, Claim, Run
 from checkpoints.models.fields import DatabaseNow, current_encryptor
-from checkpoints.models.removal import REMOVED
 from checkpoints.records import Checkpoint as CheckpointRecord
 from checkpoints.records import CheckpointFilter, CheckpointInfo, Phase, Reason, Request
 from checkpoints.rules import UNREADABLE, Priority, facts_in, refuse_unreadable, row_of

@@ -6,13 +6,15 @@ derived from it only in ``records.status_of``. Actions change rows by conditiona
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from checkpoints.events import UNENCRYPTED
 from checkpoints.limits import ID
-from checkpoints.models import operations, removal, review
+from checkpoints.models import operations, review
 from checkpoints.models.fields import (
     CharField,
     EncryptedJsonField,
@@ -24,8 +26,43 @@ from checkpoints.models.fields import (
 from checkpoints.models.operations import PERSON
 from checkpoints.records import Phase, Reason
 
+# Runs that look-ups find, and what is left of a run while it is removed in parts.
 
-class Run(removal.Removable):
+Row = TypeVar("Row", bound=models.Model)
+
+REMOVED = " "
+"""The workflow of what is left of a run: ``limits`` refuses a name of blanks, so no run has it, no one has rights for
+it, and no workflow lists it. Not empty: that is a run whose first commit has no checkpoint yet.
+"""
+
+
+class FoundRuns(models.Manager[Row]):
+    """Every run, but for what is left of those that are being removed."""
+
+    def get_queryset(self) -> QuerySet[Row]:
+        """Return the runs."""
+        return super().get_queryset().exclude(workflow=REMOVED)
+
+
+class Remains(models.Manager[Row]):
+    """What is left of runs that are being removed."""
+
+    def get_queryset(self) -> QuerySet[Row]:
+        """Return their rows."""
+        return super().get_queryset().filter(workflow=REMOVED)
+
+
+class Removable(models.Model):
+    """A run that can be removed in parts: its row goes last, and no look-up finds it once the first part has gone."""
+
+    objects = FoundRuns()
+    remains = Remains()
+
+    class Meta:
+        abstract = True
+
+
+class Run(Removable):
     """One execution of a workflow. ``seq``, ``n`` and ``epoch`` count up under the row's own lock."""
 
     id = CharField(max_length=ID, primary_key=True)
@@ -262,6 +299,7 @@ AuditEntry = review.AuditEntry
 AuditHead = review.AuditHead
 Comment = review.Comment
 Draft = review.Draft
+Snooze = review.Snooze
 Notice = review.Notice
 Preference = review.Preference
 Presence = review.Presence

@@ -313,6 +313,20 @@ class Draft(models.Model):
         return f"draft of {self.user_id} for {self.request_id}"
 
 
+class Snooze(models.Model):
+    """One person does not want to see a request in their queue until a time; others do."""
+
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, db_index=False, related_name="snoozes")
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    until = MomentField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["request", "user"], name="one_snooze_per_person")]
+
+    def __str__(self) -> str:
+        return f"{self.request_id} of {self.user_id} until {self.until}"
+
+
 class Presence(models.Model):
     """Who has seen a request, and who has it open now: ``seen`` is renewed while the page is open."""
 

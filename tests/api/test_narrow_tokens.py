@@ -47,6 +47,7 @@ BODIES: dict[str, Any] = {
     "answer": {"value": {"action": "approve"}},
     "comments": {"text": "x"},
     "assign": {"to": "ana"},
+    "snooze": {"until": None},
     "deadline": {"due": "2030-01-01T00:00:00Z"},
     "amend": {"body": "x"},
     "draft": {"fields": {"reason": ["x"]}},

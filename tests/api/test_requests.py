@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
+from django.utils import timezone
 
 from checkpoints.models import Answer, Draft, HumanRequest
 from tests import people
@@ -52,6 +55,19 @@ def test_it_is_assigned_and_drafted(address, as_):
     assert Draft.objects.get().fields == {"reason": ["x"]}
     assert ana.delete(f"{address}/draft").status_code == 204
     assert not Draft.objects.exists()
+
+
+def test_it_is_snoozed_for_oneself_alone(address, as_):
+    ana, later = as_("ana"), (timezone.now() + timedelta(hours=2)).replace(microsecond=0).isoformat()
+    given = ana.post(f"{address}/snooze", {"until": later}, **JSON).json()
+    assert datetime.fromisoformat(given["until"]) == datetime.fromisoformat(later)
+    tabs = ana.get(f"{address.rsplit('/', 1)[0]}/counts").json()["tabs"]
+    assert (tabs["mine"], tabs["snoozed"], tabs["all"]) == (0, 1, 1)
+    assert as_("ben").get(f"{address.rsplit('/', 1)[0]}/counts").json()["tabs"]["snoozed"] == 0
+    past = {"until": "2001-01-01T00:00:00Z"}
+    assert ana.post(f"{address}/snooze", past, **JSON).status_code == 422
+    assert ana.post(f"{address}/snooze", {"until": None}, **JSON).json()["until"] is None
+    assert as_("sam").post(f"{address}/snooze", past, **JSON).status_code == 404
 
 
 def test_who_has_it_open(address, question, as_):

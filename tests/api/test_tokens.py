@@ -90,7 +90,7 @@ def test_a_token_of_another_workflow_sees_nothing_of_this_one(question, run):
     assert client.get(f"{API}runs/{run.pk}").status_code == 404
     assert client.get(f"{API}requests/{question.pk}").status_code == 404
     assert client.get(f"{API}runs").json()["items"] == []
-    for tab in ("mine", "groups", "unassigned", "asked", "all", "answered"):
+    for tab in ("mine", "groups", "unassigned", "asked", "snoozed", "all", "answered"):
         assert client.get(f"{API}requests?tab={tab}").json()["items"] == []
     assert approve(client, question.pk) == 404
 

@@ -25,7 +25,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "view": ("get_view", "change_view", "delete_view"),
     "batch-result": SCREEN,
     "batch-undo": ("undo_many",),
-    "selected": ("assign_many", "answer_many"),
+    "selected": ("assign_many", "answer_many", "snooze_request"),
     "similar": ("answer_many", "list_requests"),
     "undo-all": ("undo_many",),
     "request": ("get_request", "answer_request"),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wfdash.contract import Message
     from wfdash.records.requests import RequestDetail
 
-TABS = ("mine", "groups", "unassigned", "asked", "all", "answered")
+TABS = ("mine", "groups", "unassigned", "asked", "snoozed", "all", "answered")
 """``Tab`` of the records, which no command imports before it runs."""
 MOST_MESSAGES = 20
 """Messages of a conversation that are printed, from its end."""

@@ -431,6 +431,7 @@ class Calls:
     comment = ApiMethod(request_calls.comment)
     assign = ApiMethod(request_calls.assign)
     set_deadline = ApiMethod(request_calls.set_deadline)
+    snooze = ApiMethod(request_calls.snooze)
     amend = ApiMethod(request_calls.amend)
     draft = ApiMethod(request_calls.draft)
     save_draft = ApiMethod(request_calls.save_draft)

@@ -189,6 +189,7 @@ HEADLINES = {
     "opened": "Review requested: {subject}",
     "assigned": "Assigned to you by {by}: {subject}",
     "reminder": "Due soon: {subject}",
+    "snoozed": "Reminder: {subject}",
     "escalated": "Escalated to you: {subject}",
     "mentioned": "{by} mentioned you: {subject}",
     "asked": "Question from {by}: {subject}",
@@ -202,7 +203,7 @@ HEADLINES = {
     "test": "Test notification",
 }
 PAST = {"approve": "Approved", "reject": "Rejected", "edit": "Approved with changes", "answered": "Answered"}
-ANSWERABLE = frozenset({"opened", "assigned", "reminder", "escalated"})
+ANSWERABLE = frozenset({"opened", "assigned", "reminder", "snoozed", "escalated"})
 """Kinds that ask the person for an answer; they are obsolete once there is one."""
 
 

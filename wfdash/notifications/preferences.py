@@ -175,6 +175,7 @@ KINDS: dict[str, Kind] = {
         Kind("opened", "New request for me", "inbox-arrow-down", mail=False),
         Kind("assigned", "Request assigned to me", "user-plus"),
         Kind("reminder", "Deadline approaching", "clock", at_once=True),
+        Kind("snoozed", "Reminder I asked for", "bell", at_once=True),
         Kind("escalated", "Request escalated to me", "arrow-trending-up", at_once=True),
         Kind("mentioned", "Someone mentioned me", "at-symbol"),
         Kind("asked", "Question about a request", "chat-bubble-left-ellipsis"),
@@ -212,8 +213,8 @@ WEBHOOK_KINDS: dict[str, Kind] = {
 }
 """What a webhook can be sent, as ``request.opened``: one delivery for each thing that happened, never one for many."""
 NAMED_FOR_WEBHOOKS = {"decided": "answered"}
-FED = frozenset({"withdrawn", "completed", "failed", "cancelled", "waiting"})
-"""What webhooks hear of from the events of runs (``actions.hooks.webhooks``), not from people's notifications."""
+FED = frozenset({"withdrawn", "completed", "failed", "cancelled", "waiting", "snoozed"})
+"""What webhooks hear of from the events of runs (``actions.hooks.webhooks``), or, a person's own reminder, never."""
 
 
 def type_of(kind: str) -> str:

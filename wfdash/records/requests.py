@@ -12,7 +12,7 @@ from wfdash.records.base import ApiRecord, Body, Described, DescribedRecord, Pag
 # The inbox as a whole: counts, decisions made, many requests at once.
 
 
-Tab: TypeAlias = Literal["mine", "groups", "unassigned", "asked", "all", "answered"]
+Tab: TypeAlias = Literal["mine", "groups", "unassigned", "asked", "snoozed", "all", "answered"]
 """A tab of the inbox."""
 
 
@@ -260,6 +260,20 @@ class Deadline(ApiRecord):
 
     request: str
     due: datetime
+
+
+class SetSnooze(Body):
+    """Until when it stays out of your own queue: a time with an offset; null: it comes back now."""
+
+    until: AwareDatetime | None = None
+
+
+class Snoozed(ApiRecord):
+    """Until when it stays out of your own queue, null if it does not, and when it is due: that may be before."""
+
+    request: str
+    until: datetime | None
+    due: datetime | None
 
 
 class SaveDraft(Body):

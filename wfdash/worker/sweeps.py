@@ -16,7 +16,7 @@ from checkpoints.database import clock
 from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS, HighWaterMark
-from checkpoints.models import Event, TallyMark
+from checkpoints.models import Event, Snooze, TallyMark
 from wfdash.access.signin.links import forget_links
 from wfdash.access.signin.sessions import forget_sessions
 from wfdash.actions import audit, pacing, schedules, statistics
@@ -25,6 +25,7 @@ from wfdash.actions.hooks.incoming import forget_deliveries
 from wfdash.actions.pacing import rest_after
 from wfdash.actions.requests import announce, deadlines, finalize
 from wfdash.actions.requests.answer_links import forget_used_links
+from wfdash.actions.requests.collaboration import wake_snoozed
 from wfdash.actions.retention import RunRemover
 from wfdash.actions.runs import bulk, lifecycle, migrate, search_index, signals
 from wfdash.actions.runs.bulk import forget_bulks
@@ -165,6 +166,7 @@ async def close_all(running: Iterable[_JobThread]) -> None:
 # -- what there is to do, found by one statement: a look each second that mostly finds nothing
 
 _look = FirstValues(
+    snoozed=Snooze.objects.order_by("until").values_list("until"),
     answers=clock.SETTLING.values_list("settles"),
     alarms=clock.ALARMS.values_list("alarm"),
     schedules=clock.SCHEDULES.values_list("next_at"),
@@ -217,7 +219,17 @@ DEADLINE_SECONDS = 1.0
 """So often there is a sweep, and sooner when something is known to come up sooner."""
 
 
-WITH_DEADLINES = ("answers", "alarms", "unannounced", "ending", "receivable", "unlisted", "failures", "bulks")
+WITH_DEADLINES = (
+    "snoozed",
+    "answers",
+    "alarms",
+    "unannounced",
+    "ending",
+    "receivable",
+    "unlisted",
+    "failures",
+    "bulks",
+)
 """What it deals with, as ``DueWork`` names the kinds."""
 REQUEST_TIDY_SECONDS = 60.0
 DEADLINE_BATCH = 100
@@ -232,6 +244,7 @@ def sweep_deadlines() -> float:
         for work in (
             finalize.finalize_due,
             deadlines.fire_alarms,
+            wake_snoozed,
             announce.announce_opened,
             lifecycle.end_abandoned,
             signals.match_waiting,

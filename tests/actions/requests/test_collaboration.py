@@ -10,7 +10,19 @@ import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from checkpoints.models import AuditEntry, Comment, Draft, Event, HumanRequest, Notice, Presence, Reply, Run, Shown
+from checkpoints.models import (
+    AuditEntry,
+    Comment,
+    Draft,
+    Event,
+    HumanRequest,
+    Notice,
+    Presence,
+    Reply,
+    Run,
+    Shown,
+    Snooze,
+)
 from tests.actions.requests.conftest import CARD, told
 from wfdash import pubsub
 from wfdash.actions.requests import collaboration
@@ -24,11 +36,14 @@ from wfdash.actions.requests.collaboration import (
     leave_request,
     reply_to_ask,
     save_draft,
+    snooze_request,
     take_over,
+    wake_snoozed,
     watch_request,
 )
 from wfdash.domain.errors import Changed, Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.domain.hash_chain import fingerprint
+from wfdash.queries.requests.inbox import count_open, count_tabs, read_inbox
 
 pytestmark = pytest.mark.django_db
 
@@ -308,3 +323,36 @@ def test_the_earlier_versions_that_are_kept_are_bounded(person, ask, olga, monke
             amend_request(olga, request.id, body=f"More {number}.")
     assert "size limit" in refused.value.errors[0]["msg"]
     assert sum(len(row.body) for row in Shown.objects.all()) < 4_000
+
+
+def test_a_snoozed_request_leaves_ones_own_queue_and_comes_back_with_a_notification(person, ask):
+    question = ask()
+    ana, ben, hour = person("ana", "reviewer"), person("ben", "reviewer"), timedelta(hours=1)
+    snooze_request(ana, question.pk, timezone.now() + hour)
+    snooze_request(ana, question.pk, timezone.now() + 2 * hour)
+    assert [count_open(one) for one in (ana, ben)] == [0, 1]
+    (row,) = read_inbox(ana, "snoozed").items
+    assert row.snoozed is not None
+    assert wake_snoozed() == 0
+    Snooze.objects.update(until=timezone.now() - timedelta(seconds=1))
+    assert (count_open(ana), read_inbox(ana, "snoozed").items) == (1, ())
+    assert (wake_snoozed(), told("ana"), told("ben")) == (1, ["snoozed"], [])
+    assert wake_snoozed() == 0
+
+
+def test_a_request_that_was_answered_is_not_brought_back(person, ask):
+    question, ana = ask(), person("ana", "reviewer")
+    snooze_request(ana, question.pk, timezone.now() + timedelta(hours=1))
+    answer_request(person("ben", "reviewer"), question.pk, {"action": "approve"})
+    assert count_tabs(ana)["snoozed"] == 0
+    Snooze.objects.update(until=timezone.now())
+    assert (wake_snoozed(), told("ana")) == (1, [])
+    with pytest.raises(NoLongerOpen):
+        snooze_request(ana, question.pk, timezone.now() + timedelta(hours=1))
+
+
+@pytest.mark.parametrize("hours", [-1, 24 * 400])
+def test_a_reminder_is_in_the_future_and_within_a_year(person, ask, hours):
+    question = ask()
+    with pytest.raises(Invalid):
+        snooze_request(person("ana", "reviewer"), question.pk, timezone.now() + timedelta(hours=hours))

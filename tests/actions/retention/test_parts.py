@@ -11,8 +11,7 @@ from checkpoints.database import runs
 from checkpoints.database.runs import read_row
 from checkpoints.database.storage import write
 from checkpoints.limits import problem_of
-from checkpoints.models import AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
-from checkpoints.models.removal import REMOVED
+from checkpoints.models import REMOVED, AuditEntry, Checkpoint, Chunk, Claim, Event, HumanRequest, Run, TallyMark
 from checkpoints.records import Status
 from tests.actions.checkpoints.test_restore import commit, history
 from wfdash.actions import retention as retention

@@ -44,6 +44,7 @@ BODIES: dict[str, Any] = {
     "undo_many": {"requests": ["{given}"]},
     "write_comment": {"text": "Why?"},
     "assign_request": {"to": "{caller}"},
+    "snooze_request": {},
     "extend_deadline": {"due": DAYS["since"]},
     "amend_request": {"body": "More"},
     "save_draft": {"fields": {"reason": ["no"]}},

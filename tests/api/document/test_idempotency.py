@@ -29,6 +29,7 @@ OTHERS: Mapping[str, Any] = {
     "undo_many": {"requests": ["x"]},
     "write_comment": {"text": "Why not?"},
     "assign_request": {"to": None},
+    "snooze_request": {"until": DAYS["until"]},
     "extend_deadline": {"due": DAYS["until"]},
     "amend_request": {"body": "Even more"},
     "create_schedule": {**PLAN, "workflow": people.WORKFLOW, "name": "Daily"},

@@ -29,6 +29,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("get_workflow", "list_workflow_events", "get_run", "list_events", "list_steps", "list_logs", "replay"),
         *("list_checkpoints", "list_run_audit", "get_schedule", "get_request", "list_present"),
         *("list_comments", "write_comment", "get_draft", "save_draft", "drop_draft", "create_absence"),
+        "snooze_request",
         # Of an answer that is one's own, whatever one may now.
         "undo_answer",
     ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from checkpoints.models import AuditEntry, HumanRequest
 from tests import people
@@ -100,3 +102,22 @@ def test_rows_have_checkboxes_where_something_can_be_done(run, everybody, as_):
     ana = as_("ana")
     assert 'form="inbox-chosen"' in ana.get("/?tab=all").content.decode()
     assert 'form="inbox-chosen"' not in ana.get("/?tab=answered").content.decode()
+
+
+def test_a_reminder_is_chosen_in_ones_own_zone_and_says_what_is_due_before(run, as_):
+    later, sooner = people.ask(run, "Later"), people.ask(run, "Sooner", due=timezone.now() + timedelta(minutes=5))
+    ana = as_("ana")
+    page = ana.get(f"/selected/?act=remind&request={later.pk}&request={sooner.pk}").content.decode()
+    assert "Remind me of 2 requests" in flat(page)
+    (hour, tomorrow, monday) = re.findall(r'name="until" value="(\d[^"]+)"', flat(page))
+    assert tomorrow.endswith("T09:00")
+    assert datetime.fromisoformat(monday).weekday() == 0
+    text = flat(act(ana, "remind", later, sooner, until=hour).content.decode())
+    assert "2 snoozed until" in text
+    assert "1 of them due before that" in text
+    assert "Nothing snoozed" not in flat(ana.get("/?tab=snoozed").content.decode())
+    assert "Your queue is empty" in flat(ana.get("/").content.decode())
+    refused = act(ana, "remind", later, until="own", at="soon")
+    assert (refused.status_code, "Enter a date and time" in refused.content.decode()) == (422, True)
+    act(ana, "remind", later, sooner, until="")
+    assert "Nothing snoozed" in flat(ana.get("/?tab=snoozed").content.decode())

@@ -18,9 +18,19 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import WEBHOOKS, HighWaterMark, settled_id
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import FOR_PEOPLE, OPEN, DeliveryAttempt, Event, HumanRequest, Notice, Run, TallyMark, Webhook
+from checkpoints.models import (
+    FOR_PEOPLE,
+    OPEN,
+    REMOVED,
+    DeliveryAttempt,
+    Event,
+    HumanRequest,
+    Notice,
+    Run,
+    TallyMark,
+    Webhook,
+)
 from checkpoints.models.fields import decrypted
-from checkpoints.models.removal import REMOVED
 from checkpoints.records import Json
 from wfdash.access.directory import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import EVERY, Viewer, viewer_for

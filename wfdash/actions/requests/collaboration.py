@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,10 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from checkpoints import ids
 from checkpoints.content.canonical_json import dumps
+from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
+from checkpoints.errors import Unreadable
 from checkpoints.events import EventKind
 from checkpoints.limits import MOST_NODES, count_nodes
-from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Reply, Shown
+from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Reply, Shown, Snooze
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
 from wfdash.access.directory import is_service, people_who, readers
@@ -35,6 +38,8 @@ from wfdash.questions.card import MAX_CARD, MOST_PIECES
 from wfdash.questions.evidence import Evidence
 from wfdash.questions.policy import Policy
 from wfdash.values.schemas.validate import flaws_of
+
+log = logging.getLogger(__name__)
 
 # Adding description and evidence to an open request. The proposal itself never changes.
 
@@ -362,6 +367,41 @@ def assign_request(viewer: Viewer, request_id: str, to: str | None, *, key: str 
         if request.stuck:
             update_decidability(request)
     return request
+
+
+def snooze_request(viewer: Viewer, request_id: str, until: datetime | None, *, key: str | None = None) -> HumanRequest:
+    """Keep an open request out of this person's own queue until a time, when they are reminded; None: no longer.
+
+    ``Invalid`` at ``until`` for a time that is past or more than a year away.
+    """
+    with write(), idempotent(viewer, key, "snooze", [request_id, until and until.isoformat()]) as call:
+        request = lock_request(find_request(viewer, request_id))
+        if call.previous_result is not None:
+            return request
+        Snooze.objects.filter(request=request, user=viewer.user).delete()
+        if until is not None:
+            refuse_unless_open(request)
+            if not timedelta() < until - database_now() < timedelta(days=366):
+                raise Invalid([{"loc": ["until"], "msg": "Enter a time in the future, within a year"}])
+            Snooze.objects.create(request=request, user=viewer.user, until=until)
+        notify_inbox(request.workflow)
+    return request
+
+
+def wake_snoozed(limit: int = 100) -> int:
+    """Put requests back into the queue of those who wanted to be reminded now, and notify them. Returns how many."""
+    due = Snooze.objects.filter(until__lte=database_now()).order_by("until", "pk")
+    found = list(due.select_related("request__run", "user")[:limit])
+    for one in found:
+        with write():
+            again = one.request.answered is None and one.request.settles is None and one.request.closed is None
+            if Snooze.objects.filter(pk=one.pk, until=one.until).delete()[0] and again:
+                notify_inbox(one.request.workflow)
+                try:
+                    notify("snoozed", one.request, [one.user])
+                except Unreadable as error:
+                    log.error("A person was not reminded of a request: %s", error)
+    return len(found)
 
 
 def save_draft(viewer: Viewer, request_id: str, fields: Mapping[str, Sequence[str]]) -> Draft | None:

@@ -23,6 +23,7 @@ from wfdash.records.requests import (
     RequestOutcome,
     RequestPage,
     RequestSummary,
+    Snoozed,
     Tab,
     UndoneCount,
 )
@@ -91,6 +92,11 @@ def assign(request_id: str, to: str | None) -> Script[Assignment]:
 def set_deadline(request_id: str, due: datetime) -> Script[Deadline]:
     """Change the deadline of a request."""
     return post(f"/requests/{part(request_id)}/deadline", Deadline, {"due": due.isoformat()})
+
+
+def snooze(request_id: str, until: datetime | None) -> Script[Snoozed]:
+    """Keep a request out of one's own queue until a time, when one is reminded; None: no longer."""
+    return post(f"/requests/{part(request_id)}/snooze", Snoozed, {"until": until and until.isoformat()})
 
 
 # Calls about many requests at once, about decisions that were made, and about drafts of answers.

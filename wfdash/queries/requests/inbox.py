@@ -15,7 +15,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, get_args
 
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -32,8 +32,8 @@ from checkpoints.database.compiled import (
     count_each,
     statement_of,
 )
-from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact
-from checkpoints.models.fields import JsonRows, MomentField
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact, Snooze
+from checkpoints.models.fields import DatabaseNow, JsonRows, MomentField
 from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
@@ -113,6 +113,8 @@ class RequestRow(RequestSummary):
 
     settles: datetime | None = None
     """Decided; takes effect at this time."""
+    snoozed: datetime | None = None
+    """Until when this person does not want it in their queue."""
     asked: datetime | None = None
     """Since when it waits for its requester's reply."""
     assignee: str = ""
@@ -283,7 +285,7 @@ def _rows_of(viewer: Viewer, ids: list[str]) -> tuple[RequestRow, ...]:
     """Return rows by id, in that order, with who has seen them."""
     hidden = tuple(hidden_cards())
     found = rows_shown(viewer, hidden).all(ids=ids, since=timezone.now() - PRESENCE_TIMEOUT)
-    names = *FIELDS, "seen", *hidden
+    names = *FIELDS, "seen", "snoozed", *hidden
     by_id = {values[0]: _request_row(viewer, dict(zip(names, values, strict=True))) for values in found}
     return tuple(by_id[one] for one in ids if one in by_id)
 
@@ -294,8 +296,10 @@ def rows_shown(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
     since = Placeholder("since", Presence._meta.get_field("seen"))
     lately = Presence.objects.filter(Q(user_id=viewer.user.pk) | Q(seen__gt=since), request_id=OuterRef("pk"))
     seen = JsonRows(lately.order_by().annotate(name=F(f"user__{USERNAME}")).values_list("name"), "name")
+    later = Snooze.objects.filter(request_id=OuterRef("pk"), user_id=viewer.user.pk or 0, until__gt=DatabaseNow())
     rows = HumanRequest.objects.filter(_visible(viewer), Among("pk", Placeholder("ids")))
-    return rows.annotate(seen=seen, **hidden_cards()).values_list(*FIELDS, "seen", *hidden)
+    rows = rows.annotate(seen=seen, snoozed=Subquery(later.values("until")), **hidden_cards())
+    return rows.values_list(*FIELDS, "seen", "snoozed", *hidden)
 
 
 def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
@@ -335,12 +339,15 @@ FLAGS: dict[str, Callable[[Viewer], Q]] = {
     "grouped": request.through_groups,
     "untaken": request.unassigned,
     "back": request.awaiting_reply_of,
+    "later": request.snoozed_by,
+    "awake": lambda viewer: ~request.snoozed_by(viewer),
 }
 TAB_FLAGS: dict[str, tuple[str, ...]] = {
-    "mine": ("free", "may", "unspoken"),
+    "mine": ("free", "may", "awake", "unspoken"),
     "groups": ("grouped", "may"),
     "unassigned": ("untaken", "may"),
     "asked": ("back",),
+    "snoozed": ("later",),
     "all": (),
 }
 """The conditions of each tab, for both lists and counts. The cheapest is first."""

@@ -16,7 +16,8 @@ from django.utils import timezone
 from pydantic import ConfigDict, Field
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
-from checkpoints.models import Absence, Checkpoint, Comment, Draft, HumanRequest, Presence, Reply, Run
+from checkpoints.models import Absence, Checkpoint, Comment, Draft, HumanRequest, Presence, Reply, Run, Snooze
+from checkpoints.models.fields import DatabaseNow
 from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from checkpoints.records import ENDED, SIGNAL, Json, Phase
 from checkpoints.rules import card_subject
@@ -332,6 +333,12 @@ def not_voted_by(viewer: Viewer) -> Q:
         return Q(pk__isnull=False)
     mine = Q(by_id=viewer.user.pk) | Q(acting_for=viewer.name)
     return ~Q(Exists(Reply.objects.filter(mine, request=OuterRef("pk"), undone__isnull=True)))
+
+
+def snoozed_by(viewer: Viewer) -> Q:
+    """Return the filter of requests that this person is to be reminded of later."""
+    later = Snooze.objects.filter(user_id=viewer.user.pk or 0, until__gt=DatabaseNow())
+    return Q(pk__in=later.values("request_id"))
 
 
 def awaiting_reply_of(viewer: Viewer) -> Q:

@@ -40,6 +40,8 @@ from wfdash.records.requests import (
     RequestPage,
     SaveDraft,
     SetDeadline,
+    SetSnooze,
+    Snoozed,
     Tab,
     UndoMany,
     UndoneCount,
@@ -91,8 +93,8 @@ def undo_many(request: HttpRequest, given: UndoMany) -> Any:
 
 @router.get("/requests", response=RequestPage)
 def list_requests(request: HttpRequest, tab: Tab = "mine", q: str = "", after: str = "", limit: Limit = 50) -> Any:
-    """Return a tab of the inbox: mine, groups, unassigned, asked, all, answered. 422 names the invalid part of the
-    filter.
+    """Return a tab of the inbox: mine, groups, unassigned, asked, snoozed, all, answered. 422 names the invalid part of
+    the filter.
     """
     return read_inbox(viewer_of(request), tab, q, cursor=after, limit=limit)
 
@@ -159,6 +161,13 @@ def extend_deadline(request: HttpRequest, request_id: str, given: SetDeadline) -
     """Change its deadline, with reminder, escalation and default answer. 422 at ``due`` for a time in the past."""
     moved = deadlines.extend_deadline(viewer_of(request), request_id, given.due, key=key_of(request))
     return {"request": moved.pk, "due": moved.due}
+
+
+@router.post("/requests/{request_id}/snooze", response=Snoozed)
+def snooze_request(request: HttpRequest, request_id: str, given: SetSnooze) -> Any:
+    """Keep it out of your own queue until a time, when you are reminded. 422 at ``until`` for a time in the past."""
+    found = collaboration.snooze_request(viewer_of(request), request_id, given.until, key=key_of(request))
+    return {"request": found.pk, "until": given.until, "due": found.due}
 
 
 @router.post("/requests/{request_id}/take", response={204: None})

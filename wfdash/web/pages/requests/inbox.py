@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +22,8 @@ from django.utils.safestring import SafeString
 from checkpoints.errors import Unreadable
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
-from wfdash.domain.errors import Invalid, NotFound
+from wfdash.actions.requests.collaboration import snooze_request
+from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.requests.inbox import (
@@ -40,7 +42,7 @@ from wfdash.queries.requests.inbox import (
 from wfdash.queries.requests.request import read_assignees, read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
-from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of
+from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
     flaws_of,
@@ -56,7 +58,8 @@ from wfdash.web.pages.ui.time_html import draw_time
 # What is done with the requests that are selected in the inbox: decided together, or assigned.
 
 RESULT = "selected_result"
-ACTS = ("together", "take", "assign")
+ACTS = ("together", "take", "assign", "remind")
+SHAPE = "%Y-%m-%dT%H:%M"
 
 
 @page("GET", "POST")
@@ -64,9 +67,12 @@ def selected(request: HttpRequest) -> HttpResponse:
     """Act on the requests that a POST names (``request``, ``act``); a GET shows what became of the last ones.
 
     ``together`` opens the table of similar requests, with these selected; ``take`` assigns them to oneself, ``assign``
-    to ``to``, and asks for it first.
+    to ``to``, and asks for it first. ``remind`` keeps them out of one's own queue until ``until``, a time in one's own
+    zone, and asks for it first, by a GET too.
     """
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
+    if request.method != "POST" and request.GET.get("act") == "remind":
+        return _choose_time(request, viewer, place, request.GET.getlist("request")[:MOST_ASSIGNED])
     if request.method != "POST":
         outcome = request.session.get(RESULT)
         return (
@@ -81,6 +87,8 @@ def selected(request: HttpRequest) -> HttpResponse:
         return redirect(place.url())
     if act == "together":
         return _together(request, viewer, place, ids)
+    if act == "remind":
+        return _remind(request, viewer, place, ids)
     if act == "assign" and "to" not in request.POST:
         return _choose(request, viewer, place, ids)
     return _assign(request, viewer, place, ids, viewer.name if act == "take" else request.POST.get("to", ""))
@@ -110,6 +118,62 @@ def _choose(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequ
     names = read_assignees(viewer, {row.workflow for row in rows})
     context = {"rows": rows, "names": names, "spot": place, "viewer": viewer}
     return render(request, "requests/selected/assign.html", context)
+
+
+def _choose_time(
+    request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str], problem: str = ""
+) -> HttpResponse:
+    """Ask when this person wants to be reminded."""
+    rows = request_rows(viewer, ids)
+    if not rows:
+        messages.error(request, "Select at least one request.")
+        return redirect(place.url())
+    zone = ZoneInfo(zone_of(viewer))
+    now = timezone.now().astimezone(zone)
+    nine = now.replace(hour=9, minute=0, second=0, microsecond=0)
+    times = {
+        "In an hour": now + timedelta(hours=1),
+        "Tomorrow": nine + timedelta(days=1),
+        "Next Monday": nine + timedelta(days=7 - now.weekday()),
+    }
+    context = {
+        "rows": rows,
+        "times": [(label, f"{at:%a, %Y-%m-%d %H:%M}", at.strftime(SHAPE)) for label, at in times.items()],
+        "own": request.POST.get("at", times["Tomorrow"].strftime(SHAPE)),
+        "zone": zone.key,
+        "problem": problem,
+        "spot": place,
+    }
+    return render(request, "requests/selected/remind.html", context, status=422 if problem else 200)
+
+
+def _remind(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
+    chosen = request.POST.get("until")
+    if chosen is None:
+        return _choose_time(request, viewer, place, ids)
+    try:
+        given = request.POST.get("at", "") if chosen == "own" else chosen
+        until = datetime.strptime(given, SHAPE).replace(tzinfo=ZoneInfo(zone_of(viewer))) if given else None
+    except ValueError:
+        return _choose_time(request, viewer, place, ids, "Enter a date and time")
+    key, done, stayed, sooner = key_of(request), 0, 0, 0
+    for one in ids:
+        try:
+            found = snooze_request(viewer, one, until, key=f"{key} {one}" if key else None)
+        except Invalid as error:
+            return _choose_time(request, viewer, place, ids, str(error.errors[0]["msg"]))
+        except (AlreadyAnswered, NoLongerOpen, NotFound):
+            stayed += 1
+        else:
+            done += 1
+            sooner += bool(until and found.due and found.due < until)
+    words = f"{done} snoozed until {until:%Y-%m-%d %H:%M}." if until else f"{done} back in your queue."
+    if sooner:
+        words += f" {sooner} of them due before that: see Snoozed."
+    if stayed:
+        words += f" {stayed} no longer open."
+    messages.success(request, words)
+    return redirect(place.at(focus=False).url())
 
 
 def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequence[str]) -> HttpResponse:
@@ -201,7 +265,12 @@ def _times(line: InboxRow) -> Iterator[SafeString]:
         if row.answered:
             yield format_html('<span class="row-when">{}</span>', draw_time(row.answered))
     else:
-        yield format_html('<span class="row-when" title="Asked">{}</span>', draw_time(row.created))
+        if row.snoozed and row.open:
+            yield format_html(
+                '<span class="row-until" title="Snoozed until">{}{}</span>', REMINDER, draw_time(row.snoozed)
+            )
+        else:
+            yield format_html('<span class="row-when" title="Asked">{}</span>', draw_time(row.created))
         if line.due:
             words = "overdue, " if line.due == "late" else "due "
             moment = draw_time(row.due, due=True)
@@ -237,7 +306,7 @@ def _whom(line: InboxRow) -> SafeString:
     )
 
 
-CLOCK = draw_icon("clock", 16)
+CLOCK, REMINDER = draw_icon("clock", 16), draw_icon("bell", 16)
 DUE = '<span class="row-due due-{}">{}<span class="due-words">{}</span>{}</span>'
 ASKED = format_html(
     '<span class="inbox-asked" title="Information requested">{}<span>information requested</span></span>',
@@ -250,6 +319,7 @@ LABELS = {
     "groups": "My groups",
     "unassigned": "Unassigned",
     "asked": "Questions for me",
+    "snoozed": "Snoozed",
     "all": "All open",
     "answered": "Decided by me",
 }
