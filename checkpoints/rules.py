@@ -106,13 +106,13 @@ USED = ("input_tokens", "output_tokens", "cost", "unpriced")
 def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object = None) -> dict[str, Json]:
     """Return the fields of an event of kind ``usage``. ``InvalidValue`` names the one that is wrong, and the remedy."""
     if not isinstance(model, str) or not model.strip() or len(model) > NAME or not is_storable(model):
-        raise InvalidValue(f"model={model!r:.80}: give the model's name, text of 1 to {NAME} characters", field="model")
+        raise InvalidValue(f"{said('model', model)}: give its name, text of 1 to {NAME} characters", field="model")
     for name, count in (("input", tokens_in), ("output", tokens_out)):
         if type(count) is not int or not 0 <= count <= MOST_TOKENS:
-            text = f"{name}={count!r:.80}: give the number of tokens, a whole number from 0 to {MOST_TOKENS:,}"
+            text = f"{said(name, count)}: give the number of tokens, a whole number from 0 to {MOST_TOKENS:,}"
             raise InvalidValue(text, field=name)
     used: dict[str, Json] = {"model": model, "input_tokens": tokens_in, "output_tokens": tokens_out}
-    return used if cost is None else {**used, "cost": money_text(nanos_of(cost, f"cost={cost!r:.80}", "cost"))}
+    return used if cost is None else {**used, "cost": money_text(nanos_of(cost, said("cost", cost), "cost"))}
 
 
 def reported_usage(model: object, tokens_in: object, tokens_out: object) -> dict[str, Json] | None:
@@ -120,6 +120,11 @@ def reported_usage(model: object, tokens_in: object, tokens_out: object) -> dict
     counts = [count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in (tokens_in, tokens_out)]
     name = "".join(filter(is_storable, str(model or "")))[:NAME].strip()
     return usage_of(name or "unknown", *counts) if any(counts) else None
+
+
+def said(name: str, given: object) -> str:
+    """Return an argument as a message names it. Python refuses to write integers of thousands of digits."""
+    return f"{name}={given!r:.80}" if type(given) is not int or abs(given) < 10**80 else f"{name}: too large"
 
 
 def nanos_of(amount: object, said: str, field: str, most: int = MOST_COST) -> int:
@@ -145,10 +150,14 @@ def cost_of(nanos: int, unpriced: int) -> str | None:
 
 
 def used_in(data: Mapping[str, Json]) -> tuple[int, int, int, int]:
-    """Return what an event of kind ``usage`` adds to each of ``USED``."""
+    """Return what an event of kind ``usage`` adds to each of ``USED``; nothing where it says what cannot be meant."""
     got, gave, cost = (data.get(name) for name in USED[:3])
-    tokens = (got or 0, gave or 0)
-    return (*tokens, 0, sum(tokens)) if cost is None else (*tokens, int(Decimal(cost) * NANOS), 0)
+    try:
+        used = usage_of(data.get("model"), got or 0, gave or 0, cost)
+    except InvalidValue:
+        return (0, 0, 0, 0)
+    tokens = used["input_tokens"], used["output_tokens"]
+    return (*tokens, 0, sum(tokens)) if cost is None else (*tokens, int(Decimal(used["cost"]) * NANOS), 0)
 
 
 def all_used(events: Iterable[EventDraft]) -> tuple[int, ...] | None:

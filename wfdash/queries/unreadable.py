@@ -18,7 +18,7 @@ from checkpoints.events import VALUES
 from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import StoredSize, current_encryptor
 from checkpoints.records import Json, Phase
-from checkpoints.rules import NEVER
+from checkpoints.rules import NEVER, USED
 from checkpoints.rules import UNREADABLE as FLAW
 from wfdash.domain.labels import visible
 from wfdash.engines import catalog
@@ -63,9 +63,10 @@ def is_readable(row: HumanRequest) -> bool:
 
 def flaw_of(run: Any) -> str:
     """Return why a run is shown as failed whose metadata cannot be read, and replace what cannot; empty for others."""
-    if run.phase in set(Phase) and NEVER not in {run.created, run.updated} and type(run.n) is type(run.seq) is int:
+    counts = {run.n, run.seq, *(getattr(run, name) or 0 for name in USED)}
+    if run.phase in set(Phase) and NEVER not in {run.created, run.updated} and set(map(type, counts)) == {int}:
         return ""
-    vars(run).update(phase=Phase.FAILED, n=0, seq=0)
+    vars(run).update(phase=Phase.FAILED, n=0, seq=0, **dict.fromkeys(USED))
     return FLAW.capitalize()
 
 

@@ -142,12 +142,12 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
         raise Damaged(f"Checkpoint {facts.n} of this run is missing: restore an older one")
     if checkpoint is None:
         return Start(run=run, message=facts.input)
-    if rules.is_message_due(checkpoint):
-        return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     answers = await storage.read_answers(run)
     decided = [key for key in answers if key.startswith(lifecycle.BUDGET)]
     if (decided or settings.WFDASH_BUDGETS) and not await in_thread(lifecycle.within_budget, recorder.lease):
         raise ClaimLost(run=run)
+    if rules.is_message_due(checkpoint):
+        return Continue(run=run, checkpoint=checkpoint, message=facts.input)
     # The dashboard's own question: no engine knows it.
     answers = {key: answer for key, answer in answers.items() if key not in decided}
     recorder.resumed_with(answers, checkpoint.requests)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 
 from checkpoints.database.high_water_mark import HighWaterMark
-from checkpoints.models import Checkpoint, Run
+from checkpoints.models import Checkpoint, Event, Run
 from checkpoints.rules import USED, check_pairs, read_pairs
 from tests import people
 from tests.driving import drive, put
@@ -100,3 +101,20 @@ def test_prices_and_budgets_that_cannot_be_meant_are_refused_by_name(text):
         read_pairs("WFDASH_PRICES", text, 2)
     with pytest.raises(ValueError, match="NAME=AMOUNT/AMOUNT"):
         check_pairs("WFDASH_BUDGETS", {"a": (None, None), "b": 5}, 1)
+
+
+def test_damaged_usage_counts_nothing_and_breaks_no_page(agent, as_):
+    run, client = start_run(people.viewer("otto"), "agent", 1), as_("otto")
+    drive(run)
+    bad = ['{"model": "x", "input_tokens": "x", "cost": "NaN"}', '{"model": ["x"], "output_tokens": -1}', "[]"]
+    places = Event.objects.filter(run=run, kind="usage").order_by("seq").values_list("seq", flat=True)
+    with connection.cursor() as cursor:
+        for seq, data in zip(list(places), bad, strict=True):
+            cursor.execute("UPDATE checkpoints_event SET data=%s WHERE seq=%s", [data, seq])
+        cursor.execute("UPDATE checkpoints_run SET cost='x', input_tokens='x'")
+    while count_events(HighWaterMark()):
+        pass
+    assert not read_statistics(people.viewer("otto")).usage.total.output_tokens
+    assert read_runs(people.viewer("otto")).items[0].cost == "0"
+    for address in (f"/runs/{run.pk}/", f"/runs/{run.pk}/events/", "/runs/?columns=cost,tokens", "/statistics/"):
+        assert client.get(address).status_code == 200

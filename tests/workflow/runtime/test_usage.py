@@ -71,6 +71,8 @@ async def test_another_attempt_counts_again_but_not_behind_a_call_whose_result_i
         ({"model": "m", "output": True}, "output=True"),
         ({"model": "m", "cost": float("nan")}, "cost=nan: give an amount from 0 to 10,000"),
         ({"model": "m", "cost": "much"}, "cost='much'"),
+        ({"model": "m", "input": 10**5_000}, "input: too large: give"),
+        ({"model": "m", "cost": 10**5_000}, "cost: too large: give"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], named: str):

@@ -36,6 +36,7 @@ from checkpoints.records import ENDED, Json, Phase, Reason
 from checkpoints.rules import NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
 from checkpoints.sql.tables import request_row, run_row
 from wfdash import pubsub
+from wfdash.access.directory import is_service
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_event, fence, find_run, lock_run, move_run, notify_inbox, notify_workers
@@ -537,6 +538,8 @@ BUDGET = "@budget."
 CENT = Decimal("0.01")
 MOST_READ = 5_000
 """Uses of models that are added up for a card, the latest."""
+MOST_MODELS = 20
+"""Models that a card names, those that cost the most."""
 
 
 def tokens_of(run: Run) -> int:
@@ -552,7 +555,7 @@ class RunBudget(BaseModel):
     """What a run may use in all. What is left empty has no limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    cost: Decimal | None = Field(None, ge=0, le=1_000_000, decimal_places=9, title="Cost")
+    cost: Decimal | None = Field(None, ge=0, le=10**13, decimal_places=9, title="Cost")
     tokens: int | None = Field(None, ge=0, le=10**15, title="Tokens")
 
     def is_reached(self, run: Run) -> bool:
@@ -561,11 +564,14 @@ class RunBudget(BaseModel):
         return beyond or (self.tokens is not None and tokens_of(run) >= self.tokens)
 
     def raised(self, run: Run, by: RunBudget) -> RunBudget:
-        """Return the budget with as much again, on top of what the run has used where that is more."""
+        """Return the budget with as much again, on top of what the run has used where that is more; with what it has
+        used, where ``by`` has no such limit: it must not be reached already.
+        """
         used, cost = tokens_of(run), Decimal(run.cost or 0) / NANOS
+        more, beyond = by.cost or cost or CENT, by.tokens or used or 1
         return RunBudget(
-            cost=None if self.cost is None else (max(self.cost, cost) + (by.cost or 0)).quantize(CENT, ROUND_UP),
-            tokens=None if self.tokens is None else max(self.tokens, used) + (by.tokens or 0),
+            cost=None if self.cost is None else (max(self.cost, cost) + more).quantize(CENT, ROUND_UP),
+            tokens=None if self.tokens is None else max(self.tokens, used) + beyond,
         )
 
     def __str__(self) -> str:
@@ -577,7 +583,10 @@ def budget_of(workflow: str) -> RunBudget | None:
     """Return the budget that the operator sets for each run of a workflow, None if there is none."""
     pairs: Mapping[str, Any] = settings.WFDASH_BUDGETS
     found = next((pair for pattern, pair in pairs.items() if fnmatchcase(workflow, pattern)), None)
-    return None if found is None else RunBudget(cost=found[0], tokens=found[1] and int(Decimal(found[1])))
+    if found is None:
+        return None
+    cost, tokens = (None if amount is None else Decimal(str(amount)) for amount in found)
+    return RunBudget(cost=cost and cost.quantize(1 / Decimal(NANOS)), tokens=tokens and int(tokens))
 
 
 def allowed_for(run: Run) -> RunBudget | None:
@@ -637,10 +646,11 @@ def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
     for event in events.filter(kind=EventKind.USAGE)[:MOST_READ]:
         data = data_of(event)
         for place, count in enumerate(used_in(data)):
-            used[str(data.get("model"))][place] += count
+            used[str(data.get("model") or "unknown")][place] += count
+    ranked = sorted(used.items(), key=lambda pair: (-pair[1][2], -sum(pair[1][:2]), pair[0]))
     rows = [
         {"Model": model, "In": f"{row[0]:,}", "Out": f"{row[1]:,}", "Cost": cost_of(row[2], row[3]) or "unknown"}
-        for model, row in sorted(used.items(), key=lambda pair: (-pair[1][2], -sum(pair[1][:2]), pair[0]))
+        for model, row in ranked[:MOST_MODELS]
     ]
     more = budget.raised(run, budget_of(run.workflow) or budget)
     used_up = RunBudget(cost=(Decimal(run.cost or 0) / NANOS).quantize(CENT, ROUND_UP), tokens=tokens_of(run))
@@ -658,7 +668,9 @@ def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
     )
     step = events.filter(step__isnull=False).values_list("step", flat=True).first() or run.workflow
     number = HumanRequest.objects.filter(run=run, key__startswith=BUDGET).count() + 1
-    request = make_request(f"{BUDGET}{number}", step, prepare(card, None), Policy(), due=None, now=now)
+    # A program that starts runs does not decide what they may cost; the people behind it do.
+    policy = Policy(not_by=run.created_by.get_username()) if run.created_by and is_service(run.created_by) else Policy()
+    request = make_request(f"{BUDGET}{number}", step, prepare(card, None), policy, due=None, now=now)
     row = HumanRequest.objects.create(**request_row(ids.new_request_id(), run.pk, run.workflow, request), created=now)
     facts = {"request": row.pk, "key": row.key, "subject": card.subject}
     append_event(run, EventKind.REQUEST_OPENED.draft(step, **facts))

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.events import KINDS, EventKind
+from checkpoints.rules import money_text, used_in
 from wfdash.domain.labels import humanize, in_words, label_of_step, visible
 from wfdash.engines import catalog
 from wfdash.queries.runs.listing import RunRow
@@ -180,9 +181,10 @@ def _added(kind: str, data: Mapping[str, Any], workflow: str) -> str:
         error = data["error"]
         message = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f": {message[:MOST_ERROR]}{'…' if len(message) > MOST_ERROR else ''}" if message else ""
-    if kind == EventKind.USAGE and {"input_tokens", "output_tokens"} <= data.keys():
-        cost = f", {money(data['cost'], settings.WFDASH_CURRENCY)}" if "cost" in data else ""
-        return f": {number(data['input_tokens'])} tokens in, {number(data['output_tokens'])} out{cost}"
+    if kind == EventKind.USAGE and "model" in data:
+        got, gave, nanos, _ = used_in(data)
+        cost = f", {money(money_text(nanos), settings.WFDASH_CURRENCY)}" if "cost" in data else ""
+        return f": {number(got)} tokens in, {number(gave)} out{cost}"
     if kind == EventKind.RUN_CANCELLED:
         return _cut_off(data, workflow)
     if kind == EventKind.RUN_QUEUED and data.get("schedule"):
