@@ -201,7 +201,7 @@ def test_a_mistake_on_a_person_s_page_is_said_at_its_field(adam: Client) -> None
 def test_every_name_has_an_address(name: str, adam: Client) -> None:
     User.objects.create_user(name)
     (address,) = set(re.findall(r'href="(/people/[^"]*)">' + re.escape(name) + "</a>", read(adam, "/people/?show=all")))
-    assert f"<h1>{name}</h1>" in read(adam, address)
+    assert f'<h1 dir="auto">{name}</h1>' in read(adam, address)
 
 
 def test_groups_say_what_workflows_need_and_make_it(adam: Client, run) -> None:
