@@ -52,7 +52,7 @@ def send_a_follow_up(page: Page, message: str) -> None:
     page.wait_for_url(lambda address: f"/runs/{first}/" not in address, timeout=LATER)
     later = run_of(page)
 
-    expect(page.locator("#run-head")).to_contain_text("Follows")
+    expect(page.locator("#run-head")).to_contain_text("follows")
     thread = page.locator("#run-thread")
     expect(thread.locator(f'a[href="/runs/{first}/"]')).to_be_visible()
     expect(thread.locator(f'a[href="/runs/{later}/"]')).to_have_attribute("aria-current", "page")
