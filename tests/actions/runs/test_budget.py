@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from checkpoints.models import HumanRequest, Run
-from checkpoints.rules import read_pairs
+from checkpoints.rules import NANOS, read_pairs
 from tests import people
 from tests.driving import drive, put
+from tests.worker.graphs import chat
+from wfdash.access.viewer import viewer_for
 from wfdash.actions.checkpoints import restore_run
+from wfdash.actions.people.accounts import create_service_account
 from wfdash.actions.requests.answer import answer_request
-from wfdash.actions.runs.lifecycle import retry_run, start_run
+from wfdash.actions.runs.lifecycle import RunBudget, budget_of, follow_up, retry_run, start_run
+from wfdash.domain.errors import NotAllowed
 from wfdash.engines import catalog
 from wfdash.engines.catalog import Catalog
 from wfdash.workflow import Context, Workflow, all_of
@@ -96,3 +100,42 @@ def test_rejection_fails_it_with_the_reason_and_a_retry_or_a_restored_run_asks_a
     decide(run, action="approve")
     settings.WFDASH_BUDGETS = {}
     assert drive(run) == "completed"
+
+
+def test_a_program_does_not_answer_for_the_cost_of_its_own_runs(research):
+    robot = create_service_account(people.viewer("adam"), "robot", roles=[("operator", "*"), ("reviewer", "*")])
+    run = start_run(viewer_for(robot), "research", 1)
+    assert drive(run) == "waiting"
+    with pytest.raises(NotAllowed):
+        answer_request(viewer_for(robot), HumanRequest.objects.get().pk, {"action": "approve"})
+    decide(run, action="approve")
+
+
+def test_a_limit_counts_as_it_is_written_and_what_is_proposed_lets_the_run_go_on(settings):
+    settings.WFDASH_BUDGETS = {"third": (0.1 + 0.2, None), "much": ("5000000", "2.0"), "none": (0, 0)}
+    assert [str(budget_of(name)) for name in settings.WFDASH_BUDGETS] == [
+        "0.3 USD",
+        "5000000 USD or 2 tokens",
+        "0 USD or 0 tokens",
+    ]
+    run = Run(input_tokens=7, cost=3 * NANOS)
+    for limit in (RunBudget(cost=3, tokens=7), RunBudget(cost=0, tokens=0)):
+        for by in (RunBudget(), RunBudget(cost=0, tokens=0)):
+            assert limit.is_reached(run)
+            assert not limit.raised(run, by).is_reached(run)
+    assert not RunBudget(cost=0, tokens=0).raised(Run(), RunBudget()).is_reached(Run())
+
+
+def test_a_follow_up_that_is_restored_to_its_message_is_held_before_it_is_given_it(research, settings):
+    put(catalog.load(), chat())
+    settings.WFDASH_BUDGETS = {"chat": (None, 10)}
+    otto = people.viewer("otto")
+    first = start_run(otto, "chat", {"text": "one"})
+    assert drive(first) == "completed"
+    run = follow_up(otto, first.pk, "two")
+    Run.objects.filter(pk=run.pk).update(input_tokens=10)
+    assert drive(run) == "waiting"
+    decide(run, action="approve")
+    assert drive(run) == "completed"
+    run.refresh_from_db()
+    assert "two" in str(run.output)
