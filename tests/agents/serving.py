@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.workflow.world import flow
 from wfdash.agents import run_agent
 from wfdash.workflow import Context, Workflow
 
@@ -23,10 +24,8 @@ ANSWERS = (
 
 def serving(agent: Any, **options: Any) -> Workflow:
     """Return the workflow. Its output is that of the agent; ``options`` go to ``run_agent``."""
-    wf = Workflow("serving")
 
-    @wf.step(start=True, people=True)
     async def answer(question: str, ctx: Context) -> Any:
         return (await run_agent(ctx, agent, question, **options)).output
 
-    return wf
+    return flow(answer, name="serving", people=True)

@@ -14,6 +14,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 from checkpoints.memory import MemoryStorage
 from tests.agents.serving import ANSWERS, serving
+from tests.workflow.world import flow
 from wfdash.agents import run_agent
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.engines.native import NativeEngine
@@ -62,14 +63,12 @@ def support(script: Script, calls: list[Any], **options: Any) -> Workflow:
 
     agent = Agent(name="support", model=script, tools=[look_up, refund])
     front = Agent(name="front", model=script, handoffs=[agent])
-    wf = Workflow("support")
 
-    @wf.step(start=True)
     async def answer(question: str, ctx: Context) -> dict[str, Any]:
         reply = await run_agent(ctx, front if question.startswith("Hand over") else agent, question, **options)
         return {"said": reply.output, "turns": reply.usage.turns}
 
-    return wf
+    return flow(answer, name="support")
 
 
 LOOK, REFUND, SAID = [use("look_up", "a", order=7)], [use("refund", "b", order=7, name="ana")], [say("All done.")]

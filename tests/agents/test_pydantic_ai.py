@@ -17,7 +17,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
 from checkpoints.memory import MemoryStorage  # noqa: E402
 from checkpoints.records import Answer  # noqa: E402
 from tests.agents.serving import ANSWERS, APPROVE, serving  # noqa: E402
-from tests.workflow.world import ListRecorder, handed_over  # noqa: E402
+from tests.workflow.world import ListRecorder, flow, handed_over  # noqa: E402
 from wfdash.agents import run_agent  # noqa: E402
 from wfdash.contract import Failed, Finished, Waiting, pack_transcript  # noqa: E402
 from wfdash.engines.native import NativeEngine  # noqa: E402
@@ -60,14 +60,11 @@ def support(script: Script, calls: list[Any], *, approval: bool = True) -> Workf
             raise ModelRetry("order numbers have two digits")
         return "fine"
 
-    wf = Workflow("support")
-
-    @wf.step(start=True)
     async def answer(question: str, ctx: Context) -> dict[str, Any]:
         reply = await run_agent(ctx, agent, question)
         return {"said": reply.output, "turns": reply.usage.turns, "messages": len(reply.history)}
 
-    return wf
+    return flow(answer, name="support")
 
 
 def limited(script: Script, calls: list[int], **options: Any) -> Workflow:
@@ -78,14 +75,11 @@ def limited(script: Script, calls: list[int], **options: Any) -> Workflow:
         calls.append(order)
         return "paid"
 
-    wf = Workflow("support")
-
-    @wf.step(start=True, people=True)
     async def answer(question: str, ctx: Context) -> dict[str, Any]:
         reply = await run_agent(ctx, agent, question, **options)
         return {"said": reply.output, "turns": reply.usage.turns, "messages": len(reply.history)}
 
-    return wf
+    return flow(answer, name="support", people=True)
 
 
 LOOK = [ToolCallPart("look_up", {"order": 7}, tool_call_id="a")]
@@ -161,13 +155,12 @@ async def test_what_the_model_writes_is_streamed_once_and_each_turn_is_an_event_
             yield word
 
     agent, storage = Agent(FunctionModel(stream_function=words)), MemoryStorage()
-    wf = Workflow("streaming")
 
-    @wf.step(start=True)
     async def answer(question: str, ctx: Context) -> str:
         reply = await run_agent(ctx, agent, question)
         return str(await ctx.ask(f"{reply.output} Right?"))
 
+    wf = flow(answer, name="streaming")
     stream = wf.run_stream("Hello", storage=storage, run_id="r")
     seen = [event async for event in stream]
     assert [event.data["text"] for event in seen if event.kind == "stream"] == ["All ", "done."]
@@ -183,27 +176,22 @@ async def test_what_the_model_writes_is_streamed_once_and_each_turn_is_an_event_
 async def test_a_history_continues_a_conversation_and_comes_back_longer():
     script, storage = Script(SAID, [TextPart("As I said.")]), MemoryStorage()
     agent = Agent(FunctionModel(script))
-    wf = Workflow("chat")
 
-    @wf.step(start=True)
     async def talk(question: str, ctx: Context) -> list[int]:
         first = await run_agent(ctx, agent, question)
         second = await run_agent(ctx, agent, "And now?", history=first.history)
         return [len(first.history), len(second.history)]
 
-    done = await wf.run("Hello", storage=storage, run_id="r")
+    done = await flow(talk, name="chat").run("Hello", storage=storage, run_id="r")
     assert isinstance(done, Finished), done
     assert done.output == [2, 4]
 
 
 async def test_an_object_that_is_no_agent_is_refused():
-    wf = Workflow("wrong")
-
-    @wf.step(start=True)
     async def step(n: int, ctx: Context) -> None:
         await run_agent(ctx, object(), "Hello")
 
-    failed = await wf.run(1, storage=MemoryStorage(), run_id="r")
+    failed = await flow(step, name="wrong").run(1, storage=MemoryStorage(), run_id="r")
     assert "run_agent needs an agent of pydantic-ai or of openai-agents, not object" in failed.error.message
 
 
@@ -346,13 +334,10 @@ def delegating(ledger: list[str], **options: Any) -> Workflow:
         ledger.append("delegate")
         return str((await run_agent(ctx.deps, clerk, "Pay it")).output)
 
-    wf = Workflow("delegating")
-
-    @wf.step(start=True, people=True)
     async def answer(question: str, ctx: Context) -> Any:
         return (await run_agent(ctx, boss, question, deps=ctx, **options)).output
 
-    return wf
+    return flow(answer, name="delegating", people=True)
 
 
 async def test_a_tool_that_runs_an_agent_which_asks_is_refused_in_words_or_replayed_as_a_step():

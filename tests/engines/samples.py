@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from tests.workflow.world import flow
 from wfdash.engines.conformance import Ledger, Sample, Samples, Unstorable
 from wfdash.workflow import Context, Workflow, all_of
 
@@ -91,30 +92,23 @@ def asking_in_turn(ledger: Ledger) -> Workflow:
 
 
 def failing(ledger: Ledger) -> Workflow:
-    wf = Workflow("failing")
-
-    @wf.step(start=True)
     async def ask(text: str, ctx: Context) -> str:
         return f"{text} {await ctx.ask('Print it?', answer=str)}"
 
-    @wf.step(after=ask)
     async def prints(text: str) -> str:
         ledger.note("prints")
         ledger.fail_if_asked()
         return text
 
-    return wf
+    return flow(ask, prints, name="failing")
 
 
 def slow(ledger: Ledger) -> Workflow:
-    wf = Workflow("slow")
-
-    @wf.step(start=True)
     async def work(text: str) -> str:
         await ledger.held()
         return text
 
-    return wf
+    return flow(work, name="slow")
 
 
 def asking_beside(ledger: Ledger) -> Workflow:
@@ -138,38 +132,28 @@ def asking_beside(ledger: Ledger) -> Workflow:
 
 
 def unstorable(ledger: Ledger) -> Workflow:
-    wf = Workflow("unstorable")
-
-    @wf.step(start=True)
     async def make(text: str) -> Any:
         return Unstorable()
 
-    @wf.step(after=make)
     async def use(value: Any) -> str:
         return "used"
 
-    return wf
+    return flow(make, use, name="unstorable")
 
 
 def echoing(ledger: Ledger) -> Workflow:
-    wf = Workflow("echoing")
-
-    @wf.step(start=True)
     async def ask(text: str, ctx: Context) -> Any:
         return await ctx.ask("Anything?", answer={})
 
-    return wf
+    return flow(ask, name="echoing")
 
 
 def chatting(ledger: Ledger) -> Workflow:
-    wf = Workflow("chatting")
-
-    @wf.step(start=True, follow_up=True)
     async def add(text: str, ctx: Context) -> str:
         ctx.state["said"] = [*ctx.state.get("said", []), text]
         return " ".join(ctx.state["said"])
 
-    return wf
+    return flow(add, name="chatting", follow_up=True)
 
 
 class Card(BaseModel):
@@ -177,17 +161,13 @@ class Card(BaseModel):
 
 
 def secret(ledger: Ledger) -> Workflow:
-    wf = Workflow("secret")
-
-    @wf.step(start=True)
     async def read(text: str) -> Card:
         return Card(number=SecretStr("4711"))
 
-    @wf.step(after=read)
     async def pay(card: Card) -> str:
         return "paid"
 
-    return wf
+    return flow(read, pay, name="secret")
 
 
 SAMPLES = Samples(

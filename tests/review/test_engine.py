@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from checkpoints.memory import MemoryStorage
-from tests.workflow.world import ListRecorder, answered, failed, finished, handed_over
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
 from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Question, Waiting, Workflow, all_of, each, gather
 from wfdash.workflow.errors import InvalidCall, NotStorable
@@ -27,34 +27,26 @@ class Mute(Exception):
 
 @pytest.mark.parametrize("error", [Mute(), ValueError("\udcff"), ValueError("x" * 10_000_000), KeyError(b"\xff")])
 async def test_an_error_that_cannot_be_told_fails_the_run_visibly(error: Exception):
-    flow = Workflow("odd")
-
-    @flow.step(start=True)
     async def step() -> None:
         raise error
 
-    outcome = await asyncio.wait_for(flow.run(None, storage=MemoryStorage()), 60)
+    outcome = await asyncio.wait_for(flow(step, name="odd").run(None, storage=MemoryStorage()), 60)
     assert failed(outcome).startswith(type(error).__name__)
     assert len(failed(outcome)) < 100_000
     failed(outcome).encode()
 
 
 async def test_a_change_in_place_to_an_equal_value_of_another_type_is_kept():
-    flow = Workflow("places")
-
-    @flow.step(start=True)
     async def first(ctx: Context) -> None:
         ctx.state.numbers = [1, 0]
 
-    @flow.step(after=first)
     async def second(ctx: Context) -> None:
         ctx.state.numbers[0] = True
 
-    @flow.step(after=second)
     async def third(ctx: Context) -> str:
         return repr(ctx.state.numbers)
 
-    assert finished(await flow.run(None)) == "[True, 0]"
+    assert finished(await flow(first, second, third, name="places").run(None)) == "[True, 0]"
 
 
 class Colour(StrEnum):
@@ -88,29 +80,26 @@ def test_a_value_comes_back_in_its_own_type_or_is_refused(kind: Any, value: Any)
 
 
 async def test_questions_of_a_sub_workflow_inside_a_map_are_answered_one_by_one():
-    child = Workflow("child")
-
-    @child.step(start=True)
     async def judge(name: str, ctx: Context) -> str:
         return f"{name}={await ctx.ask(Question(subject=name))}"
 
-    flow = Workflow("parent")
+    wf = Workflow("parent")
 
-    @flow.step(start=True)
+    @wf.step(start=True)
     async def names() -> list[str]:
         return ["a", "b", "c"]
 
-    each_child = flow.sub("judging", child, after=each(names))
+    each_child = wf.sub("judging", flow(judge, name="child"), after=each(names))
 
-    @flow.step(after=gather(each_child))
+    @wf.step(after=gather(each_child))
     async def together(found: list[str]) -> str:
         return ",".join(found)
 
-    outcome = await flow.run(None)
+    outcome = await wf.run(None)
     for name in ("c", "a", "b"):
         assert isinstance(outcome, Waiting)
         key = next(r.key for r in outcome.requests if r.card["subject"] == name)
-        outcome = await flow.run(answers={key: name.upper()}, checkpoint=handed_over(outcome.checkpoint))
+        outcome = await wf.run(answers={key: name.upper()}, checkpoint=handed_over(outcome.checkpoint))
     assert finished(outcome) == "a=A,b=B,c=C"
 
 
@@ -172,33 +161,30 @@ async def test_nested_maps_over_nothing_gather_nothing():
 
 
 async def test_two_hundred_questions_of_one_step_stay_quick_and_small():
-    flow = Workflow("talk")
-
-    @flow.step(start=True)
     async def talk(ctx: Context) -> int:
         for number in range(200):
             if await ctx.ask(f"Question {number}") == "stop":
                 break
         return number
 
+    wf = flow(talk, name="talk")
     began = time.process_time()
-    outcome = await flow.run(None)
+    outcome = await wf.run(None)
     while isinstance(outcome, Waiting):
-        outcome = await answered(flow, outcome, "on")
+        outcome = await answered(wf, outcome, "on")
     assert finished(outcome) == 199
     assert time.process_time() - began < 15
 
 
 async def test_a_finished_run_leaves_nothing_in_the_process():
-    flow = Workflow("gone")
-
-    @flow.step(start=True)
     async def work(ctx: Context) -> str:
         task = asyncio.create_task(ctx.ask("Left behind?"))
         return str(await ctx.ask("Ready?")) + str(task.done())
 
+    wf = flow(work, name="gone")
+
     async def once() -> None:
-        outcome = await flow.run(None)
+        outcome = await wf.run(None)
         assert isinstance(outcome, Waiting)
 
     await once()
@@ -231,13 +217,10 @@ async def test_a_stream_cannot_be_read_for_its_outcome_before_its_end_and_stops_
 
 
 async def test_progress_that_cannot_be_stored_is_the_steps_own_error():
-    flow = Workflow("progress")
-
-    @flow.step(start=True)
     async def work(ctx: Context) -> str:
         for bad in ("\udcff", 5):
             with pytest.raises(NotStorable):
                 ctx.progress(0.5, bad)  # type: ignore[arg-type]
         return "told"
 
-    assert finished(await flow.run(None, storage=ListRecorder())) == "told"
+    assert finished(await flow(work, name="progress").run(None, storage=ListRecorder())) == "told"

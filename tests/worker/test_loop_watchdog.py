@@ -12,6 +12,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Event
 from checkpoints.records import Commit
 from tests.worker.conftest import reaches, until
+from tests.workflow.world import flow
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.web.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
@@ -66,19 +67,15 @@ def test_a_step_that_blocks_the_loop_is_named_while_it_does_and_when_it_ends(ott
 
 
 def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_worker) -> None:
-    wf = Workflow("calm")
-
-    @wf.step(start=True)
     async def wait(number: int) -> int:
         await asyncio.sleep(0.8)
         return number
 
-    @wf.step(after=wait)
     def compute(number: int) -> int:
         time.sleep(0.8)
         return number
 
-    serve(wf)
+    serve(flow(wait, compute, name="calm"))
     start_worker()
     run = start_run(otto, "calm", 1)
     until(reaches(run, "completed"))
@@ -87,16 +84,14 @@ def test_what_yields_or_works_in_a_thread_blocks_nothing(otto, serve, start_work
 
 def test_log_and_run_tell_of_the_same_step_only_so_often(otto, serve, start_worker, caplog, monkeypatch) -> None:
     monkeypatch.setattr(loop_watchdog, "MAX_REPORTS_PER_STEP", 1)
-    wf = Workflow("often")
 
-    @wf.step(start=True)
     async def again(number: int) -> int:
         for _ in range(2):
             time.sleep(0.8)  # noqa: ASYNC251 (the point of it)
             await asyncio.sleep(0.3)
         return number
 
-    serve(wf)
+    serve(flow(again, name="often"))
     start_worker()
     run = start_run(otto, "often", 1)
     until(reaches(run, "completed"))

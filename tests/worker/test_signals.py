@@ -4,28 +4,25 @@ import pytest
 
 from checkpoints.models import Checkpoint, Event, HumanRequest, Run, Signal
 from tests.worker.conftest import reaches, until
+from tests.workflow.world import flow
 from wfdash.actions.checkpoints import fork_run, restore_run
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.runs.signals import send_signal
 from wfdash.worker.drive import ClaimedRecorder
-from wfdash.workflow import Context, Workflow
+from wfdash.workflow import Context
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 @pytest.fixture
 def receiver(serve) -> None:
-    workflow = Workflow("post")
-
-    @workflow.step(start=True)
     async def wait(count: int, ctx: Context) -> list[int]:
         return [await ctx.receive("letter", int) for _ in range(count)]
 
-    @workflow.step(after=wait)
     async def done(letters: list[int]) -> int:
         return sum(letters)
 
-    serve(workflow)
+    serve(flow(wait, done, name="post"))
 
 
 def test_a_parked_run_goes_on_with_the_signal_that_is_sent(receiver, start_worker, otto) -> None:

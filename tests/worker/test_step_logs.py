@@ -9,10 +9,10 @@ import pytest
 
 from checkpoints.models import Event
 from tests.worker.conftest import reaches, until
+from tests.workflow.world import flow
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.installation.environment import env_level
 from wfdash.worker.worker import capture_step_logs
-from wfdash.workflow import Workflow
 
 log = logging.getLogger("shop.parcels")
 
@@ -33,16 +33,13 @@ def bare_root() -> Iterator[logging.Logger]:
 
 @pytest.fixture
 def talker(serve) -> None:
-    workflow = Workflow("talk")
-
-    @workflow.step(start=True)
     def pack(count: int) -> int:
         log.info("packing %d, see /answer/secret-token/", count)
         if count > 3:
             raise RuntimeError("too many")
         return count
 
-    serve(workflow)
+    serve(flow(pack, name="talk"))
 
 
 def told(run) -> list[tuple[str, dict]]:

@@ -67,13 +67,11 @@ async def test_parallel_questions_are_open_at_once_and_may_be_answered_in_any_or
 
 
 async def test_an_approval_gives_a_decision_and_lists_the_fields_of_each_action():
-    wf = Workflow("approval")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> str:
         decision: Decision = await ctx.ask(Approval(subject="Publish?", proposal=Text(text="a"), edit=Text))
         return f"{decision.action} {decision.reason} {decision.edited.text if decision.edited else ''}"
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     request = outcome.requests[0]
     assert request.kind == "approval"
@@ -99,28 +97,24 @@ async def test_a_choice_gives_the_chosen_name():
 
 
 async def test_a_form_and_a_typed_question_give_their_types():
-    wf = Workflow("typed")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> str:
         form = await ctx.ask(Form(subject="Write"), answer=Text)
         number = await ctx.ask(Question(subject="How many?"), answer=int)
         return form.text * number
 
+    wf = flow(ask)
     outcome = await answered(wf, await wf.run(None), {"text": "x"})
     assert outcome.requests[0].answer_schema == {"type": "integer"}
     assert finished(await answered(wf, outcome, 3)) == "xxx"
 
 
 async def test_who_answered_is_known_to_the_step():
-    wf = Workflow("four_eyes")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> list[Any]:
         await ctx.ask("first?", by="finance")
         await ctx.ask("second?", not_by=[name for a in ctx.answers for name in a.voters])
         return [a.by for a in ctx.answers]
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     assert outcome.requests[0].by == ("finance",)
     first = Answer(key=outcome.requests[0].key, value="yes", by="ana", acting_for="rex", others=("olga",))
@@ -206,14 +200,12 @@ async def test_parked_is_durable_in_one_commit():
 
 
 async def test_a_question_left_behind_is_withdrawn():
-    wf = Workflow("first_wins")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> str:
         tasks = [asyncio.create_task(ctx.ask(text)) for text in ("a?", "b?")]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return str(done.pop().result())
 
+    wf = flow(ask)
     recorder = ListRecorder()
     outcome = await wf.run(None, storage=recorder)
     first, second = outcome.requests
@@ -421,7 +413,7 @@ async def hands_all_on(ctx: Context) -> Any:
 def test_check_names_the_line_of_a_forgotten_await(step: Any) -> None:
     line, name = FORGOTTEN[step]
     ((problem, place),) = await_flaws(flow(step).graph)
-    assert problem == f"step 'go' does not await ctx.{name}(...): write 'await ctx.{name}(...)'"
+    assert problem == f"step '{step.__name__}' does not await ctx.{name}(...): write 'await ctx.{name}(...)'"
     assert place == f"{__file__}:{step.__code__.co_firstlineno + line}"
 
 
@@ -469,15 +461,12 @@ async def test_a_step_that_forgets_to_await_fails_and_says_so(forgets: str):
 
 
 async def test_a_task_that_a_step_leaves_behind_is_not_called_forgotten():
-    wf = Workflow("leaves")
-
-    @wf.step(start=True)
     async def go(ctx: Context) -> str:
         tasks.append(asyncio.create_task(ctx.sleep(60)))
         return "done"
 
     tasks: list[Any] = []
-    assert finished(await wf.run(None)) == "done"
+    assert finished(await flow(go).run(None)) == "done"
 
 
 PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
@@ -486,13 +475,10 @@ RANGE = {"file": "a.py", "line": 12, "start_line": 10, "side": "old", "text": "a
 
 
 def reviewing() -> Workflow:
-    wf = Workflow("reviewing")
-
-    @wf.step(start=True)
     async def review(ctx: Context) -> Decision:
         return await ctx.ask(Approval(subject="Merge?", proposal=PATCH))
 
-    return wf
+    return flow(review)
 
 
 async def test_a_step_gets_the_comments_of_the_answer():

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from checkpoints.errors import ClaimLost
 from checkpoints.records import Answer, Phase, Reason
-from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, handed_over
+from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, flow, handed_over
 from wfdash.workflow import Context, Retry, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall, ReplayMismatch
 from wfdash.workflow.runtime import invoke
@@ -38,15 +38,12 @@ class Bank:
 
 
 def paying(bank: Bank, *, once: bool, **options: Any) -> Workflow:
-    wf = Workflow("paying")
-
-    @wf.step(start=True, **options)
     async def pay(amount: int, ctx: Context) -> int:
         receipt = await ctx.call(bank.pay, amount, once=once)
         await ctx.ask("fine?")
         return receipt.number
 
-    return wf
+    return flow(pay, **options)
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -146,13 +143,11 @@ async def test_a_changed_step_is_a_named_mismatch():
 
 
 async def test_a_long_sleep_parks_and_a_short_one_does_not():
-    wf = Workflow("sleepy")
-
-    @wf.step(start=True)
     async def sleep(seconds: float, ctx: Context) -> str:
         await ctx.sleep(timedelta(seconds=seconds))
         return "awake"
 
+    wf = flow(sleep)
     assert finished(await wf.run(0.01)) == "awake"
     recorder = ListRecorder()
     outcome = await wf.run(0.05, storage=recorder, park_after=0.01)
@@ -182,12 +177,10 @@ async def test_a_failed_step_is_retried_with_its_writes_discarded():
 
 
 async def test_a_long_backoff_parks_the_run_as_retrying():
-    wf = Workflow("backoff")
-
-    @wf.step(start=True, retry=Retry(attempts=2, delay=60, never=(KeyError,)))
     async def shaky(kind: str) -> None:
         raise {"key": KeyError, "other": RuntimeError}[kind]("no")
 
+    wf = flow(shaky, retry=Retry(attempts=2, delay=60, never=(KeyError,)))
     recorder = ListRecorder()
     await wf.run("other", storage=recorder)
     standing = recorder.commits[-1].standing
@@ -252,9 +245,6 @@ async def test_a_once_call_in_flight_is_let_finish_when_a_sibling_fails():
 
 
 async def test_a_timeout_counts_work_but_not_waiting_for_people():
-    wf = Workflow("timeout")
-
-    @wf.step(start=True, timeout=0.05)
     async def step(kind: str, ctx: Context) -> str:
         if kind == "ask":
             await ctx.ask("?")
@@ -262,6 +252,7 @@ async def test_a_timeout_counts_work_but_not_waiting_for_people():
         await asyncio.sleep(5)
         return "never"
 
+    wf = flow(step, timeout=0.05)
     assert "StepTimeout: step 'step' took longer than 0.05 s" in failed(await wf.run("work"))
     keep = Workflow("keep_alive")
     sub = keep.sub("part", wf, start=True)
@@ -281,16 +272,13 @@ async def test_a_timeout_counts_work_but_not_waiting_for_people():
 
 
 async def test_a_timeout_counts_no_commit_however_long_it_takes():
-    wf = Workflow("slow_storage")
-
-    @wf.step(start=True, timeout=0.3)
     async def step(ctx: Context) -> int:
         for n in range(3):
             await ctx.call(asyncio.sleep, 0, once=True, name=f"call {n}")
         await ctx.checkpoint("here")
         return 1
 
-    assert finished(await wf.run(None, storage=ListRecorder(latency=0.31))) == 1
+    assert finished(await flow(step, timeout=0.3).run(None, storage=ListRecorder(latency=0.31))) == 1
 
 
 async def test_a_timeout_counts_no_pause_between_two_attempts_of_a_call():
@@ -316,13 +304,10 @@ async def test_a_timeout_counts_no_renewal_that_a_call_waits_for():
         async def confirm(self) -> None:
             await asyncio.sleep(0.3)
 
-    wf = Workflow("unsure")
-
-    @wf.step(start=True, timeout=0.2)
     async def step(ctx: Context) -> int:
         return await ctx.call(lambda: 1, name="one")
 
-    assert finished(await wf.run(None, storage=Unsure())) == 1
+    assert finished(await flow(step, timeout=0.2).run(None, storage=Unsure())) == 1
 
 
 async def test_a_timeout_begins_when_a_plain_function_has_a_thread(monkeypatch: pytest.MonkeyPatch):
@@ -353,26 +338,20 @@ async def test_a_timeout_begins_when_a_plain_function_has_a_thread(monkeypatch: 
 
 
 async def test_a_timeout_counts_a_call_that_runs_beside_a_question():
-    wf = Workflow("beside")
-
-    @wf.step(start=True, timeout=0.05)
     async def step(ctx: Context) -> None:
         await asyncio.gather(ctx.ask("?"), ctx.call(asyncio.sleep, 60))
 
     async with asyncio.timeout(30):
-        assert "StepTimeout" in failed(await wf.run(None))
+        assert "StepTimeout" in failed(await flow(step, timeout=0.05).run(None))
 
 
 async def test_a_timeout_still_counts_the_work_between_two_commits():
-    wf = Workflow("works")
-
-    @wf.step(start=True, timeout=0.2)
     async def step(ctx: Context) -> None:
         await ctx.call(lambda: 1, once=True, name="one")
         await asyncio.sleep(60)
 
     async with asyncio.timeout(30):
-        assert "StepTimeout" in failed(await wf.run(None, storage=ListRecorder(latency=0.3)))
+        assert "StepTimeout" in failed(await flow(step, timeout=0.2).run(None, storage=ListRecorder(latency=0.3)))
 
 
 async def test_events_of_a_long_step_are_committed_while_it_runs():
@@ -400,13 +379,10 @@ class Odd(BaseException):
 
 
 async def test_whatever_a_step_raises_fails_the_run_visibly():
-    wf = Workflow("odd")
-
-    @wf.step(start=True)
     async def step() -> None:
         raise Odd("strange")
 
-    assert failed(await wf.run(None)) == "Odd: strange"
+    assert failed(await flow(step).run(None)) == "Odd: strange"
 
 
 @pytest.mark.parametrize("way", ["a plain step", "a plain function that is called"])
@@ -509,9 +485,6 @@ async def test_a_claim_lost_in_the_moment_of_an_answer_ends_the_drive():
 @pytest.mark.parametrize("handled", [False, True])
 @pytest.mark.parametrize("what", ["ask", "receive"])
 async def test_a_call_that_waits_for_people_is_refused_so_no_run_works_while_it_waits(what: str, handled: bool):
-    wf = Workflow("inside")
-
-    @wf.step(start=True)
     async def go(n: int, ctx: Context) -> str:
         async def waits() -> str:
             try:
@@ -524,7 +497,7 @@ async def test_a_call_that_waits_for_people_is_refused_so_no_run_works_while_it_
         return await ctx.call(waits)
 
     said = f"InvalidCall: ctx.{what} inside of the call 'waits': a recorded call cannot wait for people"
-    assert failed(await wf.run(1)).startswith(said)
+    assert failed(await flow(go).run(1)).startswith(said)
 
 
 async def test_what_is_asked_beside_a_call_waits_as_ever_and_so_does_a_run_inside_of_one():

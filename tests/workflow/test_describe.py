@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.test_images import GIF, JPEG, PNG, WEBP
-from tests.workflow.world import failed, finished
+from tests.workflow.world import failed, finished, flow
 from wfdash import workflow
 from wfdash.domain.images import MAX_BYTES
 from wfdash.questions.evidence import Code, Diff, Evidence, File, Image, JsonValue, Link, Markdown, Pdf, Table, Text
@@ -102,13 +102,10 @@ async def test_a_plain_function_may_call_something_else_named_ask():
 
 
 async def test_a_plain_function_that_asks_people_fails_with_the_remedy():
-    wf = Workflow("asking")
-
-    @wf.step(start=True)
     def b(question: str, ctx: Context) -> None:
         ctx.ask(question)
 
-    assert failed(await wf.run("why")) == "InvalidCall: step 'b' is a plain function: make it 'async def' to ask"
+    assert failed(await flow(b).run("why")) == "InvalidCall: step 'b' is a plain function: make it 'async def' to ask"
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, "3", 1.5])

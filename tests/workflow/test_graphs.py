@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.workflow.world import ListRecorder, failed, finished
+from tests.workflow.world import ListRecorder, failed, finished, flow
 from wfdash.workflow import Workflow, all_of, any_of, each, gather, n_of
 
 
@@ -25,17 +25,13 @@ class Named(BaseModel):
 
 
 async def test_a_chain_hands_each_output_to_the_next_step():
-    wf = Workflow("chain")
-
-    @wf.step(start=True)
     async def one(n: int) -> int:
         return n + 1
 
-    @wf.step(after=one)
     def two(n: int) -> str:
         return f"got {n}"
 
-    assert finished(await wf.run(1)) == "got 2"
+    assert finished(await flow(one, two).run(1)) == "got 2"
 
 
 async def test_a_union_routes_by_type_even_when_the_fields_are_the_same():
@@ -404,12 +400,10 @@ async def test_a_step_runs_at_most_so_many_at_once():
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 async def test_a_run_may_begin_in_a_sub_workflow_however_deep(depth):
-    wf = Workflow("innermost")
-
-    @wf.step(start=True)
     async def double(n: Small) -> int:
         return n.n * 2
 
+    wf = flow(double)
     for level in range(depth):
         outer = Workflow(f"level{level}")
         outer.sub("inner", wf, start=True)

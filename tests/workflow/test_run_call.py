@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import RunId
 from checkpoints.memory import MemoryStorage
-from tests.workflow.world import ListRecorder, PowerCut, answered, finished, handed_over
+from tests.workflow.world import ListRecorder, PowerCut, answered, finished, flow, handed_over
 from wfdash.contract import InvalidInput
 from wfdash.workflow import Choice, Context, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
@@ -223,12 +223,10 @@ assert asyncio.run(wf.run(1)).output == 2
 
 
 async def test_a_refused_choice_says_what_its_answer_looks_like():
-    chooses = Workflow("chooses")
-
-    @chooses.step(start=True)
     async def one(ctx: Context) -> str:
         return str(await ctx.ask(Choice(subject="Which?", options=("a", "b"))))
 
+    chooses = flow(one)
     outcome = await chooses.run(None)
     with pytest.raises(InvalidInput, match=r'give \{"action": "a"\}, or another action: b'):
         await answered(chooses, outcome, "a")

@@ -15,7 +15,7 @@ from checkpoints.ids import new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Checkpoint, Reason
-from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished
+from tests.workflow.world import ListRecorder, PowerCut, answered, failed, finished, flow
 from wfdash.contract import InvalidInput
 from wfdash.workflow import Context, Failed, Finished, Question, Waiting, Workflow, each, gather
 
@@ -44,13 +44,10 @@ async def test_a_typed_state_has_defaults_attributes_and_survives_in_its_types()
 
 @pytest.mark.parametrize("bad", [{1: "a"}, (1,), float("nan"), {"deep": [1, {"x": b"y"}]}, object()])
 async def test_what_cannot_be_stored_is_refused_with_its_path(bad: Any):
-    wf = Workflow("refused")
-
-    @wf.step(start=True)
     async def one(ctx: Context) -> None:
         ctx.state["key"] = bad
 
-    assert "NotStorable: state.key" in failed(await wf.run(None))
+    assert "NotStorable: state.key" in failed(await flow(one).run(None))
 
 
 def nested(levels: int) -> Any:
@@ -128,13 +125,10 @@ async def test_a_message_beyond_the_limits_is_refused_before_anything_runs(value
 
 
 async def test_a_declared_number_has_the_same_limit():
-    wf = Workflow("counting")
-
-    @wf.step(start=True)
     async def one() -> int:
         return 10**DIGITS
 
-    assert f"a whole number has at most {DIGITS} digits" in failed(await wf.run(None))
+    assert f"a whole number has at most {DIGITS} digits" in failed(await flow(one).run(None))
 
 
 def overlapping(**options: Any) -> Workflow:
@@ -233,15 +227,12 @@ async def test_a_sub_workflow_keeps_its_own_names():
 
 
 async def test_removing_iterating_and_unknown_fields():
-    wf = Workflow("mapping")
-
-    @wf.step(start=True)
     async def one(ctx: Context) -> Any:
         ctx.state.update(a=1, b=2)
         del ctx.state["a"]
         return sorted(ctx.state)
 
-    outcome = await wf.run(None)
+    outcome = await flow(one).run(None)
     assert finished(outcome) == ["b"]
     assert outcome.checkpoint.body["state"] == {"b": 2}
     typed = Workflow("typed", state=Totals)
@@ -318,13 +309,10 @@ async def test_a_label_is_saved_and_kept_whatever_the_policy() -> None:
 
 @pytest.mark.parametrize("label", ["", " ", "x" * 201])
 async def test_a_label_must_be_readable(label: str) -> None:
-    odd = Workflow("odd")
-
-    @odd.step(start=True)
     async def work(ctx: Context) -> int:
         await ctx.checkpoint(label)
         return 1
 
-    outcome = await odd.run(None)
+    outcome = await flow(work).run(None)
     assert isinstance(outcome, Failed)
     assert "1 to 200 characters" in outcome.error.message

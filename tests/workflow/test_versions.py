@@ -14,7 +14,7 @@ from pydantic import BaseModel, field_validator
 from checkpoints.errors import Incompatible
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer, Checkpoint, Reason
-from tests.workflow.world import ListRecorder, answered, failed, finished, handed_over
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
 from wfdash.contract import InvalidInput
 from wfdash.engines import catalog
 from wfdash.engines.native import NativeEngine
@@ -521,15 +521,12 @@ class Narrow(BaseModel):
 
 
 def asking(kind: Any, ask: Callable[[Context], Any] | None = None) -> Workflow:
-    wf = Workflow("asking")
-
-    @wf.step(start=True)
     async def buy(ctx: Context) -> str:
         vendor = await (ask(ctx) if ask else ctx.ask(Question(subject="Which?"), answer=kind))
         await ctx.call(str, name="after")
         return str(vendor.iban)
 
-    return wf
+    return flow(buy)
 
 
 async def resumed(wf: Workflow, checkpoint: Checkpoint, value: Any, recorder: ListRecorder | None = None) -> Any:
@@ -575,12 +572,10 @@ async def test_an_answer_that_the_step_went_on_from_is_not_asked_for_again() -> 
 
 
 async def test_it_is_not_asked_for_without_end() -> None:
-    wf = Workflow("never")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         return await ctx.ask(Approval(subject="Which?", edit=Narrow, proposal={"iban": "DE1"}))
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     bad = {"action": "edit", "edited": {"iban": "FR1"}}
     for _ in range(4):

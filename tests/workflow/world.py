@@ -61,10 +61,11 @@ class ListRecorder:
             await asyncio.wait_for(self.wrote.wait(), 60)
 
 
-def flow(step: Any) -> Workflow:
-    """Return a workflow of one step, "go"."""
-    wf = Workflow("flow")
-    wf.step(start=True, name="go")(step)
+def flow(*steps: Any, name: str = "flow", **facts: Any) -> Workflow:
+    """Return a workflow of these steps, each after the one before; ``facts`` are declared of every step."""
+    wf, place = Workflow(name), {"start": True}
+    for step in steps:
+        place = {"after": wf.step(**place, **facts)(step)}
     return wf
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
+from tests.workflow.world import flow
 from wfdash.values.schemas.validate import problems_of
 from wfdash.values.schemas.work import UnsupportedPattern, matcher_of
 from wfdash.workflow import Approval, Context, Form, Workflow
@@ -74,14 +75,11 @@ class Looking(BaseModel):
 
 
 def test_a_workflow_whose_input_cannot_be_checked_is_not_loaded():
-    wf = Workflow("looking")
-
-    @wf.step(start=True)
     def only(message: Looking) -> str:
         return message.code
 
     with pytest.raises(InvalidWorkflow, match="look-around"):
-        wf.input_schema()
+        flow(only, name="looking").input_schema()
 
 
 @pytest.mark.parametrize("ask", [lambda: (Form(subject="Which?"), Looking), lambda: (Approval(subject="Go?"), None)])

@@ -11,6 +11,7 @@ from django.test import Client
 from checkpoints.models import AuditEntry, Event, HumanRequest, Run
 from tests.driving import drive, pending, put
 from tests.pages.conftest import _paper_catalog, as_, everybody
+from tests.workflow.world import flow
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs.lifecycle import start_run
@@ -27,16 +28,13 @@ PRICE: dict[str, Any] = {}
 
 
 def paying() -> Workflow:
-    wf = Workflow("pay")
-
-    @wf.step(start=True)
     async def pay(ctx: Context) -> str:
         amount = PRICE["now"]
         decision = await ctx.ask(Approval(subject=f"Pay {amount}?", proposal={"amount": amount, "to": "Acme"}))
         assert isinstance(decision, Decision)
         return f"{decision.action} {decision.value['amount']} {decision.by}"
 
-    return wf
+    return flow(pay, name="pay")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pydantic import BaseModel, SecretStr
 from checkpoints.models import AuditEntry, Checkpoint, HumanRequest, Run
 from tests.driving import drive, put
 from tests.people import make_people, viewer
+from tests.workflow.world import flow
 from wfdash.actions.checkpoints import restore_run
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.runs.lifecycle import start_run
@@ -42,20 +43,16 @@ class Order(BaseModel):
 
 
 def bank(seen: list[str]) -> Workflow:
-    wf = Workflow("bank")
-
-    @wf.step(start=True)
     async def sign_in(order: Order, ctx: Context) -> dict[str, str]:
         login = await ctx.ask(Form(subject="Sign in to the bank", body="kim"), answer=Login)
         seen.extend([login.token.get_secret_value(), order.pin.get_secret_value()])
         return {"user": login.user, "token": login.token.get_secret_value()}
 
-    @wf.step(after=sign_in)
     async def pay(login: dict[str, str], ctx: Context) -> str:
         await ctx.ask("Pay?")
         return "kim"
 
-    return wf
+    return flow(sign_in, pay, name="bank")
 
 
 @pytest.fixture

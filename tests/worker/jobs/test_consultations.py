@@ -31,6 +31,7 @@ from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import expense
 from tests.worker.jobs.test_without_code import changed_chat
+from tests.workflow.world import flow
 from wfdash import pubsub
 from wfdash.actions.checkpoints import fork_run
 from wfdash.actions.requests.answer import answer_request
@@ -75,13 +76,11 @@ class Order(BaseModel):
 
 def strict() -> Workflow:
     """Types of an author that refuse more than their schemas say."""
-    wf = Workflow("strict")
 
-    @wf.step(start=True)
     async def take(order: Order, ctx: Context) -> int:
         return int((await ctx.ask("How many?", answer=Order)).amount)
 
-    return wf
+    return flow(take, name="strict")
 
 
 @pytest.fixture

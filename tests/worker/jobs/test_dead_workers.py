@@ -14,6 +14,7 @@ from checkpoints import claims, ids
 from checkpoints.claims import is_gone, process_name, start_time
 from checkpoints.models import Claim, Event, WorkerBeat
 from tests.worker.conftest import reaches, until
+from tests.workflow.world import flow
 from wfdash import pubsub
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker import serving as heartbeat
@@ -82,15 +83,10 @@ def test_a_process_that_the_machine_hides_counts_as_alive(tmp_path, monkeypatch)
 
 @pytest.mark.process
 def test_a_run_of_a_killed_worker_continues_before_its_claim_expires(otto, serve, start_worker) -> None:
-    from wfdash.workflow import Workflow
-
-    workflow = Workflow("short")
-
-    @workflow.step(start=True)
     async def only(message: int) -> int:
         return message
 
-    serve(workflow)
+    serve(flow(only, name="short"))
     run = start_run(otto, "short", 1)
     dead = name_of_an_ended_worker()
     for name in (dead, ELSEWHERE):  # Beside one that may live it takes over nothing else while a claim lasts.

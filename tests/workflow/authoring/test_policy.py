@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from checkpoints.records import Request
+from tests.workflow.world import flow
 from wfdash.questions.policy import DefaultAnswer, default_answer, sentence, span_of
 from wfdash.testing import RunFailed, run_step
 from wfdash.workflow import Approval, Context, Failed, Policy, Question, Retry, Waiting, Workflow
@@ -156,13 +157,10 @@ async def test_a_default_that_is_no_answer_fails_the_step_that_asks() -> None:
 
 
 async def test_a_question_s_default_is_its_text() -> None:
-    workflow = Workflow("ask")
-
-    @workflow.step(start=True)
     async def ask(ctx: Context) -> str:
         return await ctx.ask(Question(subject="Colour?"), str, policy=Policy(due="1h", on_timeout="blue"))
 
-    outcome = await workflow.run(None)
+    outcome = await flow(ask).run(None)
     assert isinstance(outcome, Waiting)
     assert outcome.requests[0].policy["on_timeout"] == "blue"
 
@@ -172,32 +170,30 @@ HALF_A_DAY = timedelta(hours=12)
 
 @pytest.mark.parametrize("written", ["12h", "11h 60m", "0.5d", 43_200, 43_200.0, HALF_A_DAY])
 async def test_policy_retry_timeout_and_sleep_take_the_same_durations(written: str | float | timedelta) -> None:
-    flow = Workflow("flow")
+    wf = Workflow("flow")
 
-    @flow.step(start=True, timeout=written, retry=Retry(delay=written, longest="1d"))
+    @wf.step(start=True, timeout=written, retry=Retry(delay=written, longest="1d"))
     async def doze(ctx: Context) -> str:
         await ctx.sleep(written)
         return "awake"
 
     assert (doze.timeout, doze.retry.delay, Policy(due=written).due) == (43_200, 43_200, HALF_A_DAY)
-    sleeping = await flow.run(None)
+    sleeping = await wf.run(None)
     assert isinstance(sleeping, Waiting)
     assert sleeping.until is not None
     assert abs(sleeping.until - sleeping.checkpoint.created - HALF_A_DAY) < timedelta(seconds=5)
 
 
 async def test_how_long_a_run_waits_for_a_sleep_is_a_duration_too() -> None:
-    flow = Workflow("flow")
-
-    @flow.step(start=True)
     async def doze(ctx: Context) -> str:
         await ctx.sleep("0.01s")
         return "awake"
 
-    assert isinstance(await flow.run(None, park_after="0s"), Waiting)
-    assert (await flow.run(None, park_after="1m")).output == "awake"
+    wf = flow(doze)
+    assert isinstance(await wf.run(None, park_after="0s"), Waiting)
+    assert (await wf.run(None, park_after="1m")).output == "awake"
     with pytest.raises(InvalidCall, match=r"park_after: .* is no duration"):
-        await flow.run(None, park_after="a while")
+        await wf.run(None, park_after="a while")
 
 
 @pytest.mark.parametrize("written", ["12 hours", "", "h", "-1h", "1h nonsense", float("nan"), True, None])

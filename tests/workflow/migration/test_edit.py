@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from checkpoints.errors import Incompatible
 from checkpoints.records import Checkpoint
 from tests.workflow.test_cut_anywhere import BLOCKS, Outside, Witness, make, play
-from tests.workflow.world import ListRecorder, PowerCut, failed, finished, handed_over
+from tests.workflow.world import ListRecorder, PowerCut, failed, finished, flow, handed_over
 from wfdash.contract import Edits, InvalidInput
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow, all_of, each, gather
@@ -51,12 +51,10 @@ def test_writing_down_again_what_is_there_changes_nothing_but_the_record(blocks:
 
 
 def test_a_failed_step_goes_on_with_the_message_it_should_have_had():
-    wf = Workflow("mend")
-
-    @wf.step(start=True)
     async def read(text: str) -> int:
         return int(text)
 
+    wf = flow(read)
     outcome = asyncio.run(wf.run("twelve"))
     assert "ValueError" in failed(outcome)
     (doing,) = ENGINE.look_ahead(wf, outcome.checkpoint, outcome.checkpoint.created).doing

@@ -11,6 +11,7 @@ from checkpoints.memory import MemoryStorage
 from checkpoints.records import Reason
 from tests.worker.graphs import chat
 from tests.workflow.world import finished as output_of
+from tests.workflow.world import flow
 from wfdash.contract import Continues, Finished, InvalidInput, Outcome, Waiting
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow
@@ -68,13 +69,11 @@ def test_only_the_message_of_a_follow_up_is_accepted_there_and_by_its_own_schema
 
 
 async def test_a_step_may_start_a_run_and_follow_one_up() -> None:
-    wf = Workflow("sums")
-
-    @wf.step(start=True, follow_up=True)
     async def add(number: int, ctx: Context) -> int:
         ctx.state["sum"] = ctx.state.get("sum", 0) + number
         return int(ctx.state["sum"])
 
+    wf = flow(add, follow_up=True)
     first = finished(await wf.run(2))
     assert finished(await wf.run(3, follows=first.checkpoint)).output == 5
 

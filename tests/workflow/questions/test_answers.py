@@ -167,7 +167,7 @@ async def says_what_it_means(ctx: Context) -> str:
 def test_a_test_of_an_answers_truth_is_named_with_its_line(step: Any) -> None:
     line, words = WRONG[step]
     ((problem, place),) = truth_flaws(flow(step).graph)
-    assert problem.startswith(f"step 'go' tests whether {words}")
+    assert problem.startswith(f"step '{step.__name__}' tests whether {words}")
     assert place == f"{__file__}:{step.__code__.co_firstlineno + line}"
 
 
@@ -187,13 +187,11 @@ async def test_a_step_that_tests_the_truth_of_a_decision_fails_and_says_what_to_
 
 
 async def test_what_was_approved_without_a_proposal_says_what_to_write() -> None:
-    wf = Workflow("nothing_proposed")
-
-    @wf.step(start=True)
     async def go(ctx: Context) -> Any:
         decision = await ctx.ask(Approval(subject="Pay?", edit=int))
         return decision.value
 
+    wf = flow(go)
     waiting = await wf.run(None)
     approved = await wf.run(checkpoint=waiting.checkpoint, answers=waiting.answer("approve"))
     assert "give Approval(proposal=...), or test decision.approved" in failed(approved)
@@ -215,14 +213,11 @@ class Line(BaseModel):
 
 
 def asking(kind: Any, card: Any = None) -> Workflow:
-    wf = Workflow("asking")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         answer = await ctx.ask(card or Question(subject="What?"), answer=None if card else kind)
         return repr(answer)
 
-    return wf
+    return flow(ask)
 
 
 async def waiting(wf: Workflow) -> Waiting:
@@ -389,15 +384,12 @@ async def test_two_calls_of_a_map_can_be_told_apart() -> None:
 
 
 def charging_by(price: Callable[[], int]) -> Workflow:
-    wf = Workflow("charging")
-
-    @wf.step(start=True)
     async def item(names: list[str], ctx: Context) -> int:
         card = Card(holder="ana", number="4111")
         paid = [await ctx.call(charge, name, amount=price(), card=card, once=True) for name in names]
         return sum(paid)
 
-    return wf
+    return flow(item)
 
 
 async def cut_at_the_call(wf: Workflow) -> Waiting:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
-from tests.workflow.world import answered, finished
+from tests.workflow.world import answered, finished, flow
 from wfdash.contract import Addressees, NamesPeople, RunFailed
 from wfdash.engines.native import NativeEngine
 from wfdash.questions.card import Asking, Card
@@ -36,14 +36,11 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1
 
 
 def one_question(card: Card, answer: Any = None) -> Workflow:
-    wf = Workflow("one_question")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         said = await ctx.ask(card, answer=answer)
         return said.model_dump() if isinstance(said, BaseModel) else said
 
-    return wf
+    return flow(ask)
 
 
 def test_nothing_is_shown_of_what_was_not_given():
@@ -82,13 +79,10 @@ def test_a_card_that_is_too_large_is_refused_with_its_size():
 
 
 async def test_a_step_that_asks_badly_fails_and_says_why():
-    wf = Workflow("bad")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         return await ctx.ask(Approval(subject="x", evidence=[{"kind": "film", "value": 1}]))
 
-    outcome = await wf.run(None)
+    outcome = await flow(ask).run(None)
     assert "Input tag 'film'" in str(outcome)
 
 
@@ -180,14 +174,11 @@ def test_a_card_without_a_subject_is_refused(card: Any):
     ("argument", "words"), [("need", r"give policy=Policy\(need=\.\.\.\)"), ("colour", "see its docstring")]
 )
 async def test_an_argument_that_ask_does_not_take_says_where_it_goes(argument: str, words: str):
-    wf = Workflow("unknown_argument")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         return await ctx.ask("Pay?", **{argument: 2})
 
     with pytest.raises(RunFailed, match=f"ctx.ask takes no {argument}=.*{words}"):
-        (await wf.run(None)).result()
+        (await flow(ask).run(None)).result()
 
 
 def transfer(iban: str, amount: int, on: date | None = None, note: str = "", ctx: Context | None = None) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from checkpoints.errors import InvalidValue
 from checkpoints.memory import MemoryStorage
 from checkpoints.sql import storage as sql_storage
+from tests.workflow.world import flow
 from wfdash.contract import Failed, Finished
 from wfdash.values import codec
 from wfdash.values.codec import is_large
@@ -79,19 +80,15 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 async def test_large_messages_outputs_and_states_are_converted_in_threads(threads: set[str]) -> None:
-    flow = Workflow("large")
-
-    @flow.step(start=True)
     async def load(number: int, ctx: Context) -> dict[str, Any]:
         ctx.state.wide = WIDE
         return WIDE
 
-    @flow.step(after=load)
     async def count(wide: dict[str, Any]) -> int:
         return len(wide)
 
     async with MemoryStorage() as storage:
-        outcome = await flow.run(1, storage=storage)
+        outcome = await flow(load, count).run(1, storage=storage)
         assert isinstance(outcome, Finished)
         assert outcome.output == 12_000
         assert outcome.checkpoint.body["state"]["wide"] == WIDE
@@ -108,20 +105,17 @@ async def test_only_checkpoints_with_much_that_is_new_are_encoded_in_threads(mon
         return prepared(*args)
 
     monkeypatch.setattr(sql_storage, "prepared", noted)
-    flow = Workflow("twice")
 
-    @flow.step(start=True)
     async def load(number: int, ctx: Context) -> int:
         ctx.state.wide = WIDE
         return number
 
-    @flow.step(after=load)
     async def add(number: int, ctx: Context) -> int:
         ctx.state.number = number
         return number
 
     async with MemoryStorage() as storage:
-        outcome = await flow.run(1, storage=storage)
+        outcome = await flow(load, add).run(1, storage=storage)
         assert isinstance(outcome, Finished)
         # The start; the first step, whose encoding is given up and done in a thread; the end, which reuses it.
         assert found == [True, True, False, True]
@@ -143,18 +137,18 @@ async def test_a_value_that_is_not_converted_in_time_fails_its_step(side: str, m
     class Slow(BaseModel):
         parts: Annotated[dict[str, Any], BeforeValidator(hang)]
 
-    flow = Workflow("slow")
+    wf = Workflow("slow")
 
-    @flow.step(start=True)
+    @wf.step(start=True)
     async def give(number: int) -> Slow:
         return Slow(parts=WIDE)
 
-    @flow.step(after=give)
+    @wf.step(after=give)
     async def take(slow: Slow) -> int:
         return 1
 
     try:
-        outcome = await flow.run(1)
+        outcome = await wf.run(1)
     finally:
         release.set()
     assert isinstance(outcome, Failed)
@@ -170,9 +164,6 @@ async def test_a_checkpoint_that_is_not_encoded_in_time_is_not_written(monkeypat
             release.wait(20)
         return prepared(*args)
 
-    flow = Workflow("slow")
-
-    @flow.step(start=True)
     async def load(number: int, ctx: Context) -> int:
         ctx.state.wide = WIDE
         return number
@@ -182,7 +173,7 @@ async def test_a_checkpoint_that_is_not_encoded_in_time_is_not_written(monkeypat
         monkeypatch.setattr(sql_storage, "ENCODE_SECONDS", 0.2)
         try:
             with pytest.raises(InvalidValue, match="keep large values elsewhere"):
-                await flow.run(1, storage=storage, run_id="one")
+                await flow(load).run(1, storage=storage, run_id="one")
         finally:
             release.set()
         latest = await storage.get_latest("one")
@@ -191,9 +182,6 @@ async def test_a_checkpoint_that_is_not_encoded_in_time_is_not_written(monkeypat
 
 
 async def test_a_large_value_that_changes_while_it_is_converted_is_stored_all_the_same() -> None:
-    flow = Workflow("left")
-
-    @flow.step(start=True)
     async def load(number: int, ctx: Context) -> int:
         ctx.state.wide = dict(WIDE)
 
@@ -207,6 +195,6 @@ async def test_a_large_value_that_changes_while_it_is_converted_is_stored_all_th
         assert not task.done()
         return number
 
-    outcome = await flow.run(1)
+    outcome = await flow(load).run(1)
     assert isinstance(outcome, Finished)
     assert outcome.checkpoint.body["state"]["wide"].items() < WIDE.items()

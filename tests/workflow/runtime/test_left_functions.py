@@ -19,7 +19,7 @@ from checkpoints.manager import CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Claim, Commit
 from tests.conformance.worlds import AnyWorld
-from tests.workflow.world import failed, finished, handed_over
+from tests.workflow.world import failed, finished, flow, handed_over
 from wfdash.workflow import Context, Failed, Waiting, Workflow
 from wfdash.workflow.runtime import invoke
 from wfdash.workflow.runtime.invoke import still_running
@@ -58,13 +58,10 @@ def bank() -> Iterator[Bank]:
 
 
 def charging(bank: Bank, **options: Any) -> Workflow:
-    wf = Workflow("charging")
-
-    @wf.step(start=True)
     async def pay(n: int, ctx: Context) -> int:
         return await ctx.call(bank.charge, n, **options)
 
-    return wf
+    return flow(pay)
 
 
 async def left(wf: Workflow, bank: Bank, storage: Any, run: RunId) -> None:
@@ -271,15 +268,12 @@ class Faulty(MemoryStorage):
 
 
 def counting() -> Workflow:
-    wf = Workflow("counting")
-
-    @wf.step(start=True)
     async def count(n: int) -> int:
         if n < 0:
             raise ValueError("negative")
         return n + 1
 
-    return wf
+    return flow(count)
 
 
 async def test_a_claim_whose_reply_was_lost_is_not_waited_for():
@@ -328,15 +322,13 @@ async def test_a_claim_that_could_not_be_given_back_is_taken_at_once(bank: Bank)
 async def test_only_its_own_claim_is_dropped_when_one_was_lost_track_of():
     wf, storage, run, other = counting(), Faulty(), new_run_id(), new_run_id()
     held, begun = asyncio.Event(), asyncio.Event()
-    waits = Workflow("waits")
 
-    @waits.step(start=True)
     async def wait(n: int) -> int:
         begun.set()
         await held.wait()
         return n
 
-    driven = asyncio.create_task(waits.run(7, storage=storage, run_id=other))
+    driven = asyncio.create_task(flow(wait).run(7, storage=storage, run_id=other))
     await begun.wait()
     storage.fails = {"begin"}
     with pytest.raises(OSError, match="cut off"):

@@ -28,7 +28,7 @@ from checkpoints.storage import CheckpointStorage, Claims, FindsRuns, Journal, R
 from tests.conformance.conftest import DATABASES, make_world
 from tests.conformance.worlds import AnyWorld, DatabaseWorld
 from tests.conformance.worlds import asking as parked_for_workers
-from tests.workflow.world import finished, handed_over
+from tests.workflow.world import finished, flow, handed_over
 from wfdash.contract import InvalidInput, Outcome
 from wfdash.workflow import Approval, Context, Finished, Question, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
@@ -62,19 +62,15 @@ async def cancelled(task: asyncio.Task[Outcome]) -> None:
 
 
 def chain(gate: Gate) -> Workflow:
-    wf = Workflow("chain")
-
-    @wf.step(start=True)
     async def first(n: int) -> int:
         await gate.step("first")
         return n
 
-    @wf.step(after=first)
     async def second(n: int) -> int:
         gate.begun.append("second")
         return n + 1
 
-    return wf
+    return flow(first, second)
 
 
 asking = Workflow("asking")
@@ -360,14 +356,13 @@ async def test_a_late_answer_is_told_who_answered_and_an_unknown_key_that_it_is_
 
 async def test_an_answer_survives_the_end_of_its_process(world: AnyWorld) -> None:
     gate, run = Gate(), new_run_id()
-    wf = Workflow("stopped")
 
-    @wf.step(start=True)
     async def one(ctx: Context) -> str:
         said: str = await ctx.ask(Question(subject="Well?"))
         await gate.step("one")
         return said
 
+    wf = flow(one)
     waiting = await wf.run(None, storage=world.storage, run_id=run)
     assert isinstance(waiting, Waiting)
     key = waiting.requests[0].key
@@ -426,9 +421,7 @@ async def test_an_answer_under_another_key_is_refused(world: AnyWorld) -> None:
 
 async def test_a_blocked_event_loop_keeps_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run_id()
-    wf = Workflow("blocks")
 
-    @wf.step(start=True)
     async def block(n: int) -> int:
         time.sleep(2.5)  # noqa: ASYNC251
         return n
@@ -437,7 +430,7 @@ async def test_a_blocked_event_loop_keeps_its_run(tmp_path: Path, monkeypatch: p
         storage.renewer.every = 0.1
         monkeypatch.setattr(storage.renewer, "ttl", 1.5)
         monkeypatch.setattr("wfdash.workflow.runtime.recorders.TTL", 1.5)
-        outcome = await wf.run(1, storage=storage, run_id=run)
+        outcome = await flow(block).run(1, storage=storage, run_id=run)
         assert finished(outcome) == 1
 
 

@@ -17,7 +17,7 @@ from checkpoints.ids import RunId, new_run_id
 from checkpoints.manager import CheckpointConfig, CheckpointManager
 from checkpoints.memory import MemoryStorage
 from tests.workflow.runtime.readers import ENDINGS, Stop, leave
-from tests.workflow.world import ListRecorder, finished
+from tests.workflow.world import ListRecorder, finished, flow
 from wfdash.workflow import Context, Waiting, Workflow
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime import recorders
@@ -178,16 +178,14 @@ async def test_a_result_is_committed_while_earlier_events_are_unread():
 async def test_streamed_text_that_no_one_reads_is_bounded_and_said_to_be_cut(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(recorders, "MOST_PIECES", 4)
     monkeypatch.setattr(recorders, "MOST_TEXT", 1_000)
-    wf = Workflow("talks")
 
-    @wf.step(start=True)
     async def talk(ctx: Context) -> None:
         for number in range(300):
             ctx.stream(f"{number:<4}")
         await asyncio.sleep(0)
         ctx.emit("said")
 
-    stream = wf.run_stream(None)
+    stream = flow(talk).run_stream(None)
     texts = []
     async for event in stream:
         if event.kind == "step.started":
@@ -210,13 +208,11 @@ async def test_after_a_cut_the_next_text_says_so():
 
 
 async def test_pieces_of_text_that_are_read_in_time_stay_pieces():
-    wf = Workflow("types")
-
-    @wf.step(start=True)
     async def talk(ctx: Context) -> None:
         for word in ("one", "two", "three"):
             ctx.stream(word)
 
+    wf = flow(talk)
     seen = [event.data["text"] async for event in wf.run_stream(None) if event.kind == "stream"]
     assert seen == ["one", "two", "three"]
 
@@ -260,13 +256,10 @@ async def test_a_closed_stream_is_not_iterated_and_starts_nothing():
 
 
 async def test_closing_from_another_task_ends_the_loop_quietly():
-    wf = Workflow("endless")
-
-    @wf.step(start=True)
     async def endless() -> None:
         await asyncio.sleep(60)
 
-    stream = wf.run_stream(None)
+    stream = flow(endless).run_stream(None)
     reading = asyncio.create_task(drained(aiter(stream)))
     await turns()
     await stream.aclose()

@@ -14,7 +14,7 @@ from checkpoints.content.canonical_json import dumps
 from checkpoints.file import FileStorage
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer
-from tests.workflow.world import ListRecorder, finished, handed_over
+from tests.workflow.world import ListRecorder, finished, flow, handed_over
 from wfdash.contract import Failed, Finished
 from wfdash.engines.native import NativeEngine
 from wfdash.workflow import Context, Workflow, each
@@ -59,24 +59,19 @@ async def test_a_conversation_grows_and_an_earlier_checkpoint_has_less_of_it():
 
 
 async def test_a_later_step_that_continues_a_conversation_takes_its_place():
-    wf = Workflow("two")
-
-    @wf.step(start=True)
     async def first(ctx: Context) -> str:
         ctx.transcript([ASKED])
         return "x"
 
-    @wf.step(after=first)
     def second(given: str, ctx: Context) -> str:
         ctx.transcript([ASKED, CALLED])
         return given
 
-    @wf.step(after=second)
     async def third(given: str, ctx: Context) -> str:
         ctx.transcript([Message(role="user", text="Another")])
         return given
 
-    done = await wf.run(None, storage=MemoryStorage())
+    done = await flow(first, second, third).run(None, storage=MemoryStorage())
     assert said_at(done.checkpoint) == ["Pay?", "pay", "Another"]
 
 
@@ -96,26 +91,20 @@ async def test_many_steps_at_once_each_have_their_own():
 
 @pytest.mark.parametrize("wrong", [[{"role": "boss"}], [{"text": "x"}], "text", [3], [{"role": "user", "pin": "x"}]])
 async def test_what_is_no_message_fails_the_step_with_what_is_wrong(wrong):
-    wf = Workflow("wrong")
-
-    @wf.step(start=True)
     async def talk(ctx: Context) -> None:
         ctx.transcript(wrong)
 
-    outcome = await wf.run(None, storage=MemoryStorage())
+    outcome = await flow(talk).run(None, storage=MemoryStorage())
     assert isinstance(outcome, Failed)
     assert "ctx.transcript takes messages" in outcome.error.message
 
 
 async def test_text_that_no_database_takes_is_stored_all_the_same():
-    wf = Workflow("odd")
-
-    @wf.step(start=True)
     async def talk(ctx: Context) -> int:
         ctx.transcript([Message(role="user", text="a\x00b")])
         return 1
 
-    done = await wf.run(None, storage=MemoryStorage())
+    done = await flow(talk).run(None, storage=MemoryStorage())
     assert (finished(done), said_at(done.checkpoint)) == (1, ["a␀b"])
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from checkpoints.records import Answer, Checkpoint
-from tests.workflow.world import ListRecorder, answered, failed, finished, handed_over
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
 from wfdash.contract import Outcome, Waiting
 from wfdash.questions.evidence import Text
 from wfdash.values.display import to_display
@@ -27,26 +27,22 @@ class Vendor(BaseModel):
 
 def asks(card: Callable[[], Any], **options: Any) -> Workflow:
     """Return a workflow that asks ``card()`` and returns what came of it."""
-    wf = Workflow("asks")
 
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         given = await ctx.ask(card(), **options)
         return [given.action, given.value] if isinstance(given, Decision) else given
 
-    return wf
+    return flow(ask)
 
 
 def asks_both(subjects: list[str]) -> Workflow:
     """Return a workflow that asks several things at once."""
-    wf = Workflow("both")
 
-    @wf.step(start=True)
     async def ask(ctx: Context) -> list[bool]:
         given = await asyncio.gather(*(ctx.ask(Approval(subject=one)) for one in subjects))
         return [one.approved for one in given]
 
-    return wf
+    return flow(ask)
 
 
 def example_of(schema: dict[str, Any]) -> Any:
@@ -228,15 +224,13 @@ async def test_of_questions_open_at_once_only_the_changed_one_is_asked_again() -
 
 
 async def test_the_rounds_of_a_loop_are_questions_of_their_own() -> None:
-    wf = Workflow("loop")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> int:
         rounds = 0
         while (await ctx.ask(Approval(subject=f"round {rounds}?"))).approved:
             rounds += 1
         return rounds
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     for _ in range(3):
         outcome = await answered(wf, outcome, APPROVE)
@@ -267,12 +261,11 @@ async def test_an_answer_on_its_way_to_the_old_question_does_not_answer_the_new_
 @pytest.mark.parametrize("proposal", [Vendor(name="Acme", iban="DE1"), {"name": "Acme", "iban": "DE1"}])
 async def test_a_decision_knows_its_value_who_took_it_and_when(proposal: Any) -> None:
     taken: list[Decision] = []
-    wf = Workflow("value")
 
-    @wf.step(start=True)
     async def ask(ctx: Context) -> None:
         taken.append(await ctx.ask(Approval(subject="?", proposal=proposal, edit=Vendor)))
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     at = datetime(2026, 1, 2, tzinfo=UTC)
     for value in (APPROVE, {"action": "edit", "edited": {"name": "Acme", "iban": "FR2"}}, {"action": "reject"}):
@@ -288,15 +281,14 @@ def _hashed(decision: Decision) -> Any:
 
 async def test_a_decision_says_that_no_one_took_it_in_time() -> None:
     taken: list[Any] = []
-    wf = Workflow("late")
 
-    @wf.step(start=True)
     async def ask(ctx: Context) -> None:
         from wfdash.workflow import Policy
 
         policy = Policy(due=timedelta(hours=1), on_timeout="reject")
         taken.append(await ctx.ask(Approval(subject="?"), policy=policy))
 
+    wf = flow(ask)
     outcome = await wf.run(None)
     late = waiting(outcome).due + timedelta(seconds=1)
     given = {"action": "reject", "reason": "Not answered in time."}
@@ -311,16 +303,13 @@ async def test_a_decision_can_be_handed_in_as_an_answer() -> None:
 
 
 async def test_a_decision_that_is_passed_on_is_the_answer_alone() -> None:
-    wf = Workflow("passes")
-
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Decision:
         return await ctx.ask(Approval(subject="?", proposal=Vendor(name="Acme", iban="DE1")))
 
-    @wf.step(after=ask)
     async def use(decision: Decision) -> str:
         with pytest.raises(AttributeError, match=r"return decision\.value"):
             _ = decision.value
         return f"{decision.action} {decision.by}"
 
+    wf = flow(ask, use)
     assert finished(await answered(wf, await wf.run(None), APPROVE)) == "approve None"
