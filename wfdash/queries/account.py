@@ -273,11 +273,11 @@ class NoticePage:
 
     @property
     def groups(self) -> list[list[NoticeView]]:
-        """Return those of one kind and workflow together, in the place of the newest."""
+        """Return those of one kind and workflow together, in the place of the newest, the unread ones first."""
         found: dict[tuple[str, str], list[NoticeView]] = {}
         for item in self.items:
             found.setdefault((item.kind, item.workflow), []).append(item)
-        return list(found.values())
+        return [sorted(group, key=lambda item: not item.unread) for group in found.values()]
 
 
 def count_unread(viewer: Viewer) -> int:

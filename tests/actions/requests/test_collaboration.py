@@ -15,6 +15,7 @@ from checkpoints.models import (
     Comment,
     Draft,
     Event,
+    Grant,
     HumanRequest,
     Notice,
     Presence,
@@ -349,6 +350,13 @@ def test_a_request_that_was_answered_is_not_brought_back(person, ask):
     assert (wake_snoozed(), told("ana")) == (1, [])
     with pytest.raises(NoLongerOpen):
         snooze_request(ana, question.pk, timezone.now() + timedelta(hours=1))
+
+
+def test_who_may_no_longer_see_a_request_is_not_reminded_of_it(person, ask):
+    snooze_request(person("ana", "reviewer"), ask().pk, timezone.now() + timedelta(hours=1))
+    Grant.objects.all().delete()
+    Snooze.objects.update(until=timezone.now())
+    assert (wake_snoozed(), told("ana"), Snooze.objects.count()) == (1, [], 0)
 
 
 @pytest.mark.parametrize("hours", [-1, 24 * 400])

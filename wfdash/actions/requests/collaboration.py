@@ -26,12 +26,12 @@ from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Rep
 from checkpoints.models.user_model import User
 from checkpoints.records import Json, Phase
 from wfdash.access.directory import is_service, people_who, readers
-from wfdash.access.viewer import Viewer, origin_of
+from wfdash.access.viewer import Viewer, origin_of, viewer_for
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import append_request_event, find_request, lock_request, notify_inbox, notify_request
 from wfdash.actions.pacing import idempotent, made_before
 from wfdash.actions.requests.announce import update_decidability
-from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed, WrongState
+from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed, NotFound, WrongState
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.notifications.write import notify
 from wfdash.questions.card import MAX_CARD, MOST_PIECES
@@ -398,7 +398,9 @@ def wake_snoozed(limit: int = 100) -> int:
             if Snooze.objects.filter(pk=one.pk, until=one.until).delete()[0] and again:
                 notify_inbox(one.request.workflow)
                 try:
-                    notify("snoozed", one.request, [one.user])
+                    notify("snoozed", find_request(viewer_for(one.user), one.request_id), [one.user])
+                except NotFound:
+                    pass  # They may no longer see it.
                 except Unreadable as error:
                     log.error("A person was not reminded of a request: %s", error)
     return len(found)
