@@ -578,6 +578,9 @@ def triage_error(
     now = timezone.now()
     with write():
         row = _error_of(viewer, workflow, error, now)
+        if mute == "version" and not row.last_version:
+            # No other version would ever end it.
+            raise Invalid.at("mute", "Its version is not known. Mute it for a day or a week")
         if mute is not None:
             row.muted_at, row.muted_until = now if mute else None, now + MUTES[mute] if mute in MUTES else None
             row.muted_version = row.last_version if mute == "version" else ""
@@ -600,7 +603,8 @@ def _error_of(viewer: Viewer, workflow: str, error: str, now: datetime) -> Known
     lately = error_groups(viewer, failed_runs(Q(workflow=workflow), now - WEEK), MOST_FAILED, examples=False)
     for group in lately:
         if group.error == error:
-            return KnownError.objects.create(workflow=workflow, error=error, last_at=group.last)
+            facts = {"last_at": group.last}
+            return KnownError.objects.get_or_create(workflow=workflow, error=error, defaults=facts)[0]
     raise NotFound("No run of this workflow failed with this error in the last week")
 
 

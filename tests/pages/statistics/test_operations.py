@@ -272,3 +272,11 @@ def test_a_muted_error_comes_back_after_its_time_or_in_a_new_version(everybody, 
     assert ([len(found().groups), len(found().muted)]) == [1, 0]
     as_("otto").post("/operations/errors/", {"workflow": one.workflow, "error": one.error, "mute": ""})
     assert AuditEntry.objects.filter(verb__in=["mute error", "unmute error"]).count() == 2
+
+
+def test_an_error_of_no_known_version_is_not_muted_until_another_one(everybody, as_):
+    one = known()
+    KnownError.objects.update(last_version="")
+    given = {"workflow": one.workflow, "error": one.error, "mute": "version"}
+    said = as_("otto").post("/operations/errors/", given, follow=True).content.decode()
+    assert ("Its version is not known" in said, len(found().groups), len(found().muted)) == (True, 1, 0)
