@@ -17,7 +17,6 @@ KEPT = [models.Run, models.Checkpoint, models.HumanRequest, models.Event, models
 
 @pytest.fixture
 def boss(client: Client) -> Client:
-    """Give a signed-in superuser."""
     client.force_login(User.objects.create_superuser("boss"))
     return client
 

@@ -51,13 +51,11 @@ def saver(path: Path, count: int) -> subprocess.Popen[str]:
 
 
 async def listed(path: Path, run: RunId) -> Sequence[CheckpointInfo]:
-    """Return a run's checkpoints, newest first."""
     async with FileStorage(path) as storage:
         return await storage.list_checkpoints(run, limit=1000)
 
 
 async def saved(path: Path, run: str) -> list[int]:
-    """Return the n of a run's checkpoints, oldest first."""
     return [info.n for info in reversed(await listed(path, RunId(run)))]
 
 

@@ -25,7 +25,6 @@ from tests.conformance.worlds import asking, checkpoint
 
 
 def manager(**config: Any) -> CheckpointManager:
-    """Return a manager over an empty storage."""
     return CheckpointManager(MemoryStorage(), CheckpointConfig(**config))
 
 
@@ -244,7 +243,6 @@ class BrokenStorage(MemoryStorage):
         return loaded
 
     async def list_checkpoints(self, run: RunId, **chosen: Any) -> Any:
-        """Read metadata, which is never broken."""
         broken, self.broken = self.broken, set()
         try:
             return await super().list_checkpoints(run, **chosen)

@@ -45,7 +45,6 @@ def commands(parser: argparse.ArgumentParser, name: str = "wfdash") -> Iterator[
 
 
 def documented() -> str:
-    """Return the tables."""
     found = [(name, parser) for name, parser in commands(cli._parser()) if parser.get_default("uses_api")]
     rows = [f"| `{name}{arguments(parser)}` | {says(parser)} |" for name, parser in found]
     ends = [f"| {status} | {text} |" for status, text in STATUSES.items()]

@@ -16,7 +16,6 @@ STAMP = "2026-05-01T10:00:00Z"
 
 
 def run_record(**more: Any) -> dict[str, Any]:
-    """Return a run as the API sends it."""
     empty = dict.fromkeys(("title", "workflow_title", "created_by", "version", "engine"), "")
     times = {"created": STAMP, "updated": STAMP, "finished": None}
     rest = {"id": "r1", "workflow": "w", "status": "running", "seq": 1, "n": 1, "waiting_for": [], "progress": {}}
@@ -24,12 +23,10 @@ def run_record(**more: Any) -> dict[str, Any]:
 
 
 def event_record(seq: int) -> dict[str, Any]:
-    """Return an event as the API sends it."""
     return {"seq": seq, "kind": "step.finished", "step": "s", "data": {}, "at": STAMP}
 
 
 def problem(status: int, code: str, **facts: Any) -> httpx.Response:
-    """Return a refusal."""
     headers = {"Retry-After": str(facts["retry_after"])} if "retry_after" in facts else {}
     content = {"type": "about:blank", "title": code, "status": status, "detail": f"It is {code}", "code": code, **facts}
     return httpx.Response(status, json=content, headers=headers)
@@ -56,15 +53,12 @@ class Served:
         return fresh(answer) if isinstance(answer, httpx.Response) else answer(request)
 
     def bodies(self) -> list[Any]:
-        """Return the JSON of every request."""
         return [json.loads(request.content) for request in self.got if request.content]
 
     def client(self, **more: Any) -> Client:
-        """Return a client of it."""
         return Client(URL, "wfd_1_secret", transport=httpx.MockTransport(self), **more)
 
     def async_client(self, **more: Any) -> AsyncClient:
-        """Return an asynchronous client of it."""
         return AsyncClient(URL, "wfd_1_secret", transport=httpx.MockTransport(self), **more)
 
 

@@ -96,7 +96,6 @@ def until_completed(events: Iterable[WorkflowEvent], run: str) -> list[WorkflowE
 
 
 def open_request(client: Client, run: str) -> str:
-    """Return the id of the request that a run waits for."""
     return wait_until(lambda: next((one.id for one in client.run(run).requests), ""), what="a request")
 
 

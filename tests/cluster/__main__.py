@@ -19,7 +19,6 @@ from tests.faults.servers import Postgres
 
 
 def main() -> int:
-    """Play one story."""
     options = parse()
     variables = {"WFDASH_HINTS": options.hints} if options.hints else {}
     if options.mutant:

@@ -38,11 +38,9 @@ class Crew:
         return started
 
     def log(self, name: str) -> Path:
-        """Return the file with what a process printed."""
         return self.folder / f"{name}.log"
 
     def said(self, name: str) -> str:
-        """Return what a process printed."""
         return self.log(name).read_text() if self.log(name).exists() else ""
 
     def get(self, name: str, path: str) -> int:
@@ -57,7 +55,6 @@ class Crew:
             asked.close()
 
     def stop(self) -> None:
-        """End what runs."""
         for process in self.running.values():
             process.kill()
             process.wait()

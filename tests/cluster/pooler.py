@@ -64,7 +64,6 @@ class Pooler:
             raise
 
     def url(self, database: str) -> str:
-        """Return the address of a database through the pooler."""
         return f"postgresql://{quote(self._user)}@127.0.0.1:{self._port}/{database}"
 
     def stop(self) -> None:

@@ -30,8 +30,6 @@ CLIENTS = 12
 
 
 class Winding:
-    """The process of ``tests.cluster.winding``."""
-
     def __init__(self, folder: Path, drain: float) -> None:
         self.port, self._output = free_port(), folder / "output"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WFDASH_", "DJANGO_"))}
@@ -42,7 +40,6 @@ class Winding:
         self.until("ready", 1)
 
     def said(self) -> str:
-        """Return what it has printed."""
         return self._output.read_text()
 
     def until(self, word: str, count: int) -> None:
@@ -74,7 +71,6 @@ def wind(tmp_path: Path) -> Iterator[Callable[[float], Winding]]:
 
 
 def close_code_of(client: ClientConnection) -> int:
-    """Return the code with which the server closes a socket."""
     with pytest.raises(ConnectionClosed) as closed:
         client.recv(timeout=60)
     assert closed.value.rcvd is not None

@@ -17,7 +17,6 @@ MUCH, PIECE = 20, 50_000
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Serve a connection."""
     if scope["type"] == "websocket":
         await serve_socket(scope["path"], receive, send)
         return
@@ -28,7 +27,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def serve_socket(path: str, receive: Any, send: Any) -> None:
-    """Serve a socket."""
     await receive()
     if path == "/late":
         from wfdash.installation.stopping import stopping

@@ -51,7 +51,6 @@ class History:
     last: int = 0
 
     def newest_first(self) -> list[Entry]:
-        """Return its checkpoints."""
         return [self.entries[n] for n in sorted(self.entries, reverse=True)]
 
     def at(self, place: int) -> Entry | None:
@@ -85,7 +84,6 @@ class StorageMachine(RuleBasedStateMachine):
         return self.runner.run(wait())
 
     def pick(self, place: int) -> History:
-        """Return one of the runs."""
         return self.runs[place % len(self.runs)]
 
     def chosen(self, run: int, place: int) -> tuple[History, Entry]:
@@ -98,20 +96,17 @@ class StorageMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Start a run."""
         self.start([{}])
 
     @precondition(lambda self: len(self.runs) < 4)
     @rule(states=SOME_STATES)
     def start(self, states: Any) -> None:
-        """Start another run."""
         run = new_run_id()
         self.runs.append(History(id=run, family=run))
         self.save(len(self.runs) - 1, states, None, None, 0)
 
     @rule(run=PLACES, states=SOME_STATES, step=STEPS, label=LABELS, asked=st.integers(0, 2))
     def save(self, run: int, states: Any, step: str | None, label: str | None, asked: int) -> None:
-        """Save the next checkpoints."""
         history = self.pick(run)
         requests = tuple(question(str(i)) for i in range(asked))
         for state in states:
@@ -157,12 +152,10 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(run=PLACES, place=PLACES)
     def load(self, run: int, place: int) -> None:
-        """Load one."""
         self.read(*self.chosen(run, place))
 
     @rule(run=PLACES, place=PLACES, label=LABELS)
     def label(self, run: int, place: int, label: str | None) -> None:
-        """Name one."""
         history, entry = self.chosen(run, place)
         self.do(self.storage.set_label(history.id, entry.saved.id, label))
         entry.label = label
@@ -176,7 +169,6 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(run=PLACES, place=PLACES)
     def damage(self, run: int, place: int) -> None:
-        """Change a byte of one."""
         history, entry = self.chosen(run, place)
         self.do(self.world.damage(history.id, entry.saved.id))
         entry.damaged = True
@@ -192,14 +184,12 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(run=PLACES, place=PLACES)
     def delete(self, run: int, place: int) -> None:
-        """Delete one."""
         history, entry = self.chosen(run, place)
         assert self.do(self.storage.delete(history.id, entry.saved.id))
         del history.entries[entry.saved.n]
 
     @rule(run=PLACES, places=st.sets(st.integers(0, 8)), other=PLACES)
     def prune(self, run: int, places: set[int], other: int) -> None:
-        """Prune some, among them maybe one of another run."""
         history, stranger = self.pick(run), self.pick(other).at(0)
         entries = history.newest_first()
         doomed = {entries[place].saved.id for place in places if place < len(entries)}
@@ -235,7 +225,6 @@ class StorageMachine(RuleBasedStateMachine):
 
     @staticmethod
     def info(entry: Entry) -> Any:
-        """Return the metadata as it should be."""
         facts = {"label": entry.label, "clean": entry.clean, "waiting": len(entry.saved.requests)}
         return entry.saved.info().model_copy(update=facts)
 
@@ -249,7 +238,6 @@ class StorageMachine(RuleBasedStateMachine):
             self.compare_latest(self.runs[-1])
 
     def compare_latest(self, history: History) -> None:
-        """Compare a run's head."""
         head = history.at(0)
         if head is None:
             assert self.do(self.storage.get_latest(history.id)) is None

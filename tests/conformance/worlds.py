@@ -56,16 +56,13 @@ class FileWorld:
         self.storage: StandaloneStorage = FileStorage(path, **options)
 
     async def answer(self, run: RunId, key: str, value: Any) -> None:
-        """Answer as a person."""
         await self.storage.answer(run, RequestKey(key), value, by="rosa")
 
     async def cancel(self, run: RunId) -> None:
-        """End the run as an operator does."""
         self._do("UPDATE checkpoints_run SET phase='cancelled', epoch=epoch+1 WHERE id=?", run)
         self._do("DELETE FROM checkpoints_claim WHERE run_id=?", run)
 
     async def phase(self, run: RunId) -> Phase:
-        """Return the run's phase."""
         return Phase(self._do("SELECT phase FROM checkpoints_run WHERE id=?", run)[0][0])
 
     async def closed_as(self, run: RunId, key: str) -> list[str]:
@@ -74,24 +71,20 @@ class FileWorld:
         return [text for (text,) in self._do(sql, run, key)]
 
     async def request_ids(self, run: RunId) -> list[str]:
-        """Return the row ids of the run's requests."""
         return [id_ for (id_,) in self._do("SELECT id FROM checkpoints_humanrequest WHERE run_id=? ORDER BY id", run)]
 
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
-        """Return key, state and result of each recorded call."""
         rows = self._do("SELECT key, state, result FROM checkpoints_effect WHERE run_id=? ORDER BY id", run)
         sealer = encryptor_of(self.keys)
         opened = [sealer.decrypt_document(result, "effect", run, key, "result") for key, _, result in rows]
         return [(key, state, json.loads(text)) for (key, state, _), text in zip(rows, opened, strict=True)]
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
-        """Change one character of the stored content."""
         sql = "UPDATE checkpoints_checkpoint SET body=replace(body, 'body', 'bogy') WHERE run_id=? AND id=?"
         self._do(sql, run, checkpoint)
 
     @asynccontextmanager
     async def failing(self) -> AsyncIterator[None]:
-        """Have the table of checkpoints out of reach."""
         self._do(AWAY)
         try:
             yield
@@ -99,15 +92,12 @@ class FileWorld:
             self._do(BACK)
 
     async def damage_chunk(self, run: RunId) -> None:
-        """Change the bytes of one of the run's chunks."""
         self._do("UPDATE checkpoints_chunk SET data=CAST(data||' ' AS BLOB) WHERE rowid=(" + FIRST_CHUNK + ")", run)
 
     async def lose_chunk(self, run: RunId) -> None:
-        """Remove one of the run's chunks."""
         self._do("DELETE FROM checkpoints_chunk WHERE rowid=(" + FIRST_CHUNK + ")", run)
 
     async def chunks(self, run: RunId) -> int:
-        """Count the chunks of the run's family."""
         return int(self._do("SELECT count(*) FROM checkpoints_chunk WHERE family=?", run)[0][0])
 
     def _do(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -138,7 +128,6 @@ class DatabaseWorld:
         self.storage = DatabaseStorage(alias)
 
     async def answer(self, run: RunId, key: str, value: Any) -> None:
-        """Answer as a person."""
         await self._do(lambda: self._answer(run, key, value))
 
     def _answer(self, run: RunId, key: str, value: Any) -> None:
@@ -152,7 +141,6 @@ class DatabaseWorld:
         parked.update(phase="ready", wake_at=None, priority=Priority.RESUMED, ready_at=DatabaseNow())
 
     async def cancel(self, run: RunId) -> None:
-        """End the run as an operator does."""
         await self._do(lambda: self._cancel(run))
 
     def _cancel(self, run: RunId) -> None:
@@ -160,7 +148,6 @@ class DatabaseWorld:
         models.Claim.objects.using(self.alias).filter(run_id=run).delete()
 
     async def phase(self, run: RunId) -> Phase:
-        """Return the run's phase."""
         return Phase(await self._do(lambda: models.Run.objects.using(self.alias).get(id=run).phase))
 
     async def closed_as(self, run: RunId, key: str) -> list[str]:
@@ -169,23 +156,19 @@ class DatabaseWorld:
         return await self._do(lambda: list(rows.values_list("closed_as", flat=True)))
 
     async def request_ids(self, run: RunId) -> list[str]:
-        """Return the row ids of the run's requests."""
         rows = models.HumanRequest.objects.using(self.alias).filter(run_id=run).order_by("id")
         return await self._do(lambda: list(rows.values_list("id", flat=True)))
 
     async def effects(self, run: RunId) -> list[tuple[str, str, Any]]:
-        """Return key, state and result of each recorded call."""
         rows = models.Effect.objects.using(self.alias).filter(run_id=run).order_by("id")
         return await self._do(lambda: [(row.key, row.state, row.result) for row in rows])
 
     async def damage(self, run: RunId, checkpoint: CheckpointId) -> None:
-        """Change one character of the stored content."""
         rows = models.Checkpoint.objects.using(self.alias).filter(run_id=run, id=checkpoint)
         await self._do(lambda: rows.update(body=rows.get().body.replace("body", "bogy")))
 
     @asynccontextmanager
     async def failing(self) -> AsyncIterator[None]:
-        """Have the table of checkpoints out of reach."""
         await self._do(lambda: connections[self.alias].cursor().execute(AWAY))
         try:
             yield
@@ -193,17 +176,14 @@ class DatabaseWorld:
             await self._do(lambda: connections[self.alias].cursor().execute(BACK))
 
     async def damage_chunk(self, run: RunId) -> None:
-        """Change the bytes of one of the run's chunks."""
         rows = models.Chunk.objects.using(self.alias).filter(family=run)
         await self._do(lambda: rows.filter(id=rows.first().id).update(data=b'{"v":1}'))
 
     async def lose_chunk(self, run: RunId) -> None:
-        """Remove one of the run's chunks."""
         rows = models.Chunk.objects.using(self.alias).filter(family=run)
         await self._do(lambda: rows.filter(id=rows.first().id).delete())
 
     async def chunks(self, run: RunId) -> int:
-        """Count the chunks of the run's family."""
         return await self._do(models.Chunk.objects.using(self.alias).filter(family=run).count)
 
     async def _do(self, act: Callable[[], T]) -> T:

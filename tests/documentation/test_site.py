@@ -20,7 +20,6 @@ LOADED = re.compile(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site."""
     folder = tmp_path_factory.mktemp("site")
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run([*BUILD, str(folder)], env=env, cwd=ROOT, capture_output=True, text=True, timeout=240)

@@ -14,7 +14,6 @@ from wfdash.domain.images import MAX_PIXELS, media_type_of, picture_of, safe_nam
 
 
 def drawn(kind: str, **options: object) -> bytes:
-    """Return a picture of 5 by 3 pixels."""
     file = io.BytesIO()
     Image.new("RGB", (5, 3), "teal").save(file, kind, **options)
     return file.getvalue()

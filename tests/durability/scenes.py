@@ -44,7 +44,6 @@ async def drive(log: Path, storage: Any, run: Any) -> None:
 
 
 async def finish(log: Path, storage: Any, run: Any) -> None:
-    """Take the run to its end."""
     from checkpoints.records import Commit, Standing
     from tests.conformance.worlds import checkpoint
 
@@ -57,7 +56,6 @@ async def finish(log: Path, storage: Any, run: Any) -> None:
 
 
 def answer(log: Path, run: str) -> None:
-    """Answer as the page does."""
     from django.contrib.auth.models import User
 
     from checkpoints.models import HumanRequest
@@ -87,7 +85,6 @@ def main_of_file(log: Path, path: str) -> None:
 
 
 def main(log: Path) -> None:
-    """Play everything."""
     django.setup()
     if "SCENE_FILE" in os.environ:
         main_of_file(log, os.environ["SCENE_FILE"])

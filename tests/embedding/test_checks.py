@@ -44,8 +44,6 @@ class AdminElsewhere(Elsewhere):
 
 
 def setting(**values: Any) -> Change:
-    """Return a change of settings."""
-
     def change(settings: Any) -> None:
         for name, value in values.items():
             setattr(settings, name, value)
@@ -84,7 +82,6 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def found() -> list[str]:
-    """Return what the checks find."""
     return [message.id or "" for message in run_checks(tags=["wfdash"])]
 
 

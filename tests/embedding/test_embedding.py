@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(data: Path, **more: str) -> dict[str, str]:
-    """Return the variables of a process of the project."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     return env | {"DJANGO_SETTINGS_MODULE": "tests.embedding.settings", "EMBEDDING_DATA": str(data), **more}
 

@@ -27,7 +27,6 @@ async def answer(workflow: Workflow, outcome: Outcome, values: dict[str, Any], *
 
 
 async def answer_one(workflow: Workflow, outcome: Outcome, value: Any, *, by: str | None = None) -> Outcome:
-    """Answer the only open request."""
     (request,) = waiting(outcome)
     return await answer(workflow, outcome, {request.key: value}, by=by)
 

@@ -26,7 +26,6 @@ from tests.faults.worlds import World
 
 
 def main() -> int:
-    """Run everything that was asked for."""
     options = parse()
     print(f"seed {options.seed}\n\n{HEAD}", flush=True)
     began, wrong = time.monotonic(), 0
@@ -64,7 +63,6 @@ def worlds(folder: str, place: int) -> Callable[[str], World]:
 
 
 def make(folder: str, name: str) -> Path:
-    """Return a new directory."""
     path = Path(folder) / name
     path.mkdir(mode=0o755)
     return path

@@ -39,8 +39,6 @@ def postgres_template(postgres: Postgres, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def make_world(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], World]:
-    """Make a world on the named database."""
-
     def make(database: str) -> World:
         if database == "sqlite":
             return World(tmp_path, template=request.getfixturevalue("sqlite_template"))
@@ -53,7 +51,6 @@ def make_world(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str]
 
 @pytest.fixture
 def world(make_world: Callable[[str], World]) -> World:
-    """Give a world on SQLite."""
     return make_world("sqlite")
 
 

@@ -51,11 +51,9 @@ class Tables:
             connection.execute(sql.replace("?", "%s"), parameters)  # type: ignore[arg-type]
 
     def runs(self) -> list[Row]:
-        """All runs."""
         return self.read("SELECT * FROM checkpoints_run ORDER BY id")
 
     def run(self, run: str) -> Row:
-        """One run."""
         return self.read("SELECT * FROM checkpoints_run WHERE id=?", run)[0]
 
     def events(self, run: str) -> list[Row]:
@@ -88,7 +86,6 @@ class Tables:
         return self.read("SELECT * FROM checkpoints_effect WHERE run_id=? ORDER BY id", run)
 
     def claims(self) -> list[Row]:
-        """All claims."""
         return self.read("SELECT * FROM checkpoints_claim")
 
     def count(self, phases: str = "'completed'") -> int:

@@ -107,7 +107,6 @@ pubsub.inbox_changed.publish("the last word")
 
 @pytest.fixture
 def signals(postgres_server: dict[str, Any], monkeypatch) -> Iterator[ProcessSignals]:
-    """The signals of this process, on PostgreSQL."""
     monkeypatch.setattr(process, "choose_bus", lambda: PostgresBus(parameters_of(postgres_server)))
     found = ProcessSignals()
     yield found

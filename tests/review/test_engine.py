@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from checkpoints.memory import MemoryStorage
-from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over, same
 from wfdash.values.codec import codec_for
 from wfdash.workflow import Context, Question, Waiting, Workflow, all_of, each, gather
 from wfdash.workflow.errors import InvalidCall, NotStorable
@@ -141,22 +141,14 @@ async def test_nested_maps_over_nothing_gather_nothing():
     async def rows() -> list[list[int]]:
         return [[], [1, 2], []]
 
-    @flow.step(after=each(rows))
-    async def row(values: list[int]) -> list[int]:
-        return values
+    row = flow.step(after=each(rows), name="row")(same)
 
     @flow.step(after=each(row))
     async def cell(value: int) -> int:
         return value * 10
 
-    @flow.step(after=gather(cell))
-    async def one(cells: list[int]) -> list[int]:
-        return cells
-
-    @flow.step(after=gather(one))
-    async def whole(all_rows: list[list[int]]) -> list[list[int]]:
-        return all_rows
-
+    one = flow.step(after=gather(cell), name="one")(same)
+    flow.step(after=gather(one), name="whole")(same)
     assert finished(await flow.run(None)) == [[], [10, 20], []]
 
 

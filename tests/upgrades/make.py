@@ -22,7 +22,6 @@ PASSWORD = "correct horse battery staple"
 
 
 def main() -> None:
-    """Make it."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings", WFDASH_DATA=folder, WFDASH_AUDIT_KEY=AUDIT_KEY)
         import django
@@ -60,7 +59,6 @@ def make_runs() -> None:
 
 
 def dump(database: Path) -> None:
-    """Write the database as SQL."""
     with closing(sqlite3.connect(database)) as connection:
         text = "\n".join(connection.iterdump())
     DUMP.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Claim, Event, HumanRequest, Run
 from tests.worker.conftest import phase_of, reaches, until
+from tests.workflow.world import same
 from wfdash import pubsub
 from wfdash.actions.runs.lifecycle import cancel_run, end_abandoned, pause_run, resume_run, start_run
 from wfdash.domain.errors import WrongState
@@ -189,10 +190,7 @@ class Wide:
         self.let_go = {name: threading.Event() for name in ("left", "right")}
         self.began: list[str] = []
         self.workflow = wf = Workflow("wide")
-
-        @wf.step(start=True)
-        async def begin(message: int) -> int:
-            return message
+        begin = wf.step(start=True, name="begin")(same)
 
         async def hold(name: str) -> str:
             self.began.append(name)
@@ -338,10 +336,7 @@ def test_a_cancelled_run_says_what_still_runs_until_it_has_ended(threaded, otto)
 
 def test_a_failed_run_is_not_retried_beside_what_it_left_behind(serve, start_worker, otto) -> None:
     wf, let_go, began = Workflow("torn"), threading.Event(), []
-
-    @wf.step(start=True)
-    async def begin(message: int) -> int:
-        return message
+    begin = wf.step(start=True, name="begin")(same)
 
     @wf.step(after=begin)
     def work(message: int) -> int:

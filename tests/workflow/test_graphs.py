@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.workflow.world import ListRecorder, failed, finished, flow
+from tests.workflow.world import ListRecorder, failed, finished, flow, same
 from wfdash.workflow import Workflow, all_of, any_of, each, gather, n_of
 
 
@@ -60,10 +60,7 @@ async def test_a_union_routes_by_type_even_when_the_fields_are_the_same():
 @pytest.mark.parametrize(("n", "way"), [(1, "low"), (50, "rest"), (500, "high")])
 async def test_when_and_otherwise_choose_one_way(n: int, way: str):
     wf = Workflow("ways")
-
-    @wf.step(start=True)
-    async def begin(n: int) -> int:
-        return n
+    begin = wf.step(start=True, name="begin")(same)
 
     for name, when in (("low", lambda n: n < 10), ("high", lambda n: n > 100)):
         wf.step(after=begin, when=when, name=name)(lambda n, name=name: name)
@@ -74,11 +71,7 @@ async def test_when_and_otherwise_choose_one_way(n: int, way: str):
 @pytest.mark.parametrize(("n", "way"), [(1, "one"), (2, "two"), (9, "many")])
 async def test_a_switch_evaluates_its_key_once_and_has_a_default(n: int, way: str):
     wf, seen = Workflow("switch"), []
-
-    @wf.step(start=True)
-    async def begin(n: int) -> int:
-        return n
-
+    begin = wf.step(start=True, name="begin")(same)
     switch = wf.switch(begin, key=lambda n: seen.append(n) or n)
     for name, source in (("one", switch.case(1)), ("two", switch.case(2)), ("many", switch.default)):
         wf.step(after=source, name=name)(lambda n, name=name: name)
@@ -96,10 +89,7 @@ async def test_a_merge_runs_for_each_arrival():
 
 async def test_all_of_waits_for_all_and_keeps_the_declared_order():
     wf = Workflow("join")
-
-    @wf.step(start=True)
-    async def begin(n: int) -> int:
-        return n
+    begin = wf.step(start=True, name="begin")(same)
 
     @wf.step(after=begin)
     async def slow(n: int) -> str:
@@ -110,10 +100,7 @@ async def test_all_of_waits_for_all_and_keeps_the_declared_order():
     async def fast(n: int) -> str:
         return "fast"
 
-    @wf.step(after=all_of(slow, fast))
-    async def join(both: list[str]) -> list[str]:
-        return both
-
+    wf.step(after=all_of(slow, fast), name="join")(same)
     assert finished(await wf.run(1)) == ["slow", "fast"]
 
 
@@ -138,10 +125,7 @@ async def test_two_joins_that_wait_for_each_other_do_not_hang():
 
 async def test_any_of_takes_the_first_and_ignores_the_rest():
     wf, calls = Workflow("race"), []
-
-    @wf.step(start=True)
-    async def begin(n: int) -> int:
-        return n
+    begin = wf.step(start=True, name="begin")(same)
 
     @wf.step(after=begin)
     async def slow(n: int) -> str:
@@ -163,14 +147,8 @@ async def test_any_of_takes_the_first_and_ignores_the_rest():
 
 async def test_any_of_inside_a_loop_runs_once_per_round():
     wf, rounds = Workflow("rounds"), []
-
-    @wf.step(start=True, after="again")
-    async def begin(n: int) -> int:
-        return n
-
-    @wf.step(after=begin)
-    async def a(n: int) -> int:
-        return n
+    begin = wf.step(start=True, after="again", name="begin")(same)
+    a = wf.step(after=begin, name="a")(same)
 
     @wf.step(after=begin)
     async def b(n: int) -> int:
@@ -186,20 +164,14 @@ async def test_any_of_inside_a_loop_runs_once_per_round():
     async def again(n: int) -> int:
         return n + 1
 
-    @wf.step(after=first, otherwise=True)
-    async def end(n: int) -> int:
-        return n
-
+    wf.step(after=first, otherwise=True, name="end")(same)
     assert finished(await wf.run(1)) == 5
     assert rounds == [1, 2, 3, 4, 5]
 
 
 async def test_n_of_goes_on_with_two_of_three():
     wf = Workflow("quorum")
-
-    @wf.step(start=True)
-    async def begin(n: int) -> int:
-        return n
+    begin = wf.step(start=True, name="begin")(same)
 
     for name, pause in (("a", 0.03), ("b", 0.0), ("c", 0.001)):
 
@@ -215,10 +187,7 @@ async def test_n_of_goes_on_with_two_of_three():
 @pytest.mark.parametrize("items", [[], [3], [3, 1, 2], list(range(60))])
 async def test_a_map_keeps_item_order_whatever_finishes_first(items: list[int]):
     wf = Workflow("map")
-
-    @wf.step(start=True)
-    async def read(items: list[int]) -> list[int]:
-        return items
+    read = wf.step(start=True, name="read")(same)
 
     @wf.step(after=each(read))
     async def work(n: int) -> int:
@@ -229,10 +198,7 @@ async def test_a_map_keeps_item_order_whatever_finishes_first(items: list[int]):
     async def more(n: int) -> int:
         return n + 1
 
-    @wf.step(after=gather(more))
-    async def collect(found: list[int]) -> list[int]:
-        return found
-
+    wf.step(after=gather(more), name="collect")(same)
     assert finished(await wf.run(items)) == [n * 2 + 1 for n in items]
 
 
@@ -268,9 +234,7 @@ async def test_a_loop_runs_until_its_condition_ends_it():
     async def count(n: int) -> int:
         return n + 1
 
-    @wf.step(after=count, when=lambda n: n < 50)
-    async def again(n: int) -> int:
-        return n
+    wf.step(after=count, when=lambda n: n < 50, name="again")(same)
 
     @wf.step(after=count, otherwise=True)
     async def end(n: int) -> str:
@@ -347,11 +311,7 @@ async def test_nothing_waits_for_a_slow_sibling():
 async def test_steps_that_end_during_a_commit_share_the_next_one():
     wf = Workflow("shared")
     wf.step(start=True, name="read")(lambda items: items)
-
-    @wf.step(after=each("read"))
-    async def work(n: int) -> int:
-        return n
-
+    wf.step(after=each("read"), name="work")(same)
     wf.step(after=gather("work"), name="collect")(lambda found: found)
     recorder = ListRecorder(latency=0.01)
     assert finished(await wf.run(list(range(40)), storage=recorder)) == list(range(40))
@@ -360,10 +320,7 @@ async def test_steps_that_end_during_a_commit_share_the_next_one():
 
 async def test_receivers_get_their_own_copy():
     wf = Workflow("copies")
-
-    @wf.step(start=True)
-    async def begin(value: dict[str, Any]) -> dict[str, Any]:
-        return value
+    begin = wf.step(start=True, name="begin")(same)
 
     @wf.step(after=begin)
     async def spoil(value: dict[str, Any]) -> None:

@@ -265,7 +265,6 @@ async def both(ctx: Context) -> int:
 
 
 def labels(recorder: ListRecorder) -> list[tuple[str | None, Reason]]:
-    """Return label and reason of every checkpoint."""
     return [(c.checkpoint.label, c.checkpoint.reason) for c in recorder.commits if c.checkpoint]
 
 

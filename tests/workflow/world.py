@@ -61,6 +61,11 @@ class ListRecorder:
             await asyncio.wait_for(self.wrote.wait(), 60)
 
 
+async def same(value: Any) -> Any:
+    """Be a step that hands on what it gets."""
+    return value
+
+
 def flow(*steps: Any, name: str = "flow", **facts: Any) -> Workflow:
     """Return a workflow of these steps, each after the one before; ``facts`` are declared of every step."""
     wf, place = Workflow(name), {"start": True}

@@ -79,8 +79,6 @@ Ids = dict[str, str]
 
 
 class Call(NamedTuple):
-    """A request to the API."""
-
     method: str
     address: str
     body: Any = None
@@ -136,7 +134,6 @@ def filled(value: Any, ids: Ids) -> Any:
 
 
 def calls(ids: Ids) -> dict[str, Call]:
-    """Return a call of every operation."""
     found = {}
     for path, method, one in operations(api_document()):
         name = one["operationId"]

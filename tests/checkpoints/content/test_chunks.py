@@ -44,7 +44,6 @@ def stretched(value: Any, times: int) -> Any:
 
 
 def read(encoded: Encoded) -> Any:
-    """Decode what was encoded."""
     return decode(encoded.root, verify_chunks(encoded.chunks.items()))
 
 
@@ -299,7 +298,6 @@ def changed(state: dict[str, Any], n: int) -> dict[str, Any]:
 
 
 def holding(run: RunId, n: int, state: dict[str, Any]) -> Checkpoint:
-    """Return a checkpoint with that state."""
     return checkpoint(run, n, body={"state": state, "position": {"next": n}})
 
 
@@ -316,8 +314,6 @@ async def commit_steps(
 
 
 async def stored_bytes(world: DatabaseWorld, run: RunId) -> int:
-    """Return the bytes of the run's content."""
-
     def count() -> int:
         chunks = models.Chunk.objects.using(world.alias).filter(family=run).values_list("data", flat=True)
         bodies = models.Checkpoint.objects.using(world.alias).filter(run_id=run).values_list("body", flat=True)
@@ -327,7 +323,6 @@ async def stored_bytes(world: DatabaseWorld, run: RunId) -> int:
 
 
 async def check_all(world: DatabaseWorld, made: list[Checkpoint]) -> None:
-    """Load every one and compare its content."""
     for one in made:
         assert (await world.storage.load(one.run, one.id)).body == one.body
 

@@ -19,7 +19,6 @@ def alias(request: pytest.FixtureRequest) -> str:
 
 @pytest_asyncio.fixture
 async def saver(alias: str) -> AsyncIterator[Any]:
-    """Give a saver."""
     from checkpoints.langgraph import DjangoSaver
 
     async with DjangoSaver(using=alias) as saver:

@@ -11,15 +11,11 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True)
 class Own:
-    """A number."""
-
     n: int
 
 
 @dataclass
 class Holder:
-    """Something with a number in it."""
-
     own: Own
 
     @dataclass
@@ -34,8 +30,6 @@ class Moment(datetime):
 
 
 class Colour(Enum):
-    """A colour."""
-
     RED = "red"
 
 

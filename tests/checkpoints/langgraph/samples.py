@@ -64,7 +64,6 @@ async def in_orm(alias: str, act: Callable[[], T]) -> T:
 
 
 async def chunks_of(alias: str, config: Any) -> int:
-    """Count the chunks of a thread's family."""
     name = config["configurable"]["thread_id"]
 
     def look() -> int:
@@ -75,5 +74,4 @@ async def chunks_of(alias: str, config: Any) -> int:
 
 
 async def all_chunks(alias: str) -> int:
-    """Count the chunks of all families."""
     return await in_orm(alias, Chunk.objects.using(alias).count)

@@ -31,8 +31,6 @@ async def filled(saver: Any, config: Any) -> Any:
 
 
 async def stored_text(alias: str) -> str:
-    """Return everything that is stored."""
-
     def look() -> str:
         tables = (ThreadCheckpoint, ThreadWrite, Chunk)
         rows = [row for table in tables for row in table.objects.using(alias).values_list()]
@@ -42,7 +40,6 @@ async def stored_text(alias: str) -> str:
 
 
 async def read(saver: Any, config: Any) -> None:
-    """Read all of it."""
     found = await saver.aget_tuple(config)
     assert found.checkpoint["channel_values"]["big"]["key 000"] == CANARY + BIG["key 000"]
     assert found.metadata["user"] == CANARY

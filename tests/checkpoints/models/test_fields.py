@@ -44,7 +44,6 @@ def test_keys_keep_their_order_and_can_be_looked_up(alias: str) -> None:
 
 
 def made(alias: str, **given: Any) -> models.Run:
-    """Insert a run."""
     now, run = datetime.now(UTC), new_run_id()
     facts = {"id": run, "workflow": "w", "family": run, "created": now, "updated": now} | given
     return models.Run.objects.using(alias).create(**facts)

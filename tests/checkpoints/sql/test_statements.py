@@ -18,7 +18,6 @@ from checkpoints.storage import Serves
 
 @pytest.fixture
 def database(sqlite_alias: str) -> Iterator[sqlite3.Connection]:
-    """Give a bare connection to a migrated database."""
     connection = connect(str(connections[sqlite_alias].settings_dict["NAME"]))
     yield connection
     connection.close()

@@ -35,7 +35,6 @@ class CuttableWay:
         self._open = True
 
     def close(self) -> None:
-        """End it."""
         self.cut()
         self._server.close()
         self._run(asyncio.sleep(0.1))
@@ -74,7 +73,6 @@ class CuttableWay:
 
 
 async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes until one side ends."""
     with contextlib.suppress(OSError):
         while piece := await reader.read(PIECE):
             writer.write(piece)

@@ -126,11 +126,9 @@ class Crowd:
 
     @property
     def all_begun(self) -> bool:
-        """Whether every run has been started."""
         return len(self.replies.starts) == len(self._runs)
 
     def start(self) -> None:
-        """Begin."""
         for person in self.people:
             person.start()
         self._thread.start()

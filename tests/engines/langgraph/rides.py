@@ -64,7 +64,6 @@ output = finished
 
 
 def asked(outcome: Outcome) -> list[str]:
-    """Return what a run waits for."""
     assert isinstance(outcome, Waiting), outcome
     return [str(request.card["subject"]) for request in outcome.requests]
 

@@ -56,7 +56,6 @@ def note_commits(path: str) -> None:
 
 
 def main(notes: str, ttl: float, heartbeat: float, shift: float) -> None:
-    """Work until told to stop."""
     import django
 
     django.setup()

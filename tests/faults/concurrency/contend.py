@@ -38,7 +38,6 @@ async def contend(run: str, notes: str, ttl: float) -> None:
 
 
 def commit_of(run: object, n: int, epoch: int) -> object:
-    """Return a step's commit."""
     from checkpoints.events import EventKind
     from checkpoints.ids import WorkflowId, new_checkpoint_id
     from checkpoints.recorder import utc_now
@@ -52,7 +51,6 @@ def commit_of(run: object, n: int, epoch: int) -> object:
 
 
 def main() -> None:
-    """Contend until killed."""
     import django
 
     django.setup()

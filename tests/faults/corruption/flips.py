@@ -129,7 +129,6 @@ def changes_of(value: Any, dice: random.Random, bits: int) -> Iterator[Any]:
 
 
 def flipped(raw: bytes, dice: random.Random) -> bytes:
-    """Return the bytes with one of them changed."""
     at = dice.randrange(len(raw))
     return raw[:at] + bytes([raw[at] ^ dice.randrange(1, 256)]) + raw[at + 1 :]
 

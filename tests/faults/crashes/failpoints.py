@@ -40,7 +40,6 @@ class Counting(Fuse):
         self.passes: Counter[str] = Counter()
 
     def passed(self, label: str) -> None:
-        """Count one."""
         self.passes[label] += 1
 
 
@@ -52,7 +51,6 @@ class Deadly(Fuse):
         self._left = count
 
     def passed(self, label: str) -> None:
-        """Count one of its label; die at the last one."""
         self._left -= label == self._label
         if self._left == 0:
             os._exit(KILLED)

@@ -42,7 +42,6 @@ class Client(threading.Thread):
         return Promised(starts=self.starts, answers=self.answers)
 
     def finish(self) -> None:
-        """End the thread."""
         self._over.set()
         self.join()
         self._person.close()

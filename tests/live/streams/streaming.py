@@ -98,7 +98,6 @@ class Streaming:
         return taken
 
     async def rest(self) -> AsyncIterator[Message]:
-        """Give all messages to the end."""
         while (message := await self.take()) is not None:
             yield message
 

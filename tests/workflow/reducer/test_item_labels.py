@@ -56,7 +56,6 @@ async def count(notes: list[str]) -> int:
 
 
 def called(recorder: ListRecorder) -> list[tuple[str | None, int | None, str | None]]:
-    """Return step, item and label of every start."""
     events = [event for commit in recorder.commits for event in commit.events if event.kind == "step.started"]
     return [(event.step, event.data.get("item"), event.data.get("label")) for event in events]
 

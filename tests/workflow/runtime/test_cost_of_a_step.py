@@ -32,7 +32,6 @@ class Counting(OwnRecorder):
         self.commits = 0
 
     async def commit(self, commit: Commit) -> None:
-        """Count one."""
         self.commits += 1
 
 

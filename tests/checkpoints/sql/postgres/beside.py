@@ -14,7 +14,6 @@ LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Loc
 
 
 def connected(alias: str) -> psycopg.Connection[Any]:
-    """Return a connection beside the storage's."""
     return psycopg.connect(**parameters_of(connections[alias].settings_dict))
 
 

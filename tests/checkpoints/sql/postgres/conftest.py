@@ -9,7 +9,6 @@ from checkpoints.database.storage import DatabaseStorage
 
 @pytest_asyncio.fixture
 async def storage(postgres_alias: str) -> AsyncIterator[DatabaseStorage]:
-    """Give a storage on a server."""
     storage = DatabaseStorage(postgres_alias)
     yield storage
     await storage.aclose()

@@ -28,7 +28,6 @@ TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM checkpoints_checkpoint WH
 
 
 async def begun(storage: DatabaseStorage, count: int) -> list[RunId]:
-    """Begin so many runs."""
     runs = [new_run_id() for _ in range(count)]
     for run in runs:
         await storage.commit(started(run))
@@ -36,7 +35,6 @@ async def begun(storage: DatabaseStorage, count: int) -> list[RunId]:
 
 
 def step(run: RunId, n: int = 1) -> Commit:
-    """Return a commit of one step."""
     return Commit(run=run, checkpoint=checkpoint(run, n), events=(EventKind.CUSTOM.draft(),))
 
 
@@ -175,7 +173,6 @@ async def traced(postgres_alias: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def claimed(storage: DatabaseStorage, *, ttl: float = 60) -> Claim:
-    """Return a claim of a new run."""
     run = new_run_id()
     await storage.commit(started(run))
     claim = await storage.claim(run, worker="w", ttl=ttl)

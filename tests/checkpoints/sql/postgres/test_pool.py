@@ -33,14 +33,12 @@ def parameters(postgres_alias: str) -> dict[str, Any]:
 
 @pytest.fixture
 def server(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
-    """Give a connection beside the storage's."""
     with psycopg.connect(**parameters | {"fallback_application_name": "test"}, autocommit=True) as connection:
         yield connection
 
 
 @pytest_asyncio.fixture
 async def pool(parameters: dict[str, Any]) -> AsyncIterator[Pool]:
-    """Give a pool of two connections."""
     pool = Pool(parameters, 2, nothing)
     yield pool
     pool.close()

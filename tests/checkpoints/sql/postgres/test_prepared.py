@@ -37,7 +37,6 @@ async def connection(postgres_alias: str) -> AsyncIterator[Connection]:
 
 
 async def fetch(connection: Connection, sql: str, params: tuple[Any, ...]) -> Any:
-    """Return the rows of one statement."""
     return (await postgres_scripts.fetch(connection, [(sql, params)]))[0]
 
 

@@ -30,7 +30,6 @@ from tests.conformance.worlds import checkpoint, started
 
 @pytest_asyncio.fixture
 async def storage(sqlite_alias: str) -> AsyncIterator[DatabaseStorage]:
-    """Give a storage on a file."""
     storage = DatabaseStorage(sqlite_alias)
     yield storage
     await storage.aclose()
@@ -103,7 +102,6 @@ async def test_writes_outside_of_a_verb_wait_their_turn_too(storage: DatabaseSto
 
 
 async def keep_committing(storage: DatabaseStorage, run: Any) -> None:
-    """Commit until cancelled."""
     n = 0
     while True:
         n += 1
@@ -124,7 +122,6 @@ def rename(alias: str, run: str) -> int:
 
 
 def titles(alias: str, runs: list[Any]) -> set[str]:
-    """Return the titles of runs."""
     try:
         return set(models.Run.objects.using(alias).filter(id__in=runs).values_list("title", flat=True))
     finally:
@@ -188,7 +185,6 @@ def writers() -> set[threading.Thread]:
 
 
 def select_one() -> Any:
-    """Return a script of one statement."""
     yield [("SELECT 1", ())]
 
 
@@ -361,7 +357,6 @@ ADDED = [
 
 @pytest.fixture
 def file() -> Iterator[sqlite3.Connection]:
-    """Give the tables of a file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_tables(connection)
         yield connection
@@ -369,13 +364,11 @@ def file() -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def migrated(sqlite_alias: str) -> Iterator[sqlite3.Connection]:
-    """Give the migrated tables."""
     with closing(connect(str(connections[sqlite_alias].settings_dict["NAME"]))) as connection:
         yield connection
 
 
 def tables_of(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of the tables."""
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type='table' AND name LIKE 'checkpoints_%'")
     return [name for (name,) in rows]
 

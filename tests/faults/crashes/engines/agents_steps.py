@@ -42,7 +42,6 @@ def said() -> ResponseOutputMessage:
 
 @function_tool(needs_approval=True)
 async def work(folder: str) -> str:
-    """Work in a folder."""
     await steps.work(folder)
     return "worked"
 

@@ -16,7 +16,6 @@ pydantic_ai_steps = Workflow("pydantic_ai_steps")
 
 
 async def work(folder: str) -> str:
-    """Work in a folder."""
     await steps.work(folder)
     return "worked"
 
