@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from checkpoints.errors import ClaimLost
@@ -44,36 +45,28 @@ class Changing(NativeEngine):
         return await super().drive(definition, given, Meddling(recorder, self.change))
 
 
-class SwallowsALostClaim(NativeEngine):
-    """Takes a lost claim for a commit that succeeded."""
+class Swallows(NativeEngine):
+    """Takes a commit that failed for one that succeeded."""
+
+    error: type[Exception]
 
     async def drive(self, definition: object, given: RunInput, recorder: Any) -> Any:
         meddling = Meddling(recorder)
 
         async def commit(commit: Commit) -> None:
-            try:
+            with suppress(self.error):
                 await recorder.commit(commit)
-            except ClaimLost:
-                return
 
         meddling.commit = commit
         return await super().drive(definition, given, meddling)
 
 
-class SwallowsAFullDisk(NativeEngine):
-    """Fails the run for a commit that could not be written."""
+class SwallowsALostClaim(Swallows):
+    error = ClaimLost
 
-    async def drive(self, definition: object, given: RunInput, recorder: Any) -> Any:
-        meddling = Meddling(recorder)
 
-        async def commit(commit: Commit) -> None:
-            try:
-                await recorder.commit(commit)
-            except OSError:
-                return
-
-        meddling.commit = commit
-        return await super().drive(definition, given, meddling)
+class SwallowsAFullDisk(Swallows):
+    error = OSError
 
 
 class DoesNotWait(NativeEngine):

@@ -23,9 +23,11 @@ async def file_away(text: str) -> str:
     return f"{text}, filed"
 
 
-def expense(*, step: str = "review", extra: bool = False, queue: str = "default", **facts: Any) -> Workflow:
+def expense(
+    *, step: str = "review", extra: bool = False, queue: str = "default", state: Any = None, **facts: Any
+) -> Workflow:
     """read -> a step that asks -> pay; ``extra`` adds one more at the end, ``facts`` go to the step that asks."""
-    wf = Workflow("expense", queue=queue)
+    wf = Workflow("expense", queue=queue, state=state)
 
     @wf.step(start=True)
     async def read(claim: Claim) -> Claim:

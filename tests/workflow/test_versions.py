@@ -14,6 +14,8 @@ from pydantic import BaseModel, field_validator
 from checkpoints.errors import Incompatible
 from checkpoints.memory import MemoryStorage
 from checkpoints.records import Answer, Checkpoint, Reason
+from tests.worker.graphs import Claim, ask
+from tests.worker.graphs import expense as chain
 from tests.workflow.world import ListRecorder, answered, failed, finished, flow, handed_over
 from wfdash.contract import InvalidInput
 from wfdash.engines import catalog
@@ -27,41 +29,8 @@ from wfdash.workflow.errors import InvalidWorkflow
 engine = NativeEngine()
 
 
-class Claim(BaseModel):
-    amount: int
-
-
 class Totals(BaseModel):
     total: int = 0
-
-
-async def ask(claim: Claim, ctx: Context) -> int:
-    given = int(await ctx.ask("how much?", answer=int))
-    ctx.state["seen"] = given
-    return given
-
-
-def chain(*, step: str = "review", last: str = "pay", extra: bool = False, state: Any = None, **facts: Any) -> Workflow:
-    """read -> a step that asks -> a last step; ``extra`` puts one more at the end."""
-    wf = Workflow("chain", state=state)
-
-    @wf.step(start=True)
-    async def read(claim: Claim) -> Claim:
-        return claim
-
-    asked = wf.step(after=read, name=step, **facts)(ask)
-
-    @wf.step(after=asked, name=last)
-    async def pay(amount: int) -> str:
-        return f"paid {amount}"
-
-    if extra:
-        wf.step(after=pay, name="archive")(archive)
-    return wf
-
-
-async def archive(text: str) -> str:
-    return f"{text}, filed"
 
 
 async def parked(wf: Workflow, message: Any = None) -> Checkpoint:

@@ -30,7 +30,7 @@ from tests.driving import drive, put
 from tests.people import make_people, save, viewer
 from tests.worker.conftest import until
 from tests.worker.graphs import expense
-from tests.worker.jobs.test_without_code import changed_chat
+from tests.worker.jobs.test_without_code import asking_expense, changed_chat
 from tests.workflow.world import flow
 from wfdash import pubsub
 from wfdash.actions.checkpoints import fork_run
@@ -98,9 +98,7 @@ def fail_if_asked(*_: Any, **__: Any) -> None:
 
 
 def test_a_checkpoint_is_edited_with_the_code_of_a_worker(loaded, unload, start_replies, otto, web) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    assert drive(run) == "waiting"
+    run = asking_expense(loaded, otto)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     start_replies(*unload())
     place = f"runs/{run.pk}/checkpoints/{chosen.pk}"
@@ -150,9 +148,7 @@ def test_what_is_interrupted_is_named_by_a_worker_before_the_run_is_fenced(
 def test_a_run_is_cancelled_also_where_the_code_of_its_worker_fails(
     loaded, unload, start_replies, otto, monkeypatch
 ) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    assert drive(run) == "waiting"
+    run = asking_expense(loaded, otto)
     monkeypatch.setattr(NativeEngine, "in_flight", lambda *_, **__: 1 / 0)
     start_replies(*unload())
     assert cancel_run(otto, run.pk).phase == "cancelled"
@@ -202,9 +198,7 @@ def test_a_worker_that_shows_no_code_publishes_and_replies_none(loaded, unload, 
 
 
 def test_a_repeated_edit_is_the_first_one_where_no_worker_runs_any_more(loaded, unload, start_replies, otto) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    drive(run)
+    run = asking_expense(loaded, otto)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     start_replies(*unload())
     edits = Edits(messages={"2": {"amount": 7}})
@@ -237,9 +231,7 @@ def test_a_run_of_another_version_is_migrated_or_continued_with_the_code_of_a_wo
 def test_a_run_that_the_code_cannot_migrate_is_refused_with_its_reason(
     loaded, unload, start_replies, otto, web
 ) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    assert drive(run) == "waiting"
+    run = asking_expense(loaded, otto)
     put(loaded, expense(step="other"))
     start_replies(*unload())
     refused = send(web, f"runs/{run.pk}/migrate", {})
@@ -291,9 +283,7 @@ def test_a_conversation_under_a_changed_workflow_goes_on_with_the_code_of_a_work
 
 def test_people_without_the_right_are_refused_before_a_worker_is_asked(loaded, unload, otto, monkeypatch) -> None:
     make_people()
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    drive(run)
+    run = asking_expense(loaded, otto)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     Run.objects.filter(pk=run.pk).update(version="old")
     unload()
@@ -475,9 +465,7 @@ def test_what_needs_the_code_is_refused_in_time_and_withdrawn_where_a_worker_was
     loaded, unload, otto, web, monkeypatch
 ) -> None:
     monkeypatch.setattr(workers, "REPLY_SECONDS", 0.2)
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    drive(run)
+    run = asking_expense(loaded, otto)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     (entry,) = unload()
     start_heartbeat("killed", {"expense": entry.description.version})

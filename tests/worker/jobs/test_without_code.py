@@ -25,14 +25,19 @@ def send(web: Client, path: str, content: Any) -> Any:
     return web.post(f"/api/v1/{path}", json.dumps(content), "application/json")
 
 
+def asking_expense(loaded, otto):
+    put(loaded, expense())
+    run = start_run(otto, "expense", {"amount": 5})
+    assert drive(run) == "waiting"
+    return run
+
+
 def count() -> tuple[int, int, int]:
     return Run.objects.count(), Checkpoint.objects.count(), Event.objects.count()
 
 
 def test_checkpoints_are_edited_elsewhere_and_restored_forked_and_answered_here(loaded, unload, otto, web) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    assert drive(run) == "waiting"
+    run = asking_expense(loaded, otto)
     chosen = Checkpoint.objects.filter(run=run).latest("n")
     place, page = f"runs/{run.pk}/checkpoints/{chosen.pk}", f"/runs/{run.pk}/checkpoints/{chosen.pk}/"
     unload()
@@ -68,9 +73,7 @@ def test_checkpoints_are_edited_elsewhere_and_restored_forked_and_answered_here(
 
 
 def test_a_run_of_another_version_is_migrated_elsewhere(loaded, unload, otto, web) -> None:
-    put(loaded, expense())
-    run = start_run(otto, "expense", {"amount": 5})
-    assert drive(run) == "waiting"
+    run = asking_expense(loaded, otto)
     put(loaded, expense(extra=True))
     unload()
     before = row_of(run.pk), count()

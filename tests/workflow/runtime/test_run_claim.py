@@ -94,10 +94,11 @@ def nothing_ran() -> None:
     ran.clear()
 
 
-async def asked(world: AnyWorld, run: RunId) -> RequestKey:
+async def asked(world: AnyWorld) -> tuple[RunId, RequestKey]:
+    run = new_run_id()
     outcome = await asking.run(None, storage=world.storage, run_id=run)
     assert isinstance(outcome, Waiting)
-    return outcome.requests[0].key
+    return run, outcome.requests[0].key
 
 
 async def test_a_run_is_no_one_elses_while_it_is_driven(world: AnyWorld) -> None:
@@ -118,8 +119,7 @@ async def test_a_run_is_no_one_elses_while_it_is_driven(world: AnyWorld) -> None
 
 
 async def test_of_two_that_resume_a_run_one_drives_it(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     calls = [asking.run(answers={key: "yes"}, storage=world.storage, run_id=run) for _ in range(4)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert ran == ["yes"]
@@ -137,8 +137,7 @@ async def test_a_run_that_is_left_can_be_taken_at_once(world: AnyWorld) -> None:
 
 
 async def test_a_waiting_run_holds_no_claim(world: AnyWorld) -> None:
-    run = new_run_id()
-    await asked(world, run)
+    run, _ = await asked(world)
     assert await world.phase(run) is Phase.WAITING
     assert isinstance(await asking.run(storage=world.storage, run_id=run), Waiting)
     assert await world.phase(run) is Phase.WAITING
@@ -159,8 +158,7 @@ async def test_a_run_that_is_taken_away_is_not_written_by_its_old_driver(world: 
 
 
 async def test_a_persons_answer_is_what_a_run_goes_on_with(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     await world.answer(run, key, "no")
     assert finished(await asking.run(storage=world.storage, run_id=run)) == "said no"
 
@@ -195,8 +193,7 @@ async def test_a_program_answers_its_own_run_with_what_fits_the_request(world: A
 
 
 async def test_of_many_answers_at_once_one_is_accepted(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     with pytest.raises(InvalidValue, match="Must not be nested"):
         await world.storage.answer(run, key, json.loads("[" * 34 + "]" * 34))
     calls = [world.storage.answer(run, key, f"{n}") for n in range(6)]
@@ -207,10 +204,10 @@ async def test_of_many_answers_at_once_one_is_accepted(world: AnyWorld) -> None:
 async def test_a_program_gives_no_answer_of_a_person_in_the_dashboard(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    world, run = make_world(kind, request, tmp_path), new_run_id()
+    world = make_world(kind, request, tmp_path)
     async with world.storage as storage:
         with pytest.raises(Unsupported, match="with their own right"):
-            await storage.answer(run, await asked(world, run), "no", by="rosa")
+            await storage.answer(*await asked(world), "no", by="rosa")
         await storage.commit(parked_for_workers(run := new_run_id(), "k"))
         with pytest.raises(Unsupported, match="people answer it there"):
             await storage.answer(run, RequestKey("k"), "no")
@@ -320,8 +317,7 @@ async def test_what_runs_do_without_is_said_once(
 
 
 async def test_another_answer_than_the_accepted_one_is_refused_before_anything_runs(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     await world.answer(run, key, "no")
     with pytest.raises(AlreadyAnswered, match=r'by rosa .*"no"') as caught:
         await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
@@ -332,8 +328,7 @@ async def test_another_answer_than_the_accepted_one_is_refused_before_anything_r
 
 
 async def test_an_answer_that_run_was_given_is_recorded_like_a_persons(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
     assert await world.closed_as(run, key) == ["taken"]
     past = await world.storage.read_past_answers(run)
@@ -344,8 +339,7 @@ async def test_an_answer_that_run_was_given_is_recorded_like_a_persons(world: An
 
 
 async def test_a_late_answer_is_told_who_answered_and_an_unknown_key_that_it_is_unknown(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     await world.answer(run, key, "no")
     await asking.run(storage=world.storage, run_id=run)
     with pytest.raises(AlreadyAnswered, match="by rosa"):
@@ -374,8 +368,7 @@ async def test_an_answer_survives_the_end_of_its_process(world: AnyWorld) -> Non
 
 
 async def test_an_earlier_checkpoint_is_refused_before_any_step(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     waiting = await world.storage.get_latest(run)
     assert waiting is not None
     await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)
@@ -411,8 +404,7 @@ async def test_a_manager_holds_the_runs_of_its_storage(world: AnyWorld) -> None:
 
 
 async def test_an_answer_under_another_key_is_refused(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     with pytest.raises(InvalidCall, match="has key='other'"):
         other = Answer(key=RequestKey("other"), value="yes")
         await asking.run(answers={key: other}, storage=world.storage, run_id=run)
@@ -523,8 +515,8 @@ def test_only_a_process_that_was_here_is_known_to_be_gone() -> None:
 
 
 async def test_a_restored_run_goes_on_from_where_it_was(world: AnyWorld) -> None:
-    run, manager = new_run_id(), CheckpointManager(world.storage)
-    key = await asked(world, run)
+    manager = CheckpointManager(world.storage)
+    run, key = await asked(world)
     waiting = await world.storage.get_latest(run)
     assert waiting is not None
     assert finished(await asking.run(answers={key: "yes"}, storage=world.storage, run_id=run)) == "said yes"
@@ -554,8 +546,7 @@ async def test_a_run_that_is_driven_cannot_be_restored(world: AnyWorld) -> None:
 
 
 async def test_a_cancelled_run_goes_on_once_it_is_restored(world: AnyWorld) -> None:
-    run = new_run_id()
-    key = await asked(world, run)
+    run, key = await asked(world)
     waiting = await world.storage.get_latest(run)
     assert waiting is not None
     await world.cancel(run)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.workflow.world import ListRecorder, answered, failed, finished
+from tests.workflow.world import ListRecorder, answered, failed, finished, flow
+from wfdash.contract import Outcome
 from wfdash.workflow import Context, Retry, Waiting, Workflow, each
 from wfdash.workflow.runtime import watching as steplogs
 from wfdash.workflow.runtime.step_ops import MOST_LOGGED
@@ -32,6 +33,13 @@ def logged(recorder: ListRecorder) -> list[tuple[str, str, str]]:
     return [(event.step, event.data["level"], event.data["message"]) for event in events]
 
 
+async def recorded(*steps: Any, ends: Callable[[Outcome], Any] = finished, **facts: Any) -> ListRecorder:
+    """Run a flow of these steps, which has to end like this."""
+    recorder = ListRecorder()
+    ends(await flow(*steps, **facts).run(None, storage=recorder))
+    return recorder
+
+
 @contextmanager
 def heard_by_us_alone(name: str) -> Iterator[logging.Logger]:
     """Give a logger whose records pytest does not hear: it could not report them."""
@@ -42,15 +50,12 @@ def heard_by_us_alone(name: str) -> Iterator[logging.Logger]:
 
 
 async def test_what_an_async_step_logs_stands_between_its_start_and_its_end():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def pack() -> int:
         log.info("packing %d boxes", 3)
         log.debug("not this")
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(pack)
     assert logged(recorder) == [("pack", "INFO", "packing 3 boxes")]
     kinds = recorder.kinds
     assert kinds.index("step.started") < kinds.index("log") < kinds.index("step.finished")
@@ -59,8 +64,6 @@ async def test_what_an_async_step_logs_stands_between_its_start_and_its_end():
 
 
 async def test_plain_functions_calls_in_threads_and_child_tasks_are_heard_too():
-    wf, recorder = Workflow("w"), ListRecorder()
-
     def weigh() -> int:
         log.info("weighing")
         return 2
@@ -68,17 +71,15 @@ async def test_plain_functions_calls_in_threads_and_child_tasks_are_heard_too():
     async def aside() -> None:
         log.info("aside")
 
-    @wf.step(start=True)
     def plain() -> int:
         log.warning("in a thread")
         return 1
 
-    @wf.step(after=plain)
     async def calls(number: int, ctx: Context) -> int:
         await asyncio.gather(aside(), aside())
         return await ctx.call(weigh)
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(plain, calls)
     told = [("plain", "WARNING", "in a thread"), ("calls", "INFO", "aside"), ("calls", "INFO", "aside")]
     assert logged(recorder) == [*told, ("calls", "INFO", "weighing")]
 
@@ -106,9 +107,6 @@ async def test_steps_that_run_at_once_do_not_hear_each_other():
 
 
 async def test_the_last_words_of_a_step_that_fails_are_kept_with_their_traceback():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def crash() -> int:
         try:
             raise KeyError("box")
@@ -116,7 +114,7 @@ async def test_the_last_words_of_a_step_that_fails_are_kept_with_their_traceback
             log.exception("no such box")
         raise RuntimeError("kaboom")
 
-    failed(await wf.run(None, storage=recorder))
+    recorder = await recorded(crash, ends=failed)
     ((step, level, message),) = logged(recorder)
     assert (step, level) == ("crash", "ERROR")
     assert message.startswith("no such box\nTraceback")
@@ -126,16 +124,13 @@ async def test_the_last_words_of_a_step_that_fails_are_kept_with_their_traceback
 
 
 async def test_each_attempt_s_records_are_kept():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True, retry=Retry(attempts=3, delay=0))
     async def shaky(ctx: Context) -> int:
         log.info("attempt %d", ctx.attempt)
         if ctx.attempt < 3:
             raise RuntimeError("again")
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(shaky, retry=Retry(attempts=3, delay=0))
     assert [message for *_, message in logged(recorder)] == ["attempt 1", "attempt 2", "attempt 3"]
 
 
@@ -158,16 +153,13 @@ async def test_what_a_step_only_repeats_is_not_logged_again():
 
 
 async def test_long_texts_are_cut_and_what_is_too_much_is_counted():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def talk() -> int:
         log.info("x" * 9_000)
         for number in range(MOST_LOGGED + 4):
             log.info("%d", number)
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(talk)
     told = [message for *_, message in logged(recorder)]
     assert len(told) == MOST_LOGGED + 1
     assert (len(told[0]), told[0][-1]) == (steplogs.LONGEST, "…")
@@ -175,29 +167,23 @@ async def test_long_texts_are_cut_and_what_is_too_much_is_counted():
 
 
 async def test_texts_that_no_database_takes_are_made_storable():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def odd() -> int:
         with heard_by_us_alone("shop.odd") as steplog:
             steplog.info("nul \0 half \ud800")
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(odd)
     assert logged(recorder) == [("odd", "INFO", "nul \\x00 half \\ud800")]
 
 
 @pytest.mark.filterwarnings("ignore")
 async def test_a_record_that_cannot_be_formatted_harms_nothing(capsys):
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def wrong() -> int:
         with heard_by_us_alone("shop.wrong") as steplog:
             steplog.info("%d boxes", "three")
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(wrong)
     assert logged(recorder) == []
 
 
@@ -206,9 +192,6 @@ def is_ours(handler: logging.Handler) -> bool:
 
 
 async def test_the_house_s_own_loggers_and_what_is_outside_of_steps_say_nothing_about_a_step():
-    wf, recorder = Workflow("w"), ListRecorder()
-
-    @wf.step(start=True)
     async def step() -> int:
         for name in ("wfdash.worker", "checkpoints", "django.db.backends", "channels.x", "asyncio"):
             logging.getLogger(name).error("ours")
@@ -219,19 +202,17 @@ async def test_the_house_s_own_loggers_and_what_is_outside_of_steps_say_nothing_
         return 1
 
     log.info("outside")
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(step)
     assert logged(recorder) == [("step", "INFO", "an example's")]
 
 
 async def test_with_no_one_listening_nothing_is_kept():
-    wf, recorder = Workflow("w"), ListRecorder()
     handler = next(handler for handler in logging.getLogger().handlers if is_ours(handler))
     logging.getLogger().removeHandler(handler)
 
-    @wf.step(start=True)
     async def step() -> int:
         log.info("hm")
         return 1
 
-    finished(await wf.run(None, storage=recorder))
+    recorder = await recorded(step)
     assert logged(recorder) == []
