@@ -26,7 +26,7 @@ from checkpoints.content import pickles
 from checkpoints.errors import CheckpointsError, Conflict, NotFound
 from checkpoints.ids import CheckpointId, RunId, WorkflowId
 from checkpoints.limits import ID, NAME, cleaned, is_holdable, is_storable
-from checkpoints.records import Checkpoint, CheckpointInfo, Commit, Json, Phase, Reason, Standing
+from checkpoints.records import Checkpoint, CheckpointInfo, Commit, Json, JsonObject, Phase, Reason, Standing
 
 __all__ = ["CheckpointStorage"]
 
@@ -305,7 +305,7 @@ OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
 """Packages whose classes the framework allows."""
 
 
-def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str, Json]:
+def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> JsonObject:
     """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
     try:
         fields = encoded(checkpoint.to_dict(), _finder(allowed))
@@ -316,7 +316,7 @@ def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> dict[str,
         raise WorkflowCheckpointException(text) from error
 
 
-def decode(body: dict[str, Json], allowed: frozenset[str]) -> WorkflowCheckpoint:
+def decode(body: JsonObject, allowed: frozenset[str]) -> WorkflowCheckpoint:
     """Return the checkpoint. ``WorkflowCheckpointException`` for a type that is not allowed, or if it is no body."""
     try:
         fields = {**body["position"], "state": body["state"]}

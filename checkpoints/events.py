@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import Flag, StrEnum, auto
 
 from checkpoints.errors import InvalidValue
-from checkpoints.records import EventDraft, Json
+from checkpoints.records import EventDraft, Json, JsonObject
 
 CLEAR = frozenset(
     {
@@ -257,7 +257,7 @@ class EventKind(StrEnum):
         """Return an event of this kind, for a commit. ``InvalidValue`` for a field that the kind does not have."""
         return self.draft_of(step, data)
 
-    def draft_of(self, step: str | None, data: dict[str, Json], at: datetime | None = None) -> EventDraft:
+    def draft_of(self, step: str | None, data: JsonObject, at: datetime | None = None) -> EventDraft:
         """Return an event of this kind with these fields. ``InvalidValue`` for one that the kind does not have."""
         if not self.fields.issuperset(data):
             self.check(data)

@@ -20,9 +20,16 @@ from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId
 T = TypeVar("T")
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, finite float, str, list of JSON, dict of str to JSON."""
+JsonObject: TypeAlias = dict[str, Json]
 
 FORMAT = 1
 """The checkpoint format this code writes. Older formats keep a reader and a test."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass whose fields are given by keyword: the values of this house."""
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -158,14 +165,14 @@ class Request(Record):
     key: RequestKey
     step: str
     kind: str = "form"
-    card: dict[str, Json] = Field(default_factory=dict)
-    answer_schema: dict[str, Json] = Field(default_factory=dict)
+    card: JsonObject = Field(default_factory=dict)
+    answer_schema: JsonObject = Field(default_factory=dict)
     by: tuple[str, ...] = ()
     """User or group names that may answer (``requester``: the person who started the run); empty: every reviewer."""
     not_by: tuple[str, ...] = ()
     """User or group names that may not; ``requester``: who started the run, edited it, or created its schedule."""
     due: datetime | None = None
-    policy: dict[str, Json] = Field(default_factory=dict)
+    policy: JsonObject = Field(default_factory=dict)
     """How it is decided (how many, reminder, escalation, default answer), enforced by the actions."""
     alarm: datetime | None = None
     """The first time the policy names."""
@@ -207,7 +214,7 @@ class EventDraft(Record):
 
     kind: str
     step: str | None = None
-    data: dict[str, Json] = Field(default_factory=dict)
+    data: JsonObject = Field(default_factory=dict)
     at: AwareDatetime | None = None
 
 
@@ -248,7 +255,7 @@ class CheckpointInfo(Record):
     """How many questions are pending here; set by the storage."""
     seq: int = 0
     """Sequence number of the last event committed together with it; set by the storage."""
-    facts: dict[str, Json] = Field(default_factory=dict)
+    facts: JsonObject = Field(default_factory=dict)
     """Its owner's metadata for lists (cost, another system's id): at most 4,000 bytes of JSON."""
 
 
@@ -259,7 +266,7 @@ class Checkpoint(CheckpointInfo):
     questions that are pending here.
     """
 
-    body: dict[str, Json]
+    body: JsonObject
     requests: tuple[Request, ...] = ()
 
     def info(self) -> CheckpointInfo:

@@ -17,7 +17,7 @@ from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
 from checkpoints.limits import NAME, is_storable, oversize
 from checkpoints.limits import check_label as check_label
-from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, Commit, EventDraft, Json, Phase
+from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, Commit, EventDraft, Json, JsonObject, Phase
 
 TIMED = frozenset({Phase.WAITING, Phase.SLEEPING, Phase.RETRYING})
 """Phases that an answer or a wake time turns into ready."""
@@ -103,7 +103,7 @@ USED = ("input_tokens", "output_tokens", "cost", "unpriced")
 """The columns of a run that sum up its usage: tokens, nanos, and the tokens whose cost is unknown."""
 
 
-def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object = None) -> dict[str, Json]:
+def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object = None) -> JsonObject:
     """Return the fields of an event of kind ``usage``. ``InvalidValue`` names the one that is wrong, and the remedy."""
     if not isinstance(model, str) or not model.strip() or len(model) > NAME or not is_storable(model):
         raise InvalidValue(f"{said('model', model)}: give its name, text of 1 to {NAME} characters", field="model")
@@ -111,11 +111,11 @@ def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object 
         if type(count) is not int or not 0 <= count <= MOST_TOKENS:
             text = f"{said(name, count)}: give the number of tokens, a whole number from 0 to {MOST_TOKENS:,}"
             raise InvalidValue(text, field=name)
-    used: dict[str, Json] = {"model": model, "input_tokens": tokens_in, "output_tokens": tokens_out}
+    used: JsonObject = {"model": model, "input_tokens": tokens_in, "output_tokens": tokens_out}
     return used if cost is None else {**used, "cost": money_text(nanos_of(cost, said("cost", cost), "cost"))}
 
 
-def reported_usage(model: object, tokens_in: object, tokens_out: object) -> dict[str, Json] | None:
+def reported_usage(model: object, tokens_in: object, tokens_out: object) -> JsonObject | None:
     """Return the same of what a library reports, without what cannot be meant; None if that is no token."""
     counts = [count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in (tokens_in, tokens_out)]
     name = "".join(filter(is_storable, str(model or "")))[:NAME].strip()
@@ -354,7 +354,7 @@ def facts_text(facts: Mapping[str, Json]) -> str | None:
     return dumps(facts).decode() if facts else None
 
 
-def facts_in(stored: str | None) -> dict[str, Json]:
+def facts_in(stored: str | None) -> JsonObject:
     """Return the facts of a row. ``ValueError`` if they cannot be read."""
     found = {} if stored is None else loads(stored)
     if not isinstance(found, dict):

@@ -9,7 +9,7 @@ one run are detected by ``Conflict`` (unique ``n``).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
@@ -28,6 +28,7 @@ from checkpoints.records import (
     Event,
     Phase,
     RunInfo,
+    frozen,
 )
 
 
@@ -162,7 +163,7 @@ class RemembersAnswers(Protocol, metaclass=PortType):
         """Return the last answer that each of the run's requests got, whether or not the engine has taken it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Serves:
     """The runs of ``workflows``, without those of ``others``: (workflow, version) that another worker has loaded.
 

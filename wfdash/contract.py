@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import AwareDatetime, Field, TypeAdapter
 
 from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, Record, Request
+from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, JsonObject, Record, Request, frozen
 from checkpoints.storage import PortType, Recorder
 
 # Where runs of a workflow execute, and how many at once: its queue and its limit. Pure.
@@ -96,9 +95,9 @@ class Description(Record):
     doc: str = ""
     engine: str
     version: str
-    input_schema: dict[str, Json] = Field(default_factory=dict)
-    output_schema: dict[str, Json] = Field(default_factory=dict)
-    follow_up_schema: dict[str, Json] | None = None
+    input_schema: JsonObject = Field(default_factory=dict)
+    output_schema: JsonObject = Field(default_factory=dict)
+    follow_up_schema: JsonObject | None = None
     """The JSON Schema of the message that follows up on a finished run; None: its runs take none."""
     examples: tuple[Json, ...] = ()
     queue: str = DEFAULT_QUEUE
@@ -114,7 +113,7 @@ class Description(Record):
 class InvalidInput(ValueError):
     """The value does not match the schema. ``errors``: list of ``{"loc": [...], "msg": "..."}``."""
 
-    def __init__(self, errors: list[dict[str, Json]]) -> None:
+    def __init__(self, errors: list[JsonObject]) -> None:
         super().__init__("; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in errors))
         self.errors = errors
 
@@ -153,7 +152,7 @@ class Carried(Record):
     """A checkpoint of an older graph, migrated to the current one. ``how``: hook | alias | added | override."""
 
     how: str
-    body: dict[str, Json]
+    body: JsonObject
     requests: tuple[Request, ...] = ()
     closed: tuple[RequestKey, ...] = ()
     """Questions that are no longer asked, because their step was dropped or moved."""
@@ -187,7 +186,7 @@ class ActivationInfo(Record):
     does: str = "runs"
     until: datetime | None = None
     message: Json = None
-    takes: dict[str, Json] | None = None
+    takes: JsonObject | None = None
     """The schema of its message; None where there is none to change."""
     first: bool = False
     """Its message is the run's input."""
@@ -206,7 +205,7 @@ class LookAhead(Record):
     doing: tuple[ActivationInfo, ...] = ()
     asks: tuple[Request, ...] = ()
     """Questions that are not pending there, but are asked first: whether a call has happened."""
-    state_schema: dict[str, Json] = Field(default_factory=dict)
+    state_schema: JsonObject = Field(default_factory=dict)
 
 
 class Edits(Record):
@@ -216,7 +215,7 @@ class Edits(Record):
     key -> the answer to a question pending there. ``reason``: for the audit; needed to answer on behalf of others.
     """
 
-    state: dict[str, Json] | None = None
+    state: JsonObject | None = None
     messages: Mapping[str, Json] = Field(default_factory=dict)
     answers: Mapping[RequestKey, Json] = Field(default_factory=dict)
     reason: str = ""
@@ -225,7 +224,7 @@ class Edits(Record):
 class Edited(Record):
     """A checkpoint's content after edits, valid in its graph."""
 
-    body: dict[str, Json]
+    body: JsonObject
     requests: tuple[Request, ...] = ()
     closed: tuple[RequestKey, ...] = ()
     """Questions that are no longer asked, because their step restarts."""
@@ -239,7 +238,7 @@ class Edited(Record):
 class ChecksAnswers(Protocol, metaclass=PortType):
     """An engine that can check answers beyond their schema. For others only the schema decides."""
 
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]] | None:
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[JsonObject] | None:
         """Return what is wrong (``{"loc": [...], "msg": "..."}``) with a value that is valid by the request's schema.
 
         Empty: the step that asked will accept it, as far as can be known here. None: no one with the author's checks
@@ -247,7 +246,7 @@ class ChecksAnswers(Protocol, metaclass=PortType):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Addressees:
     """Users and groups that a step's questions name. ``certain``: nothing of it is decided only when the step runs."""
 
@@ -409,7 +408,7 @@ class Message(Record):
 class Shown(Record):
     """A checkpoint as pages show it. ``inputs``: activation -> the input of a step that is in progress there."""
 
-    state: dict[str, Json] = Field(default_factory=dict)
+    state: JsonObject = Field(default_factory=dict)
     transcript: tuple[Message, ...] = ()
     inputs: Mapping[str, Json] = Field(default_factory=dict)
 

@@ -11,7 +11,6 @@ import zlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, compress
 from operator import is_not
 from threading import Lock
@@ -39,7 +38,7 @@ from checkpoints.content.chunks import (
     with_digest,
 )
 from checkpoints.ids import CheckpointId, RunId
-from checkpoints.records import Commit, value_object
+from checkpoints.records import Commit, frozen, value_object
 
 # Cache of the latest big checkpoint of each run as it was encoded, so that unchanged chunks are not written again.
 
@@ -49,7 +48,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """Bytes of state (as JSON) in the cache at most."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CachedEncoding:
     """The encoding of a stored checkpoint."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any, Generic, TypeVar
@@ -22,6 +22,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from checkpoints.database.alias import alias, connection
 from checkpoints.limits import findable
 from checkpoints.models.fields import DatabaseNow
+from checkpoints.records import frozen
 
 # What several queries find first, and the database's time, in one statement: for looks that mostly find nothing.
 
@@ -78,7 +79,7 @@ KEPT = 512
 """How many statements are kept for each query; the least recently used go first."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Statement:
     """A query as SQL with its parameters. ``sql`` is empty where the query can find nothing."""
 
@@ -189,7 +190,7 @@ FEW = 8
 """Rows up to which a statement of its own is kept for each number of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class UpdateStatement:
     """An update as SQL with its parameters."""
 
@@ -276,7 +277,7 @@ def _insert(vendor: str, model: type[Model], count: int, ignore_conflicts: bool)
 Reader = Callable[[Sequence[Any], BaseDatabaseWrapper], T]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ParameterSlot:
     """The place of a value among a statement's parameters."""
 
@@ -331,7 +332,7 @@ class Among(Literally):
         return f"{column} {among}", (*params, *given)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RowStatement(Generic[T]):
     """A query of rows as SQL. ``sql`` is empty where the query can find nothing."""
 

@@ -15,7 +15,6 @@ import hmac
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
@@ -32,6 +31,7 @@ from checkpoints.errors import Unreadable
 from checkpoints.models import AuditEntry, Chunk, HumanRequest, Run
 from checkpoints.models.fields import EncryptedJsonField, EncryptedTextField, StoredDocument, current_encryptor
 from checkpoints.models.operations import Installation
+from checkpoints.records import frozen
 
 # Key rotation: encrypts everything with the first key. It may be interrupted and run again.
 
@@ -39,7 +39,7 @@ PAGE = 200
 """Rows per transaction: a commit may have to wait for these."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Rotation:
     """What a rotation did: table -> how many rows, and the rows that it had to leave, each with the reason."""
 

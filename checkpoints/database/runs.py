@@ -7,7 +7,7 @@ refers to nothing: its entries and the pages it stores stay.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from checkpoints.models import REMOVED, Chunk, Claim, Run
 from checkpoints.models import Checkpoint as Row
 from checkpoints.models.fields import DatabaseNow, current_encryptor
 from checkpoints.records import Checkpoint as CheckpointRecord
-from checkpoints.records import CheckpointFilter, CheckpointInfo, Phase, Reason, Request
+from checkpoints.records import CheckpointFilter, CheckpointInfo, Phase, Reason, Request, frozen
 from checkpoints.rules import UNREADABLE, Priority, facts_in, refuse_unreadable, row_of
 from checkpoints.sql.reads import Removed
 from checkpoints.sql.statements import POSTGRES, SQLITE, TIMED, Dialect
@@ -225,7 +225,7 @@ EMPTY: Mapping[str, Any] = {
 """What the row of a run holds while its other rows are deleted: nothing that it is found by."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RemovedRuns:
     """Deleted runs. ``relatives``: one run of each family that may share content with them.
 
@@ -243,7 +243,7 @@ class RemovedRuns:
         return sum(self.counts.values()) - self.later
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RemovedPart:
     """So many rows of a run went. ``last``: so did its own; ``relatives``: as of removed runs."""
 
@@ -252,7 +252,7 @@ class RemovedPart:
     relatives: tuple[RunId, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Follower:
     """A statement for rows that refer to runs, directly or not. ``table``: of rows that refer to a run and to which
     nothing else does, by ``column`` and ``key``: these can go a few at a time.

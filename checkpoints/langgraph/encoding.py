@@ -17,6 +17,7 @@ from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.content.chunks import digest
 from checkpoints.errors import Damaged, Incompatible, InvalidValue
 from checkpoints.langgraph.values import Json, ThreadPlace, canonical
+from checkpoints.records import frozen
 
 LACKING = "the stored checkpoint lacks its parts: choose an older one"
 FORMAT = 1
@@ -40,7 +41,7 @@ class StoredChannel:
     pieces: Pieces | StoredTexts
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StoredHead:
     """What is known to be stored of a checkpoint: its row, as long as its ``turn`` is the same, and its channels."""
 
@@ -92,7 +93,7 @@ class Heads:
             self._size -= head.held
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EncodedCheckpoint:
     """A checkpoint as it is stored. ``chunks``: those that ``base`` has not; without a base, all of them."""
 
@@ -214,7 +215,7 @@ def stored_in(content: Mapping[str, Any]) -> list[Stored]:
     return [content["h"], *content["c"].values()] if "c" in content else [content["w"]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EncodedWrite:
     """What a task wrote to one channel, as it is stored."""
 
@@ -224,7 +225,7 @@ class EncodedWrite:
     turn: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EncodedWrites:
     """What a task wrote, as it is stored. ``chunks``: see ``EncodedCheckpoint``."""
 

@@ -21,6 +21,7 @@ from checkpoints.langgraph.encoding import (
     write_row,
 )
 from checkpoints.langgraph.values import Json, ThreadPlace, matches, plain_text, run_key, thread_key, whole_number
+from checkpoints.records import frozen
 from checkpoints.sql.reads import ReadScripts, Script
 from checkpoints.sql.statements import Dialect, Statement, placeholders
 
@@ -377,7 +378,7 @@ def put_writes(dialect: Dialect, count: int, *, replace: bool) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ThreadFilter:
     """Which checkpoints to list; None: any."""
 

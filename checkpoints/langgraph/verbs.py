@@ -68,6 +68,7 @@ from checkpoints.langgraph.writes import (
     WaitingWrites,
     tell,
 )
+from checkpoints.records import frozen
 from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.durability import Durability, parse_durability
 from checkpoints.sql.reads import Script
@@ -217,7 +218,7 @@ WRITTEN = frozenset({"null", "bytes", "bytearray", "msgpack"})
 STRATEGIES = ("keep_latest", "delete")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ThreadPage:
     """What is left of a list. ``rows`` were found, but their values not yet read; ``left``: how many at most."""
 

@@ -51,6 +51,7 @@ from checkpoints.langgraph.reads import (
     threads_of_runs,
 )
 from checkpoints.langgraph.values import Json, ThreadPlace, plain_text, run_key, thread_key, whole_number
+from checkpoints.records import frozen
 from checkpoints.sql.reads import Script
 from checkpoints.sql.statements import Statement, delete_chunks, insert_chunks
 from checkpoints.sql.writes import BaseGone
@@ -140,7 +141,7 @@ def tell(company: Sequence[WaitingWrites], *, stored: bool) -> None:
             waiting.stored.set_result(stored)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PreparedPut:
     """A checkpoint to store. ``hint``: what is known of its namespace."""
 
@@ -151,7 +152,7 @@ class PreparedPut:
     hint: StoredHead | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PreparedWrites:
     """Writes of a task to store. ``hint``: what is known of the namespace."""
 
@@ -285,7 +286,7 @@ class Outline:
     values: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Removal:
     """What a pruning removes. ``orphans`` stay and lose their parent; ``calls`` are namespaces that go as a whole."""
 

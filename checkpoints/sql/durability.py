@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from dataclasses import dataclass
 from enum import StrEnum
 
 from checkpoints.errors import InvalidConfig
-from checkpoints.records import Commit
+from checkpoints.records import Commit, frozen
 
 # Durations of this process's transactions, and how many scripts shared them: for monitoring.
 
@@ -20,7 +19,7 @@ BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TransactionTotals:
     """Totals since the process started. ``counts``: transactions per bucket of ``BOUNDS``, the last one above all."""
 

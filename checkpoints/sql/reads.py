@@ -27,6 +27,7 @@ from checkpoints.records import (
     Request,
     RunFacts,
     RunInfo,
+    frozen,
 )
 from checkpoints.rules import NEVER, UNREADABLE
 from checkpoints.sql.statements import METADATA, Dialect, Rows, Statement, Statements, select_chunks
@@ -47,7 +48,7 @@ OWNED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Removed:
     """A deleted run. ``relative``: a run that may share content with it, None if there is none."""
 

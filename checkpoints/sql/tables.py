@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from checkpoints.content.chunks import bind_to_row
 from checkpoints.ids import RequestId, RunId
-from checkpoints.records import CheckpointInfo, Effect, Json, Phase, Request
+from checkpoints.records import CheckpointInfo, Effect, Json, JsonObject, Phase, Request
 from checkpoints.rules import Priority, facts_text, risk_of, row_of
 
 
@@ -123,12 +123,12 @@ class RequestRow(TypedDict):
     workflow: str
     step: str
     kind: str
-    card: dict[str, Json]
-    answer_schema: dict[str, Json]
+    card: JsonObject
+    answer_schema: JsonObject
     by: list[str]
     not_by: list[str]
     due: datetime | None
-    policy: dict[str, Json]
+    policy: JsonObject
     alarm: datetime | None
     risk: int
 

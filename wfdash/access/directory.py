@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -18,6 +17,7 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import Absence, Grant, HumanRequest, Reply, ServiceAccount
 from checkpoints.models.user_model import USERNAME, User, has_name, is_staff
+from checkpoints.records import frozen
 from wfdash.access.viewer import EVERY, REQUESTER, RIGHTS, Origin, Principal, Viewer, origin_of
 from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.domain.votes import Count, Vote, choice_of, counts, is_split, vetoes
@@ -33,7 +33,7 @@ people.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Decidability:
     """The votes of a request, and whether it can still be decided.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser, Group
@@ -24,6 +24,7 @@ from checkpoints.database.compiled import compiled
 from checkpoints.models import FOR_PEOPLE, Absence, Grant, HumanRequest, Run
 from checkpoints.models.fields import JsonRows
 from checkpoints.models.user_model import USERNAME, User
+from checkpoints.records import frozen
 from wfdash.contract import Addressees
 from wfdash.engines import catalog
 from wfdash.records.people import RoleRecord
@@ -51,7 +52,7 @@ RIGHTS: dict[str, frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Principal:
     """A person in whose name another acts: an absent one with a delegate, or who made a service account's token."""
 
@@ -59,7 +60,7 @@ class Principal:
     groups: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Right:
     """Why a person may answer, as text, and for whom they act (empty: for themselves).
 
@@ -71,7 +72,7 @@ class Right:
     beyond: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Origin:
     """The people a run belongs to. ``starter``: the name of who started it, empty if unknown.
 
@@ -93,7 +94,7 @@ def origin_of(run: Run) -> Origin:
     return Origin(starter=starter, others=frozenset(run.requesters or ()))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TokenScope:
     """What a token may be used for: these rights (always ``see``) for these workflows (``*``: every one)."""
 
@@ -112,7 +113,7 @@ class TokenScope:
         return {name: (everywhere | rights.get(name, frozenset())) & self.rights for name in self.workflows}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Viewer:
     """A person with their rights, read once per request."""
 
@@ -373,7 +374,7 @@ def _principals_of(user: User) -> tuple[Principal, ...]:
 STRANGER = Origin()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AddressedQuestion(Addressees):
     """What a step asks of the same people. ``open``: how many such requests are open; 0: only the code has it."""
 
@@ -386,7 +387,7 @@ class AddressedQuestion(Addressees):
         return frozenset({*self.by, *self.not_by, *self.escalate} - {REQUESTER})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AnswerStanding:
     """Whether a person may answer a question, and why. ``kind``: may, override, excluded, or none.
 

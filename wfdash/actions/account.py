@@ -6,7 +6,6 @@ Everyone changes only their own. The text of a token is returned once and stored
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from hashlib import sha256
 
@@ -24,7 +23,7 @@ from checkpoints.database.storage import write
 from checkpoints.limits import NAME, findable, is_storable
 from checkpoints.models import Absence, Notice, Preference, PushSubscription, SavedView, Token
 from checkpoints.models.user_model import User, has_name
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash import pubsub
 from wfdash.access.directory import (
     colleagues,
@@ -433,7 +432,7 @@ SCOPES = RIGHTS["admin"]
 """The rights that a token may be given."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class NewToken:
     """A token with its text, which no one sees again."""
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ from checkpoints.models import AuditEntry, AuditHead, Grant, HumanRequest, Run, 
 from checkpoints.models.fields import current_encryptor, current_keyring
 from checkpoints.models.operations import Installation
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
+from checkpoints.records import frozen
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer
@@ -456,7 +457,7 @@ def _opened(row: Model, column: str, n: int, needed: list[str] | None, found: li
 # The end of the audit's chain: one row, which everyone who appends moves on.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ChainEnd:
     """Number and hash of the last entry, and the signature over both, as they are stored."""
 
@@ -469,7 +470,7 @@ class ChainEnd:
         return keys.flaw(self.signature, "head", str(self.n), self.hash)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class KnownEnd:
     """What this process made the end last, with the keys that signed it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -16,7 +15,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.limits import NAME, problem_of
 from checkpoints.models import Checkpoint, HumanRequest, Run
-from checkpoints.records import FORMAT, Json, Reason, Request
+from checkpoints.records import FORMAT, Json, JsonObject, Reason, Request, frozen
 from checkpoints.records import Checkpoint as Record
 from checkpoints.rules import Priority, card_subject
 from checkpoints.sql.tables import request_row, run_row
@@ -37,7 +36,7 @@ from wfdash.questions.policy import Policy
 MOVED = "The run changed since this preview. Review again"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RestoreStart:
     """The checkpoint an action starts from, and what the action needs of it."""
 
@@ -268,7 +267,7 @@ MOST_PATCH = 100_000
 """Characters of a patch stored in the audit entry; of a longer one its fingerprint is."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EditedCheckpoint:
     """A checkpoint with its edits applied."""
 
@@ -350,7 +349,7 @@ def give_answers(viewer: Viewer, opened: Sequence[HumanRequest], draft: EditedCh
 
     They have changed the values the run continues with, so they count as its requester for later requests.
     """
-    given: dict[str, Json] = {str(key): value for key, value in draft.edits.answers.items()} if draft else {}
+    given: JsonObject = {str(key): value for key, value in draft.edits.answers.items()} if draft else {}
     answered = [request for request in opened if request.key in given]
     for request in answered:
         override, reason = viewer.right_to(request) is None, draft.edits.reason if draft else ""

@@ -22,7 +22,7 @@ from checkpoints.database.storage import write
 from checkpoints.errors import lost_its_server
 from checkpoints.models import IdempotencyKey, SignInTries
 from checkpoints.models.fields import MomentField
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.access.signin.attempt_limits import PERIOD
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import KeyReused, NotFound, TooOften
@@ -107,9 +107,9 @@ MOST_KEPT = 50_000
 class IdempotentCall:
     """A call under an idempotency key. ``previous_result``: the recorded ids if the key was used before."""
 
-    def __init__(self, previous_result: dict[str, Json] | None = None) -> None:
+    def __init__(self, previous_result: JsonObject | None = None) -> None:
         self.previous_result = previous_result
-        self.recorded: dict[str, Json] = {}
+        self.recorded: JsonObject = {}
 
     def record(self, **ids: Json) -> None:
         """Store the ids by which a repeated call finds the same result."""
@@ -139,7 +139,7 @@ def idempotent(viewer: Viewer, key: str | None, verb: str, command: Json, **know
         mine.update(result={**known, **call.recorded})
 
 
-def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> dict[str, Json] | None:
+def previous_result(viewer: Viewer, key: str | None, verb: str, command: Json) -> JsonObject | None:
     """Return what was recorded if this command was done already: for work before the transaction. ``KeyReused``."""
     row = _key_row(viewer, key, verb, command) if key else None
     known = IdempotencyKey.objects.filter(person=row.person, key=row.key).exists() if row else False
@@ -181,11 +181,11 @@ def _key_row(viewer: Viewer, key: str, verb: str, command: Json) -> IdempotencyK
     return IdempotencyKey(person=viewer.name, key=own, verb=verb, digest=digest, at=timezone.now())
 
 
-def _stored_result(row: IdempotencyKey) -> dict[str, Json]:
+def _stored_result(row: IdempotencyKey) -> JsonObject:
     known = IdempotencyKey.objects.get(person=row.person, key=row.key)
     if known.digest != row.digest:
         raise KeyReused(verb=known.verb)
-    result: dict[str, Json] = known.result
+    result: JsonObject = known.result
     return result
 
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
@@ -38,6 +38,7 @@ from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.models import Answer, Checkpoint, Comment, Effect, Event, HumanRequest, Reply, Run, RunFact, Signal
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import User
+from checkpoints.records import frozen
 from wfdash.actions import audit
 from wfdash.actions.pacing import is_outage
 from wfdash.actions.runs.bulk import drop_content
@@ -55,7 +56,7 @@ COUNTED = {"events": "Event", "checkpoints": "Checkpoint", "requests": "HumanReq
 """What the audit says of a batch: how many rows of these went with its runs."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OldRun:
     """A run that may go, as it was when it was picked: a later ``version`` means that it has changed."""
 
@@ -64,7 +65,7 @@ class OldRun:
     rows: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RemovedBatch:
     """What was removed. ``seconds``: for how long others could not write, on SQLite. ``last``: no run is left that may
     go.
@@ -76,7 +77,7 @@ class RemovedBatch:
     last: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BatchSize:
     """Rows that the next batch may remove, so that its transaction takes about ``TARGET`` seconds."""
 

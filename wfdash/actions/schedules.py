@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ from checkpoints.database.clock import SCHEDULES, database_now
 from checkpoints.database.living_workers import served_workflows
 from checkpoints.database.storage import write
 from checkpoints.models import Notice, Run, RunFact, Schedule
-from checkpoints.records import ENDED, Json
+from checkpoints.records import ENDED, Json, JsonObject, frozen
 from checkpoints.rules import Priority
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, viewer_for
@@ -52,7 +52,7 @@ class SkipTime(Exception):
     """The schedule cannot start a run this time."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PreparedStart:
     """What a run is started with: on whose behalf, of which workflow, with which input."""
 
@@ -205,7 +205,7 @@ MISSED = {
 OVERLAP = {"allow": "Start anyway", "skip": "Skip"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SchedulePlan:
     """A schedule's settings: when, in which zone, with which input. Choices: ``MISSED`` and ``OVERLAP``."""
 
@@ -329,9 +329,9 @@ def requesters_of(schedule: Schedule) -> list[str]:
     return list(dict.fromkeys([*schedule.authors, schedule.owner.get_username()]))
 
 
-def facts_of(schedule: Schedule, due: datetime | None = None) -> dict[str, Json]:
+def facts_of(schedule: Schedule, due: datetime | None = None) -> JsonObject:
     """Return what a run's event contains about the schedule that started it. ``due``: the scheduled time."""
-    named: dict[str, Json] = {"schedule": schedule.pk, "schedule_name": schedule.name}
+    named: JsonObject = {"schedule": schedule.pk, "schedule_name": schedule.name}
     return named | ({"due": due.isoformat()} if due else {})
 
 

@@ -22,7 +22,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Event, HumanRequest, KnownError, Run, Tally, TallyMark, TallyRollup
 from checkpoints.models.fields import KT
 from checkpoints.models.operations import DecisionRollup
-from checkpoints.records import SIGNAL
+from checkpoints.records import SIGNAL, frozen
 from checkpoints.rules import used_in
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer
@@ -368,7 +368,7 @@ class AnsweredRequest(NamedTuple):
     decided: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventContext:
     """What events do not contain themselves."""
 

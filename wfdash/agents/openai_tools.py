@@ -39,7 +39,7 @@ from agents.tool import (
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.agents.run import DENIED, AgentCall, call_tool
 from wfdash.questions.tools import ToolDecision
 from wfdash.values.schemas.secrets import secret_names
@@ -302,7 +302,7 @@ WRAPPERS: Mapping[type, Callable[[RecordedTools, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Patch:
     """What people put in the place of an operation of a patch: another operation, or a response."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from checkpoints.rules import reported_usage
 from wfdash.contract import Message
 from wfdash.installation.workflow_sources import check_framework
@@ -31,7 +31,7 @@ TURN = "model turn"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Usage:
     """What a run of an agent has used: turns of a model, and tokens as its provider counts them."""
 
@@ -40,7 +40,7 @@ class Usage:
     output_tokens: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentReply(Generic[T]):
     """The end of a run of an agent.
 
@@ -62,7 +62,7 @@ def said_turn(ctx: Context, model: str | None, input_tokens: int, output_tokens:
 # One run of an agent in a step, as the module of every library gets it.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentCall:
     """``history``: messages as JSON; ``once``: tools that must not be called twice; ``replayed``: those whose code runs
     again as that of a step; ``more_turns``: for how many a person may let it continue after a limit; ``options``: the
@@ -100,7 +100,7 @@ CHANGED = "A person changed this call before it was made, to these arguments: "
 """The sentence before the result of a call that was not made as the model wanted."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Wanted:
     """A tool call that an agent proposes. ``parameters``: JSON Schema of its arguments, where it is known."""
 

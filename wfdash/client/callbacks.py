@@ -15,11 +15,11 @@ import builtins
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
 from checkpoints.events import EventKind
+from checkpoints.records import frozen
 from wfdash.client.calls.runs import card_of, read_answer
 from wfdash.client.errors import BadSignature, ClientError, NotAnswered
 from wfdash.domain.hooks import Received, Unsigned, check_signature, new_secret, secret_problem
@@ -31,7 +31,7 @@ T = TypeVar("T")
 ENDS = {EventKind.RUN_FAILED.value: "failed", EventKind.RUN_CANCELLED.value: "cancelled"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CallbackDelivery:
     """What a callback or webhook says, once its signature was checked.
 

@@ -10,10 +10,12 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from checkpoints.records import frozen
+
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Exchange:
     """An HTTP request. ``timeout``: seconds that the server may stay silent beyond the driver's own limit."""
 
@@ -25,7 +27,7 @@ class Exchange:
     timeout: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Response:
     """An HTTP response, or the head of one whose body is read line by line. Names of headers are in lower case."""
 
@@ -39,7 +41,7 @@ class Response:
         return 200 <= self.status < 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class NoResponse:
     """The connection failed or ended. ``why``: the reason as text."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from checkpoints.records import frozen
 from wfdash.client.errors import ApiError, CodeElsewhere, Outdated, Unreachable, Unsupported, error_of, refusal
 from wfdash.client.script import (
     AskPatience,
@@ -188,7 +189,7 @@ def _has_more(page: Mapping[str, Any]) -> bool:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Source:
     """A list that can be followed from a cursor on, and the record of its items."""
 

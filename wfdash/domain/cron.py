@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
+
+from checkpoints.records import frozen
 
 NAMES = {
     "@hourly": "0 * * * *",
@@ -53,7 +54,7 @@ class BadCron(ValueError):
         self.field = field
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Cron:
     """An expression in a zone. Created by ``parse``."""
 
@@ -127,7 +128,7 @@ class Cron:
         return _end_of_gap(found, self.zone)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DueTime:
     """What to do about a due time. ``fires``: the time to start a run for; None: none of them."""
 

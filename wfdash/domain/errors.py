@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from django.db import InterfaceError, InternalError, OperationalError
 
 from checkpoints import errors as ground
+from checkpoints.records import frozen
 from wfdash.contract import InvalidInput
 
 
@@ -121,7 +121,7 @@ class ConditionMissing(WfdashError):
     """This change needs the header If-Match with the ETag that you read. Nothing was changed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ProblemKind:
     """A kind of error as programs see it. ``words``: what to do, for errors that have none of their own."""
 

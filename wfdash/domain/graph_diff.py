@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from checkpoints.ids import new_checkpoint_id
-from checkpoints.records import Checkpoint, Json, Reason, Record
+from checkpoints.records import Checkpoint, JsonObject, Reason, Record
 from wfdash.contract import Carried, Description, StepInfo
 
 UNSEEN = "something not shown in the graph changed"
@@ -183,7 +183,7 @@ def migrated_checkpoint(old: Checkpoint, carried: Carried, *, version: str, crea
     return old.model_copy(update=changes)
 
 
-def facts_of(carried: Carried, old: str, new: str) -> dict[str, Json]:
+def facts_of(carried: Carried, old: str, new: str) -> JsonObject:
     """Return the facts of a migration's event. ``old``, ``new``: the versions."""
     moved = {"names": carried.names, "ended": list(carried.ended)}
     facts = {"how": carried.how, "from": old, "to": new, "words": list(carried.words)}

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from checkpoints.content.canonical_json import dumps
 from checkpoints.content.pickles import Keyring
+from checkpoints.records import frozen
 from wfdash.domain.labels import escaped
 from wfdash.values.schemas.secrets import masked
 
@@ -220,7 +221,7 @@ def _in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield bytes(piece)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Proof:
     """The result of verifying a pack, and what a later one has to continue.
 

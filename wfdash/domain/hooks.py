@@ -6,11 +6,11 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_bytes
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.domain.json_patch import parts_of
 
 # How senders of webhooks prove who they are: one rule per scheme. Pure.
@@ -25,7 +25,7 @@ class Unsigned(Exception):
     """The delivery does not prove that it comes from who has the secret."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Received:
     """A delivery as it came. Names of headers are in lower case."""
 
@@ -33,7 +33,7 @@ class Received:
     body: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Scheme:
     """A way to sign. ``header``: where the signature is by default, empty if that cannot be changed."""
 

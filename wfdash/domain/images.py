@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+
+from checkpoints.records import frozen
 
 MAX_BYTES = 2_000_000
 """Maximum size of one image or file of a card."""
@@ -24,7 +25,7 @@ _ODD_NAME = re.compile(
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Picture:
     """An image that may be shown: its type, width and height in pixels."""
 

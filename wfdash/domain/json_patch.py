@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from typing import Any, TypeAlias
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 
 # Comments on lines of a difference, as an answer carries them: ``{file, line, start_line, side, text}``. Pure.
 
@@ -29,10 +29,10 @@ MAX_LISTED = 200
 """Comments that an event lists, and characters of each."""
 
 
-def schema() -> dict[str, Json]:
+def schema() -> JsonObject:
     """Return the schema of an answer's line comments."""
-    line: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": MAX_LINE}
-    fields: dict[str, Json] = {
+    line: JsonObject = {"type": "integer", "minimum": 1, "maximum": MAX_LINE}
+    fields: JsonObject = {
         "file": {"title": "File", "type": "string", "maxLength": MAX_FILE},
         "line": {"title": "Line", **line},
         "start_line": {"title": "First line", "anyOf": [line, {"type": "null"}], "default": None},
@@ -44,7 +44,7 @@ def schema() -> dict[str, Json]:
     return {"title": "Line comments", "type": "array", "items": item, "maxItems": MAX_COMMENTS}
 
 
-def field_for(card: Mapping[str, Any]) -> dict[str, Json]:
+def field_for(card: Mapping[str, Any]) -> JsonObject:
     """Return the field of an answer to this card, by its name: none where the card shows no difference of texts."""
     return {FIELD: schema()} if shows_lines(card) else {}
 
@@ -274,7 +274,7 @@ def _change(differ: Differ, name: str, path: str, *values: Json) -> Found:
     return [{"op": name, "path": path, **({"value": values[0]} if values else {})}], size
 
 
-def _objects(differ: Differ, before: dict[str, Json], after: dict[str, Json], path: str, depth: int) -> Iterator[Found]:
+def _objects(differ: Differ, before: JsonObject, after: JsonObject, path: str, depth: int) -> Iterator[Found]:
     for key in before | after:
         here = f"{path}/{escape(key)}"
         if key not in after:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from checkpoints.records import frozen
+
 EVERY = "*"
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "people": {"email": str, "active": bool, "groups": list, "roles": list},
@@ -38,7 +40,7 @@ class BadPeopleFile(ValueError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Account:
     """A person or a service account as the file has it. ``email``: None where the file does not say."""
 
@@ -49,7 +51,7 @@ class Account:
     active: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RoleLine:
     """A role that a person or a group is to have."""
 
@@ -59,7 +61,7 @@ class RoleLine:
     workflow: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PeopleFile:
     """All that a file says."""
 

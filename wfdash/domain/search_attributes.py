@@ -10,12 +10,12 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from string import Formatter
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.domain.labels import label_of_field
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.values.schemas.work import Schema, is_secret, is_single, items_of, resolved, under
@@ -45,7 +45,7 @@ EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 SEPARATORS = " ,;:·–—-|/"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Subject:
     """What a template names, in the words of its errors. ``holder``: what has the fields."""
 
@@ -57,7 +57,7 @@ RUN = Subject(holder="the input", audience="a title is shown to everyone who see
 ITEM = Subject(holder="an item", audience="a label is shown wherever the item is")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TitleField:
     """A value of the input or item: its path, and how a number is written (``,.2f``)."""
 
@@ -233,7 +233,7 @@ CONTENT = frozenset({"contentEncoding", "contentMediaType"})
 """What a schema says of text that is a file."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunField:
     """A field. ``kind``: number, moment, boolean, choice or text."""
 
@@ -330,7 +330,7 @@ LARGEST_NUMBER = 10**15
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SearchAttribute:
     """A name, its normalised text, and its number, if it has one (a date: its seconds)."""
 

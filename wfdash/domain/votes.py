@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.domain import json_patch
 
 REJECTIONS = frozenset({"reject"})
@@ -18,7 +17,7 @@ EDITED = ("edited", "arguments")
 """Fields in which an answer contains the edited proposal."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Vote:
     """One person's vote. ``by``: whose vote it is, not who recorded it."""
 
@@ -27,7 +26,7 @@ class Vote:
     value: Json
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Count:
     """How many people voted the same. ``verdict``: the action they chose."""
 

@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import connections
 
+from checkpoints.records import frozen
 from wfdash.contract import (
     DEFAULT_QUEUE,
     Addressees,
@@ -65,7 +66,7 @@ from wfdash.values.errors import message_of
 from wfdash.values.schemas.secrets import secret_names
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Found:
     """A definition and the engine that takes it; or why it cannot be served, and under which variable it is."""
 
@@ -212,7 +213,7 @@ SHIPPED = frozenset({ASKING, "wfdash.examples"})
 """The sources that come with wfdash: none of them is an author's own."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Entry:
     """A workflow that can be started."""
 
@@ -246,7 +247,7 @@ class Entry:
         return tuple(self.engine.addressees(self.definition)) if isinstance(self.engine, NamesPeople) else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Failure:
     """A module or definition that could not be loaded."""
 
@@ -274,7 +275,7 @@ class Catalog:
     """Workflow -> the names of its secret fields as workers have published them, also where it is not served."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Reload:
     """What reading the files again has changed, one sentence each. ``number``: how many times they were read."""
 
@@ -524,7 +525,7 @@ GROUP = "wfdash.engines"
 METHODS = ("accepts", "describe", "check_input", "drive")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Missing:
     """An engine that could not be loaded: its path, the error as a sentence, and the traceback."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from checkpoints.records import Checkpoint, Json, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import (
     Addressees,
@@ -74,7 +74,7 @@ class NativeEngine:
         state_after(workflow.graph, checkpoint)
         return accept_json(workflow.graph, message, follow_up=True)
 
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[JsonObject]:
         """Return what the answer's own type rejects in a value that is valid by its schema."""
         return check_answer(_as_workflow(definition).graph, request, value)
 

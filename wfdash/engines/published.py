@@ -17,7 +17,6 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -29,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from checkpoints.content.canonical_json import dumps
 from checkpoints.errors import CheckpointsError, Damaged, Incompatible, InvalidValue, Unsupported
 from checkpoints.limits import depth_of
-from checkpoints.records import Checkpoint, Json, Record, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Record, Request, frozen
 from checkpoints.storage import Recorder
 from wfdash.contract import (
     Addressees,
@@ -120,7 +119,7 @@ class FileOfWorker(Record):
     changed: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Ability:
     """A method of an engine that may be asked for. ``given``: its arguments behind the definition, by name."""
 
@@ -132,7 +131,7 @@ class Ability:
 
 ABILITIES: Mapping[str, Ability] = {
     "check_input": Ability(protocol=object, given=GivenMessage, result=TypeAdapter(Json)),
-    "check_answer": Ability(protocol=ChecksAnswers, given=GivenRequest, result=TypeAdapter(list[dict[str, Json]])),
+    "check_answer": Ability(protocol=ChecksAnswers, given=GivenRequest, result=TypeAdapter(list[JsonObject])),
     "check_follow_up": Ability(protocol=Continues, given=GivenFollowUp, result=TypeAdapter(Json)),
     "in_flight": Ability(protocol=TellsInFlight, given=GivenCheckpoint, result=TypeAdapter(InFlight)),
     "look_ahead": Ability(protocol=LooksAhead, given=GivenMoment, result=TypeAdapter(LookAhead)),
@@ -157,7 +156,7 @@ class WorkerReply(Record):
     """What a worker says: a result, or how the ability refused."""
 
     result: Json = None
-    invalid: tuple[dict[str, Json], ...] | None = None
+    invalid: tuple[JsonObject, ...] | None = None
     """The errors of an ``InvalidInput``."""
     refusal: str = ""
     """One of ``REFUSALS``, with ``words``."""

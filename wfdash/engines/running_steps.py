@@ -18,7 +18,7 @@ from typing import Self
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
-from checkpoints.records import Commit, EventDraft, Json
+from checkpoints.records import Commit, EventDraft, Json, JsonObject
 from checkpoints.storage import Recorder
 from wfdash.contract import EVENT_DELAY
 from wfdash.workflow.runtime.watching import attribute_steps_to
@@ -35,7 +35,7 @@ class _Noted:
 @dataclass(frozen=True, slots=True)
 class _Running:
     step: str
-    facts: dict[str, Json]
+    facts: JsonObject
     at: datetime
     noted: _Noted
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import PydanticUserError, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request, frozen
 from checkpoints.storage import PortType
 from wfdash.contract import DEFAULT_QUEUE, problem_of_limit, problem_of_queue
 from wfdash.questions.card import AnswerType
@@ -34,7 +34,7 @@ class NotServable(ValueError):
     """``serve`` was given an object that no engine takes, or options that do not fit it: the message says which."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Served:
     """An object of another library as it is served: the definition that engines of such objects get.
 
@@ -85,7 +85,7 @@ class Served:
         found = next((self.policies[name] for name in names if name in self.policies), None)
         return self.policy if found is None else found.over(self.policy)
 
-    def answer_schema(self, step: str) -> dict[str, Json] | None:
+    def answer_schema(self, step: str) -> JsonObject | None:
         """Return the schema of what a step's questions take; None if it was not said."""
         if step not in self.answers:
             return None
@@ -100,7 +100,7 @@ class Served:
                 close = f"did you mean {near[0]!r}?" if near else f"its steps are {', '.join(known)}"
                 raise NotServable(f"serve: answers[{name!r}] is of no step: {close}")
 
-    def check_answer(self, request: Request, value: Json) -> list[dict[str, Json]]:
+    def check_answer(self, request: Request, value: Json) -> list[JsonObject]:
         """Return what the type that was given for a question's answer rejects in a value valid by its schema."""
         kind = self.answers.get(request.step)
         given = None if kind is None or isinstance(kind, dict) else self.answer_schema(request.step)
@@ -173,7 +173,7 @@ def _refuse_unfit(policies: Mapping[str, Any], answers: Mapping[str, Any]) -> No
             raise ValueError(f"serve: answers[{step!r}]: no form can be made from {kind!r}") from error
 
 
-def problems_by_type(kind: Any, value: Json) -> list[dict[str, Json]]:
+def problems_by_type(kind: Any, value: Json) -> list[JsonObject]:
     """Return what a type rejects in a value, by field."""
     try:
         codec_for(kind).adapter.validate_json(json.dumps(value))

@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from checkpoints.records import frozen
 from wfdash.examples.patches import FileChange, Patch, Result
 from wfdash.examples.pychecks import check_python
 
@@ -41,7 +41,7 @@ class Refused(ValueError):
     """The repository or the patch cannot be used; the message says which part and why."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Scratch:
     """A patched index beside the repository, visible only to its ``git --cached``."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+from checkpoints.records import frozen
 
 EVERY = "*"
 """The workflows that are not named."""
@@ -14,7 +16,7 @@ MOST_DAYS = 36_500
 Setting: TypeAlias = float | Mapping[str, float | None] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class KeepRules:
     """Days for which ended runs are kept, by workflow; None: always. ``default``: of workflows that have no rule."""
 

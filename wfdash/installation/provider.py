@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from checkpoints.records import frozen
 from wfdash.installation.environment import is_loopback
 
 NEEDED = ("WFDASH_OIDC_ISSUER", "WFDASH_OIDC_CLIENT_ID", "WFDASH_OIDC_CLIENT_SECRET")
@@ -26,7 +27,7 @@ NEW_PEOPLE = frozenset({"known", "email", "create"})
 SCOPE = re.compile(r"[!#-\[\]-~]+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Provider:
     """An OpenID Connect provider, and what is believed of what it says.
 

@@ -15,7 +15,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from django.core.mail import EmailMessage, EmailMultiAlternatives
 from django.urls import reverse
 
 from checkpoints.models.user_model import User, email_of
+from checkpoints.records import frozen
 from wfdash.domain.labels import visible
 from wfdash.notifications.preferences import Preferences
 from wfdash.notifications.rendering import absolute, render_to_string
@@ -47,7 +48,7 @@ RESERVED = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.88.99
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class HttpReply:
     """A response: its status, and the first characters of its body."""
 
@@ -211,7 +212,7 @@ class Undeliverable(Exception):
     """Delivery failed permanently; it is not retried."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Letter:
     """One notification. ``id`` is the same at every attempt, so receivers can drop duplicates. ``url``: the page to
     open.

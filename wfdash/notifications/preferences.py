@@ -22,6 +22,7 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import HumanRequest, Webhook
 from checkpoints.models.fields import DatabaseNow, JsonField, JsonRows
 from checkpoints.models.user_model import User
+from checkpoints.records import frozen
 from wfdash.domain.cron import known_zones
 
 # Who hears of something that happened: people, with what they chose, and webhooks.
@@ -33,7 +34,7 @@ _STARTER_COLUMNS = {"wishes": F("preference__data"), "browser": F("push_subscrip
 _WEBHOOK_COLUMNS = ("id", "kinds", "workflow", "run_id")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Listeners:
     """The people by user id, each with their preferences and the ids of their subscribed browsers; the webhooks that
     may want it, with what ``hears`` needs of them. ``now``: the database's time.
@@ -227,7 +228,7 @@ OFFERED_AT_FIRST = (BROWSER, MAIL, APPRISE)
 DIGESTS = {"": "Immediately", "hourly": "Once an hour", "daily": "Once a day"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Preferences:
     """One person's choices. Times of day are in their ``zone``."""
 

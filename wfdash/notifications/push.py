@@ -12,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parseaddr
 from functools import cache
 from hashlib import sha256
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.urls import reverse
 
+from checkpoints.records import frozen
 from wfdash.installation.location import make_private
 from wfdash.notifications.letters import Letter, Undeliverable, headline, post
 from wfdash.notifications.preferences import KINDS
@@ -40,7 +40,7 @@ class Unsubscribed(Undeliverable):
     """The browser took its subscription back, or the push service has forgotten it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Browser:
     """A subscribed browser: its address at its push service and its keys, in base64url. ``waiting``: open requests of
     its person, for the badge.

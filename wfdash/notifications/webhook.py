@@ -8,17 +8,17 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 from django.conf import settings
 
+from checkpoints.records import frozen
 from wfdash.domain.hooks import PREFIX
 from wfdash.notifications.letters import HttpReply, Letter, post
 from wfdash.notifications.preferences import type_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class HookAttempt:
     """One attempt to deliver. ``status`` is None where there was no HTTP response."""
 
@@ -32,7 +32,7 @@ def _keep_none(letter: str, attempt: HookAttempt) -> None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Receiver:
     """A webhook: its address, its secrets (the newest first), and what keeps its attempts."""
 

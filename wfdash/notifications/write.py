@@ -15,7 +15,7 @@ from checkpoints.database.alias import on_commit
 from checkpoints.database.compiled import insert
 from checkpoints.models import HumanRequest, Notice, Preference
 from checkpoints.models.user_model import User, email_of
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from checkpoints.rules import card_subject
 from wfdash import pubsub
 from wfdash.notifications.preferences import (
@@ -135,7 +135,7 @@ def _notice(
     )
 
 
-def facts_of_request(request: HumanRequest) -> dict[str, Json]:
+def facts_of_request(request: HumanRequest) -> JsonObject:
     """Return what a notification contains of its request: a copy, readable after the row is gone."""
     run = request.run
     return {

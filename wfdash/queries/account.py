@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from checkpoints.models import (
     Webhook,
 )
 from checkpoints.models.user_model import USERNAME, User, has_name
+from checkpoints.records import frozen
 from wfdash.access.directory import refuse_narrow
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.identities import identity_row
@@ -46,7 +47,7 @@ from wfdash.records.base import UNREADABLE
 MAX_LISTED_ACCOUNTS = 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TokenRow:
     """A token as lists show it."""
 
@@ -133,7 +134,7 @@ def _rows(tokens: QuerySet[Token]) -> tuple[TokenRow, ...]:
 # What a person's own account page shows: password, sessions, and whom the sign-in provider knows them as.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OwnAccount:
     """A person's own account. ``code``: they have no password, and a second factor that a first one needs;
     ``passkeys``: that may be a passkey.
@@ -264,7 +265,7 @@ class NoticeView(NotificationRecord):
         return " · ".join(filter(None, (kind.label if kind else self.kind, self.workflow)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class NoticePage:
     """A page of notifications. ``older``: the cursor of the next page, empty at the end."""
 
@@ -353,7 +354,7 @@ def _run_of(row: Notice) -> str:
 # What a new installation still lacks, known by facts alone.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GettingStarted:
     """What has been done to set up an installation."""
 
@@ -407,7 +408,7 @@ DENSITIES = ("compact", "comfortable")
 """How high rows are; the first is the default."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ListLooks:
     """What a person chose. ``columns``: of each list, where they ever chose any."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +14,7 @@ from django.db.models.functions import Cast, Length
 from checkpoints.errors import Unreadable
 from checkpoints.models import AuditEntry, AuditHead, HumanRequest, Run, Shown
 from checkpoints.models.fields import current_keyring
-from checkpoints.records import Json
+from checkpoints.records import JsonObject, frozen
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, PACK, masked_facts, write_pack
@@ -53,13 +52,13 @@ FAR_REACH = 500_000
 NONE = frozenset[str]()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Evidence:
     """The content shown at a decision: the card with its form, and the page's HTML if there was one."""
 
-    card: dict[str, Json] | None
-    answer_schema: dict[str, Json] | None
-    policy: dict[str, Json]
+    card: JsonObject | None
+    answer_schema: JsonObject | None
+    policy: JsonObject
     page: str
 
 

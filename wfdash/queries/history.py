@@ -23,7 +23,7 @@ from checkpoints.events import TRACES, VISIBLE
 from checkpoints.ids import RunId
 from checkpoints.models import Checkpoint, Run, WorkflowVersion
 from checkpoints.models.fields import KT
-from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, Json, Reason
+from checkpoints.records import ENDED, CheckpointFilter, CheckpointInfo, Event, JsonObject, Reason, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.engines import catalog
@@ -48,7 +48,7 @@ class CheckpointNode:
     reason: str = "step"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventRange:
     """Events of ``run`` with ``low < seq <= high``; ``high`` None: to the end."""
 
@@ -183,7 +183,7 @@ SCAN_SECONDS = 0.25
 PLACE = struct.Struct(">Q6s")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventSpan:
     """Part of a workflow's events. ``reached``: the id up to which these are all of them."""
 
@@ -287,7 +287,7 @@ def record_of(row: models.Event, name: str, *, inspect: bool) -> WorkflowEvent:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CheckpointRow:
     """A checkpoint in the rail. ``lane`` 0 is the current branch, 1, 2 ... are abandoned ones.
 
@@ -309,7 +309,7 @@ class CheckpointRow:
         return self.lane == 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Rail:
     """A page of the tree, newest first. ``before``: the next page's cursor, 0 at the end; ``total``: all of them."""
 
@@ -474,12 +474,12 @@ def _constants(run_id: str) -> tuple[datetime, str]:
     return models.Run.objects.values_list("created", "workflow").get(pk=run_id)
 
 
-def plain(data: dict[str, Json]) -> dict[str, Json]:
+def plain(data: JsonObject) -> JsonObject:
     """Return an event's data without values."""
     return {name: value for name, value in data.items() if name in VISIBLE}
 
 
-def traceless(data: dict[str, Json]) -> dict[str, Json]:
+def traceless(data: JsonObject) -> JsonObject:
     """Return an event's data without the traceback of its error, or the stack of a step that blocks."""
     data = {name: value for name, value in data.items() if name not in TRACES}
     error = data.get("error")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import DeliveryAttempt, IncomingDelivery, IncomingHook, Notice, Webhook
+from checkpoints.records import frozen
 from wfdash.access.directory import managed_by, refuse_narrow
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hooks import SCHEMES
@@ -29,7 +29,7 @@ STATES: dict[str, Q] = {
 PAGE_DELIVERIES = 25
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptView:
     """One attempt. ``status`` is None where no HTTP response came."""
 
@@ -45,7 +45,7 @@ class AttemptView:
         return self.status is not None and 200 <= self.status < 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Delivery:
     """A webhook delivery. ``state`` is sent, waiting, retrying or given up."""
 
@@ -62,7 +62,7 @@ class Delivery:
     tries: tuple[AttemptView, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CallbackView:
     """The callback of a run. ``id``: of its webhook, empty for people who do not manage it.
 
@@ -73,7 +73,7 @@ class CallbackView:
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DeliveryPage:
     """A page of deliveries. ``older``: the cursor of the next page, empty at the end."""
 
@@ -173,7 +173,7 @@ def _state(row: Notice) -> str:
 OUTCOMES = ("started", "signalled", "duplicate", "refused")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class IncomingRow:
     """An incoming webhook in the list. ``last``: when something came, None if nothing has."""
 
@@ -187,7 +187,7 @@ class IncomingRow:
     last: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ReceivedView:
     """A delivery that came. ``body`` is empty for people who may not inspect values of the workflow."""
 
@@ -201,7 +201,7 @@ class ReceivedView:
     body: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ReceivedPage:
     """A page of what came. ``older``: the cursor of the next page, empty at the end."""
 

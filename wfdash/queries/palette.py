@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from django.db.models import BooleanField, ExpressionWrapper, F, Q
@@ -14,7 +14,7 @@ from checkpoints.database.alias import connection
 from checkpoints.limits import findable
 from checkpoints.models import Checkpoint, Claim, HumanRequest, Run, RunFact
 from checkpoints.models.user_model import USERNAME, User, has_name
-from checkpoints.records import Phase, status_of
+from checkpoints.records import Phase, frozen, status_of
 from wfdash.access.directory import colleagues
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import Invalid
@@ -44,7 +44,7 @@ class CheckpointHit(FoundCheckpoint):
     workflow: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Everything:
     """What a text leads to. ``intent``: how it was understood; its filters are None where they cannot be applied."""
 
@@ -213,7 +213,7 @@ ENDS = (
 TAILS = "SELECT 'run', run_id FROM (SELECT run_id FROM {table} WHERE name = %s AND text {least} %s AND text {below} %s LIMIT {most}) AS tails"  # noqa: E501
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Candidates:
     """Ids of each kind, newest first where they are many."""
 
@@ -288,7 +288,7 @@ RUN_KEYS = {one.key for one in RUNS.qualifiers}
 REQUEST_KEYS = {one.key for one in REQUESTS.qualifiers}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Intent:
     """What a text asks for. A filter is None where the text says something that its list does not know."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from django.contrib.auth.models import Group
 from django.core import paginator
@@ -14,6 +14,7 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import OPEN, Absence, Grant, HumanRequest, Run, Schedule, ServiceAccount, SignInLink
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
+from checkpoints.records import frozen
 from wfdash.access.directory import administered, holders, obstacle, people_who
 from wfdash.access.signin.identities import identity_row
 from wfdash.access.signin.second_factor import has_second_factor
@@ -47,7 +48,7 @@ MOST_ANSWERERS = 2_000
 """How many people with the right to answer are examined for each workflow."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class QuestionAccess:
     """A question, who may answer it and why, and the names in it that no one answers to.
 
@@ -67,7 +68,7 @@ class QuestionAccess:
         return len(self.may) < self.question.need
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkflowAccess:
     """A workflow's people and questions. ``grants``: those of groups and people for it, which its admins may revoke."""
 
@@ -181,7 +182,7 @@ def _grants(workflow: str) -> tuple[tuple[str, bool, Role], ...]:
 # One person: what they may do and why, their absences, and what an admin may change.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkflowRights:
     """What a person may do in a workflow (``*``: in every one), each right with the roles that give it."""
 
@@ -195,7 +196,7 @@ class WorkflowRights:
         return all_in(self.rights)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MayAnswer:
     """A question, and whether a person may answer it."""
 
@@ -204,7 +205,7 @@ class MayAnswer:
     standing: AnswerStanding
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Duties:
     """What depends on a person: open requests assigned to them, schedules whose runs they start, runs they started,
     people who are away and named them as delegate.
@@ -216,7 +217,7 @@ class Duties:
     delegate_of: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PersonView:
     """A person for their page. ``obstacle``: why the viewer cannot change the account, empty if they can.
 
@@ -351,7 +352,7 @@ class PersonRow(PersonSummary):
     """What a service account is for."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PeoplePage:
     """Part of the list. ``number`` counts from 1; ``pages`` is how many there are; ``found`` how many people."""
 
@@ -502,7 +503,7 @@ MISSING, EMPTY, POWERLESS = "missing", "empty", "powerless"
 MOST_MEMBERS = 500
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Need:
     """A name in policies that no one answers to. ``problem``: one of the constants above. ``team``: it is a group's."""
 
@@ -521,7 +522,7 @@ class ListedGroup(GroupRecord):
     """It has Django permissions, so only a superuser changes it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GroupView:
     """A group for its page. ``members``: name and whether the account is active; ``more``: how many are not listed."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from django.utils import timezone
 
 from checkpoints.models import Claim, Run, RunFact, Schedule
 from checkpoints.models.user_model import has_name
-from checkpoints.records import Json, Phase, Status, status_of
+from checkpoints.records import Json, Phase, Status, frozen, status_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.cron import BadCron, parse
 from wfdash.domain.errors import NotFound
@@ -44,7 +43,7 @@ FACT = "schedule"
 """The search attribute by which a run is found by its schedule."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ScheduledRun:
     """A run that a schedule started."""
 

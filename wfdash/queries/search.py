@@ -22,6 +22,7 @@ from django.db.models import BooleanField, Exists, Func, Q, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import in_words
@@ -30,7 +31,7 @@ from wfdash.engines import catalog
 # Where the values come from that a search box suggests: rows of the list, and the catalogue.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ListedValues:
     """What occurs in rows of a list: of each row the values of ``columns``, a name or a list of names."""
 
@@ -107,7 +108,7 @@ class Qualifier(Generic[C, S]):
         return [_offered(Suggestion(one) if isinstance(one, str) else one) for one in found]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ListFilter(Generic[C, S]):
     """What a list can be filtered by. ``words`` says where words are looked for."""
 
@@ -212,7 +213,7 @@ SIGNS = ("<=", ">=", "<", ">")
 INEQUALITIES = ("<", ">")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Term:
     """One part: ``due:<4h``. ``sign`` is ``<`` or the like where given; ``path``: ``amount`` in ``input.amount``."""
 
@@ -228,7 +229,7 @@ class Term:
         return f"{self.key}.{self.path}" if self.path else self.key
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Word:
     """A word to look for, or one that must not occur."""
 
@@ -236,7 +237,7 @@ class Word:
     negated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Flaw:
     """A part that cannot be understood, and what to write instead."""
 
@@ -244,7 +245,7 @@ class Flaw:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ParsedFilter:
     """What a filter asks for. With ``flaws`` it must not be applied: it would list something else than was meant."""
 
@@ -307,7 +308,7 @@ def _term(key: str, value: str, *, negated: bool, quoted: bool) -> Term:
     return Term(key=key, values=values, sign=sign, negated=negated)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FilterContext:
     """Who filters, and when."""
 
@@ -319,7 +320,7 @@ ToQ = Callable[[FilterContext, Term, str], Q]
 """Returns the condition of one value of a term."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SplitCondition:
     """The condition of a filter. ``along``: an index has just these rows, in the order of the list; ``rest``: what is
     asked of each of them.
@@ -619,7 +620,7 @@ NUMBERS = {"risk": 1000, "n": 2**63, "never": 2}
 """Columns of numbers, which are below these."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class KeysetOrder:
     """Columns with their directions (``-`` first: descending), the last of them unique; none may be null."""
 

@@ -16,6 +16,7 @@ from django.utils.dateparse import parse_datetime
 from checkpoints.events import EventKind
 from checkpoints.models import Event
 from checkpoints.models.fields import KT
+from checkpoints.records import frozen
 from wfdash.queries.history import EventRange, range_filter, ranges_to
 from wfdash.records.checkpoints import StateCounts
 from wfdash.workflow.migration import Renaming
@@ -29,7 +30,7 @@ MAX_CACHED = 150_000
 """Maximum items in all, of a few hundred bytes each; the least recently used entry is evicted first."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class _Entry(Generic[T]):
     ranges: list[EventRange]
     things: list[T]

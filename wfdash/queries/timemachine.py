@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import FOR_PEOPLE, Answer, AuditEntry, Claim, Effect, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models import Checkpoint as CheckpointRow
-from checkpoints.records import Checkpoint, Json, Phase, Reason, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Phase, Reason, Request, frozen
 from checkpoints.rules import MESSAGE_DUE, card_subject
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.contract import (
@@ -174,7 +173,7 @@ def unmasked_of(record: Checkpoint) -> Shown:
         raise NotShown(f"The engine {record.engine!r} cannot show it: {error}") from error
 
 
-def shown_json(shown: Shown) -> dict[str, Json]:
+def shown_json(shown: Shown) -> JsonObject:
     """Return what is shown of a checkpoint as JSON: ``state``, ``transcript``, ``inputs``."""
     transcript = pack_transcript(shown.transcript)
     return {"state": shown.state, "transcript": transcript, "inputs": dict(shown.inputs)}
@@ -284,7 +283,7 @@ def edit_checkpoint(record: Checkpoint, edits: Edits) -> Edited:
         raise Invalid(flaws)
     try:
         edited = entry.engine.edit(entry.definition, record, _with_secrets(entry, record, edits))
-        problems: list[dict[str, Json]] = []
+        problems: list[JsonObject] = []
     except InvalidInput as error:
         edited, problems = Edited(body=record.body, requests=record.requests), list(error.errors)
     problems += answer_problems(entry, edited, edits)
@@ -330,10 +329,10 @@ def doing_at(record: Checkpoint) -> tuple[ActivationInfo, ...]:
     return entry.engine.look_ahead(entry.definition, record, record.created).doing
 
 
-def answer_problems(entry: Entry, edited: Edited, edits: Edits) -> list[dict[str, Json]]:
+def answer_problems(entry: Entry, edited: Edited, edits: Edits) -> list[JsonObject]:
     """Return what is wrong with the answers, each at its field."""
     pending = {request.key: request for request in edited.requests}
-    found: list[dict[str, Json]] = []
+    found: list[JsonObject] = []
     for key, value in edits.answers.items():
         if key in edited.closed:
             text = "Its step restarts and asks again. Answer it then"
@@ -483,7 +482,7 @@ def _checkpoints_of(run_id: str, n: int) -> dict[str, CheckpointRow]:
     return {row.pk: row for row in rows}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AtCheckpoint:
     """What a worker said of a run before a transaction, in which none is asked: true of that checkpoint alone."""
 
@@ -539,7 +538,7 @@ def driver_of(run_id: str) -> str:
 # Runs that follow a completed one: which workflows take a follow-up, who follows whom, whose message is still due.
 
 
-def with_message_due(facts: dict[str, Json]) -> dict[str, Json]:
+def with_message_due(facts: JsonObject) -> JsonObject:
     """Return the facts of a finished run's checkpoint as those of the first one of the run that follows it."""
     return {**facts, MESSAGE_DUE: True}
 

@@ -17,7 +17,7 @@ from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.events import VALUES
 from checkpoints.models import HumanRequest, Run
 from checkpoints.models.fields import StoredSize, current_encryptor
-from checkpoints.records import Json, Phase
+from checkpoints.records import Json, JsonObject, Phase
 from checkpoints.rules import NEVER, USED
 from checkpoints.rules import UNREADABLE as FLAW
 from wfdash.domain.labels import visible
@@ -70,7 +70,7 @@ def flaw_of(run: Any) -> str:
     return FLAW.capitalize()
 
 
-def data_of(row: Any) -> dict[str, Json]:
+def data_of(row: Any) -> JsonObject:
     """Return an event's data; ``{"unreadable": words}`` for unreadable data."""
     data = document(row, "data")
     return data if isinstance(data, dict) else {}
@@ -106,13 +106,13 @@ def masked_for(workflow: str, value: Json) -> Json:
     return masked(value, secrets_of(workflow))
 
 
-def masked_data(run_id: str, data: dict[str, Json]) -> dict[str, Json]:
+def masked_data(run_id: str, data: JsonObject) -> JsonObject:
     """Return an event's data with secrets masked (one query per run and process, if anything in it may be one)."""
     values = {name: data[name] for name in VALUES & data.keys()}
     known = catalog.all_secrets() if values else frozenset[str]()
     if not known or masked(values, known) == values:
         return data
-    hidden: dict[str, Json] = masked(values, secrets_of(_workflow_of(run_id)))
+    hidden: JsonObject = masked(values, secrets_of(_workflow_of(run_id)))
     return data | hidden
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import BoundedSemaphore, Event
 from typing import Any
@@ -31,7 +30,7 @@ from checkpoints.database.storage import write
 from checkpoints.ids import new_token
 from checkpoints.models import Claim, Consultation, Run
 from checkpoints.models.fields import encrypted_for
-from checkpoints.records import Json, Record
+from checkpoints.records import Json, Record, frozen
 from wfdash import pubsub
 from wfdash.domain.errors import CodeElsewhere
 from wfdash.engines.catalog import Entry
@@ -39,7 +38,7 @@ from wfdash.engines.published import CODE, OTHER_RELEASE, WorkerReply, is_too_la
 from wfdash.pubsub.process import signals
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkerRow:
     """A worker process, as it reports itself."""
 

@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from threading import Event, Thread
 from typing import Any
@@ -18,7 +18,7 @@ from django.db.models.functions import Cast, Length
 from django.utils import timezone
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, PublishedWorkflow, Run, WorkflowVersion
-from checkpoints.records import ENDED, Phase
+from checkpoints.records import ENDED, Phase, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Description
 from wfdash.domain import graph_diff
@@ -43,7 +43,7 @@ LOOKED_AT = [phase.value for phase in Phase if phase not in ENDED or phase is Ph
 SETTLED = [Phase.COMPLETED.value, Phase.CANCELLED.value]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkflowRow:
     """A workflow with its counts. ``loaded`` is False when only its runs are left."""
 
@@ -404,7 +404,7 @@ def _documents(names: Iterable[str]) -> dict[str, Published]:
 FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d{1,7}), in .*$', re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CodePlace:
     """A line of a workflow's code. ``start``, ``end``: where the text that names it stands in its traceback."""
 

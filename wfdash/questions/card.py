@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.limits import MOST_NODES, count_nodes
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.domain import json_patch
 from wfdash.domain.labels import visible
 from wfdash.questions.evidence import Evidence
@@ -112,8 +112,8 @@ class Asking:
     """
 
     kind: str
-    card: dict[str, Json]
-    schema: dict[str, Json]
+    card: JsonObject
+    schema: JsonObject
     read: Callable[[Json, Json], Any]
     types: dict[str, Any] = field(default_factory=dict)
     seen: Json = None
@@ -174,7 +174,7 @@ class AnswerType:
 
     def __init__(self, kind: Any) -> None:
         self._codec = None if isinstance(kind, dict) else codec_for(kind)
-        self._schema: dict[str, Json] = kind if isinstance(kind, dict) else {}
+        self._schema: JsonObject = kind if isinstance(kind, dict) else {}
         self.types = {} if self._codec is None else {"": kind}
         if self._codec is None:
             try:
@@ -186,9 +186,9 @@ class AnswerType:
         elif unstorable := unstorable_in(self._codec):
             raise InvalidCall(f"ctx.ask: an answer of type {unstorable} {UNSTORABLE}")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         """Return its JSON Schema, a copy."""
-        copy: dict[str, Json] = copy_plain(self._schema) if self._codec is None else self._codec.schema()
+        copy: JsonObject = copy_plain(self._schema) if self._codec is None else self._codec.schema()
         return copy
 
     def decode(self, value: Json, path: str = "answer") -> Any:
@@ -196,16 +196,16 @@ class AnswerType:
         return copy_plain(value) if self._codec is None else self._codec.decode(value, path)
 
 
-def typed(kind: str, face: dict[str, Json], answer: Any) -> Asking:
+def typed(kind: str, face: JsonObject, answer: Any) -> Asking:
     """Return a question whose whole answer has one type."""
     wanted = AnswerType(answer)
     return Asking(kind, face, wanted.schema(), lambda value, _seen: wanted.decode(value), wanted.types)
 
 
-def shown(card: Card) -> dict[str, Json]:
+def shown(card: Card) -> JsonObject:
     """Return what people see, as JSON; missing parts are left out."""
     given = {name: getattr(card, name) for name in Card.model_fields if name != "evidence"}
-    fields: dict[str, Json] = {
+    fields: JsonObject = {
         name: to_display(value)
         for name, value in given.items()
         if not (value is None or (isinstance(value, (str, list, dict)) and not value))
@@ -213,7 +213,7 @@ def shown(card: Card) -> dict[str, Json]:
     return fields | ({"evidence": [piece.shown() for piece in card.evidence]} if card.evidence else {})
 
 
-def action(name: str, style: Style, fields: list[str], required: list[str], label: str = "") -> dict[str, Json]:
+def action(name: str, style: Style, fields: list[str], required: list[str], label: str = "") -> JsonObject:
     """Return the description of a card's button."""
     return {
         "name": name,
@@ -224,12 +224,12 @@ def action(name: str, style: Style, fields: list[str], required: list[str], labe
     }
 
 
-def action_field(names: list[str]) -> dict[str, Json]:
+def action_field(names: list[str]) -> JsonObject:
     """Return the schema of the field that says which action was taken."""
     return {"title": "Action", "enum": list(names), "type": "string"}
 
 
-def words_field(title: str) -> dict[str, Json]:
+def words_field(title: str) -> JsonObject:
     """Return the schema of optional words."""
     return {"title": title, "anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
 
@@ -251,10 +251,10 @@ def only_with(name: str, field: str) -> Json:
 
 
 def decision_schema(
-    title: str, properties: dict[str, Json], rules: list[Json], shared: dict[str, Json] | None = None
-) -> dict[str, Json]:
+    title: str, properties: JsonObject, rules: list[Json], shared: JsonObject | None = None
+) -> JsonObject:
     """Return the schema of an answer that names an action and brings the fields of that action."""
-    schema: dict[str, Json] = {
+    schema: JsonObject = {
         "type": "object",
         "title": title,
         "properties": properties,

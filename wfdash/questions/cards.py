@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request
 from wfdash.domain.json_patch import field_for
 from wfdash.questions.card import (
     AnswerType,
@@ -132,8 +132,8 @@ def _actions(card: Approval, names: list[str]) -> list[Json]:
     return [made[name] for name in names]
 
 
-def _decision_schema(card: Approval, names: list[str], edited: AnswerType | None) -> dict[str, Json]:
-    properties: dict[str, Json] = {"action": action_field(names), "reason": words_field("Reason")}
+def _decision_schema(card: Approval, names: list[str], edited: AnswerType | None) -> JsonObject:
+    properties: JsonObject = {"action": action_field(names), "reason": words_field("Reason")}
     rules: list[Json] = []
     shared = None
     if edited is not None:

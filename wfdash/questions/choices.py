@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from checkpoints.records import SIGNAL, Json
+from checkpoints.records import SIGNAL, Json, JsonObject
 from wfdash.questions.card import AnswerType, Asking, Card, Style, action, action_field, decision_schema, shown, typed
 from wfdash.questions.policy import Duration
 from wfdash.values.errors import InvalidCall
@@ -30,7 +30,7 @@ def waiting_for(name: str, kind: Any) -> Asking:
     """Return the request of a step that receives this signal. ``InvalidCall`` for an invalid name."""
     if not is_name(name):
         raise InvalidCall(f"ctx.receive needs a name of {RULE}, not {name!r}")
-    face: dict[str, Json] = {"subject": f"Waits for the signal {name!r}", "context": {"signal": name}}
+    face: JsonObject = {"subject": f"Waits for the signal {name!r}", "context": {"signal": name}}
     return typed(SIGNAL, face, Any if kind is None else kind)
 
 
@@ -60,7 +60,7 @@ LONGEST_OPTION = 80
 """Characters of an option: a longer text is something to read."""
 LONGEST_TEXT = 20_000
 """Characters of a text that is offered to be changed: it is stored with the question a second time."""
-ANYTHING: dict[str, Json] = {"title": "JSON"}
+ANYTHING: JsonObject = {"title": "JSON"}
 YES = ("yes", "approve", "approved", "accept", "accepted", "confirm", "confirmed")
 NO = ("no", "not", "nope", "never", "reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused")
 YES_ALONE = ("y", "true", "ok", "okay", "sure", "agree", "agreed", "allow", "allowed", "go", "proceed", "continue")
@@ -71,12 +71,12 @@ DOUBTFUL = rf"^(?:{_AS_NO}|{_AS_YES})$"
 """Of texts that read like yes or no; the same for Python and JavaScript, with their flags ``is``."""
 
 
-def open_answer(options: Sequence[Json] = (), *, text: str = "") -> dict[str, Json]:
+def open_answer(options: Sequence[Json] = (), *, text: str = "") -> JsonObject:
     """Return the schema of an answer that may be anything.
 
     ``options``: those to choose from, beside anything else. ``text``: what an answer in words begins as.
     """
-    words: dict[str, Json] = {"type": "string", "title": "Text", "format": "textarea"}
+    words: JsonObject = {"type": "string", "title": "Text", "format": "textarea"}
     kinds: list[Json] = [
         {"type": "boolean", "enum": [True, False], "title": "Yes or no"},
         {**words, "default": text} if text else words,
@@ -193,7 +193,7 @@ def _ask_one(card: Choice, answer: Any) -> Asking:
 
 def _ask_several(card: Choice, answer: Any) -> Asking:
     options, wanted = listed(card), AnswerType(list[str] if answer is None else answer)
-    schema: dict[str, Json] = {
+    schema: JsonObject = {
         "type": "array",
         "title": "Choice",
         "items": {"type": "string", "enum": [option.name for option in options]},

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.contract import Message, pack_transcript
 from wfdash.domain import images
 from wfdash.values.display import plain_text, to_display
@@ -42,7 +42,7 @@ class EvidencePiece(BaseModel):
             return rest | (value if cls.folds and isinstance(value, dict) else {cls.main: value})
         return given
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds."""
         rest = {name: item for name, item in self if name not in {"kind", "title", self.main}}
         fields = {"kind": self.kind, "title": self.title, "value": getattr(self, self.main), **rest}
@@ -110,7 +110,7 @@ class Transcript(EvidencePiece):
     messages: tuple[Message, ...] = Field(max_length=1000)
     earlier: int = Field(default=0, ge=0)
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds."""
         fields = {"kind": self.kind, "title": plain_text(self.title), "value": pack_transcript(self.messages)}
         shown = {**fields, **({"earlier": self.earlier} if self.earlier else {})}
@@ -143,7 +143,7 @@ class Diff(EvidencePiece):
             raise ValueError("give either before= and after=, or unified=")
         return self
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds."""
         value = {"before": self.before, "after": self.after} if self.unified is None else self.unified
         fields = {"kind": self.kind, "title": self.title, "value": value}
@@ -161,7 +161,7 @@ class Media(EvidencePiece):
         _check_size(self.data)
         return self
 
-    def _sent(self, **more: Json) -> dict[str, Json]:
+    def _sent(self, **more: Json) -> JsonObject:
         fields = {"kind": self.kind, "title": plain_text(self.title), **more}
         return {**fields, "value": base64.b64encode(self.data).decode(), "bytes": len(self.data)}
 
@@ -189,9 +189,9 @@ class Image(Media):
             raise ValueError(f"media_type says {self.media_type}, but its content is {picture.media_type}")
         return self
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds: base64 and the type its content has."""
-        more: dict[str, Json] = {"media_type": images.media_type_of(self.data), "alt": plain_text(self.alt)}
+        more: JsonObject = {"media_type": images.media_type_of(self.data), "alt": plain_text(self.alt)}
         before = {} if self.before is None else {"before": base64.b64encode(self.before).decode()}
         return self._sent(**more, **before)
 
@@ -208,7 +208,7 @@ class Pdf(Media):
             raise ValueError("no PDF document: it does not begin as one. Give it as a File")
         return self
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds: base64."""
         return self._sent(name=plain_text(self.name))
 
@@ -219,7 +219,7 @@ class File(Media):
     kind: Literal["file"] = "file"
     name: str = Field(min_length=1, max_length=200)
 
-    def shown(self) -> dict[str, Json]:
+    def shown(self) -> JsonObject:
         """Return it in the form a card holds: base64 and the type its content has."""
         return self._sent(media_type=images.media_type_of(self.data), name=plain_text(self.name))
 

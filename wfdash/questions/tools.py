@@ -15,7 +15,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.json_patch import field_for
 from wfdash.questions.card import (
@@ -197,7 +197,7 @@ class Masking:
         return "".join([*parts, text[done:]])
 
 
-def masked_card(card: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+def masked_card(card: JsonObject, names: Collection[str]) -> JsonObject:
     """Return a card with these fields hidden in the conversations among its evidence."""
     pieces = card.get("evidence")
     if not names or not isinstance(pieces, list):
@@ -332,7 +332,7 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
     return Asking("tool_call", face, schema, read, types, seen=arguments, form=form, same=())
 
 
-def _subject(name: str, arguments: dict[str, Json], secrets: frozenset[str]) -> str:
+def _subject(name: str, arguments: JsonObject, secrets: frozenset[str]) -> str:
     """Return a headline that tells calls of one tool apart: its first plain values, without secrets, then its name.
 
     A bare word, number or yes is said with the name of its argument, a currency beside its amount: ``A-7, 163.95 EUR,
@@ -370,8 +370,8 @@ def distinguishing(arguments: Mapping[str, Json]) -> str:
 
 def _face(
     card: ToolCall, verbs: list[str], arguments: Json, flaws: list[dict[str, Any]], secrets: frozenset[str]
-) -> dict[str, Json]:
-    tool: dict[str, Json] = {"name": card.name}
+) -> JsonObject:
+    tool: JsonObject = {"name": card.name}
     doc = inspect.getdoc(card.tool) if not isinstance(card.tool, str) else None
     if doc:
         tool["description"] = doc.split("\n\n")[0]
@@ -395,7 +395,7 @@ def _face(
     return {**fields, "actions": [action(verb, *LOOKS[verb], must.get(verb, []), labels[verb]) for verb in verbs]}
 
 
-def _fields(verbs: list[str], arguments: dict[str, Json]) -> dict[str, Json]:
+def _fields(verbs: list[str], arguments: JsonObject) -> JsonObject:
     own = {
         "arguments": ("edit", {**arguments, "title": "Arguments"}),
         "feedback": ("reject", words_field("Feedback")),
@@ -425,10 +425,10 @@ def _read_decision(wanted: AnswerType, value: Json, seen: Json) -> ToolDecision:
     return ToolDecision(arguments=given, line_comments=read_lines(value), **fields)
 
 
-def _stored(card: ToolCall) -> dict[str, Json]:
+def _stored(card: ToolCall) -> JsonObject:
     """Return the arguments as JSON."""
     try:
-        arguments: dict[str, Json] = _ARGUMENTS.dump_python(card.arguments, mode="json")
+        arguments: JsonObject = _ARGUMENTS.dump_python(card.arguments, mode="json")
     except (PydanticSerializationError, ValueError, TypeError) as error:
         raise InvalidCall(f"tool {card.name!r}: an argument cannot be stored: {error}") from error
     check_plain(arguments, f"arguments of {card.name!r}")
@@ -441,9 +441,9 @@ def _parameters(card: ToolCall) -> Any:
     return _guessed(card.arguments) if isinstance(card.tool, str) else _signature(card.tool, frozenset(card.arguments))
 
 
-def _guessed(arguments: dict[str, Any]) -> dict[str, Json]:
+def _guessed(arguments: dict[str, Any]) -> JsonObject:
     """Return a schema with the fields of the arguments: nothing else is known."""
-    properties: dict[str, Json] = {}
+    properties: JsonObject = {}
     for name, value in arguments.items():
         properties[name] = {"type": TYPES[type(value)]} if type(value) in TYPES else {}
         if isinstance(value, str) and (len(value) > LONG or "\n" in value):

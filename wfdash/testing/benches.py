@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache, partial, wraps
@@ -35,7 +35,7 @@ from checkpoints.database.storage import DatabaseStorage, scripts_for
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.models import OPEN, Checkpoint, Claim, Grant, HumanRequest, Reply, Run
 from checkpoints.models import Event as EventRow
-from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, status_of
+from checkpoints.records import CheckpointInfo, Commit, ErrorInfo, Event, Phase, frozen, status_of
 from checkpoints.rules import TIMED
 from checkpoints.sql import sqlite
 from checkpoints.sql.durability import Durability
@@ -418,7 +418,7 @@ STAGE = "bench"
 """Who starts runs and operates them where a test names no one. They answer nothing, so they count for no policy."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Cast:
     """Everyone, with their groups and roles."""
 
@@ -492,7 +492,7 @@ class ProcessDied(BaseException):
     """The worker's process ends here."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Crash:
     """Where it ends: as soon as this call has happened, before or after that was recorded."""
 

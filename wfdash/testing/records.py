@@ -10,11 +10,11 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import CheckpointInfo, ErrorInfo, Event, Json, Status
+from checkpoints.records import CheckpointInfo, ErrorInfo, Event, Json, JsonObject, Status, frozen
 from wfdash.contract import RunFailed, StillWaiting, answer_to
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class VoteCount:
     """What an answer did: how many people said the same, how many are needed, whether that decided it."""
 
@@ -23,7 +23,7 @@ class VoteCount:
     decided: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Call:
     """A ``ctx.call`` that really happened: one that was repeated is there twice, a replayed one is not."""
 
@@ -32,7 +32,7 @@ class Call:
     kwargs: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BenchRequest:
     """An open request. ``votes``: who has voted so far, and for what."""
 
@@ -41,8 +41,8 @@ class BenchRequest:
     key: RequestKey
     step: str
     kind: str
-    card: dict[str, Json]
-    answer_schema: dict[str, Json]
+    card: JsonObject
+    answer_schema: JsonObject
     by: tuple[str, ...]
     not_by: tuple[str, ...]
     due: datetime | None
@@ -64,7 +64,7 @@ class BenchRun:
     status: Status = Status.QUEUED
     output: Json = None
     error: ErrorInfo | None = None
-    state: dict[str, Json] = field(default_factory=dict)
+    state: JsonObject = field(default_factory=dict)
     requests: tuple[BenchRequest, ...] = ()
     events: tuple[Event, ...] = ()
     checkpoints: tuple[CheckpointInfo, ...] = ()

@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import is_protocol, is_typeddict
 
 from checkpoints.content.canonical_json import DIGITS, LEVELS, TOO_LARGE
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.values.errors import NotStorable, WorkflowError, WrongType
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.values.schemas.validate import Problem, problems_of
@@ -283,7 +283,7 @@ class Codec:
         """Return the value, converted if it is the type's JSON; pydantic's ``ValidationError`` otherwise."""
         return self.adapter.validate_python(value)
 
-    def schema(self, mode: str = "validation") -> dict[str, Json]:
+    def schema(self, mode: str = "validation") -> JsonObject:
         """Return the JSON Schema; empty for untyped."""
         if is_any(self.kind):
             return {}

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 
 OPAQUE = "$opaque"
 """The key of an object that replaces a value JSON cannot express: ``{"$opaque": type, "size": n, "repr": text}``."""
@@ -40,7 +40,7 @@ def to_display(value: Any, *, most: int = MAX_NODES) -> Json:
 
 def opaque(value: Any) -> Json:
     """Return the replacement of a value that JSON cannot express."""
-    fields: dict[str, Json] = {OPAQUE: plain_text(type(value).__name__)}
+    fields: JsonObject = {OPAQUE: plain_text(type(value).__name__)}
     try:
         fields["size"] = len(value)
     except Exception:  # noqa: S110 - most values have no size

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request
 from wfdash.values.errors import InvalidCall
 
 AGAIN = "asked_again"
@@ -48,7 +48,7 @@ class Identity:
 
 def identify(card: Mapping[str, Json], form: Json, same: Sequence[str]) -> Identity:
     """Return a question's identity. ``form``: the required answer; ``same``: parts of its card that must stay."""
-    parts: dict[str, Json] = {name: card[name] for name in PARTS if name in card}
+    parts: JsonObject = {name: card[name] for name in PARTS if name in card}
     parts["form"] = _bare(form)
     for name in ("actions", "options"):
         if name in card:

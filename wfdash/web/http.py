@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from secrets import token_hex
 from typing import IO, Any, cast
 
@@ -26,6 +26,7 @@ from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingH
 from django.urls import set_script_prefix
 
 from checkpoints.database.direct import keep_limits, replies_within
+from checkpoints.records import frozen
 from wfdash.domain.errors import KINDS, REFUSALS, Busy
 from wfdash.installation.stopping import stopping
 from wfdash.telemetry.logs import about, mask_secrets
@@ -77,7 +78,7 @@ class RereadBody(tempfile.SpooledTemporaryFile[bytes]):
         """Do nothing: Django closes a body once it has read it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PreparedResponse:
     """A response: complete, or with a ``rest`` that is generated while it is sent."""
 

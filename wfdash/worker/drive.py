@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from django.conf import settings
@@ -24,7 +24,7 @@ from checkpoints.errors import CheckpointsError, ClaimLost, Damaged
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.recorder import BoundRecorder, utc_now
-from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, Request, RunFacts, Standing
+from checkpoints.records import SIGNAL, Answer, Claim, Commit, Phase, Reason, Request, RunFacts, Standing, frozen
 from checkpoints.storage import Journal
 from wfdash import pubsub
 from wfdash.actions.runs import lifecycle, signals
@@ -49,7 +49,7 @@ LASTS = 0.95
 """Of the seconds that the settings say: by their end another worker has found and begun the run."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Lease:
     """How long a claim lasts without being renewed, and how often it is renewed, in seconds; as the settings say."""
 

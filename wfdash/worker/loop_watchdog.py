@@ -20,7 +20,7 @@ from checkpoints.claims import close_loop
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
 from checkpoints.models import Event
-from checkpoints.records import Claim, Commit, ErrorInfo, Json, Phase, Standing
+from checkpoints.records import Claim, Commit, ErrorInfo, JsonObject, Phase, Standing
 from wfdash import pubsub
 from wfdash.worker.db_thread import in_thread
 from wfdash.workflow.runtime.watching import BlockingStep, find_blocking_step
@@ -225,7 +225,7 @@ class Watchdog:
             log.warning("It is here:\n%s", busy.stack.rstrip())
 
     async def _note(self, busy: BlockingStep, kind: EventKind, seconds: float) -> None:
-        facts: dict[str, Json] = {"activation": busy.activation, "function": busy.function, "where": busy.where}
+        facts: JsonObject = {"activation": busy.activation, "function": busy.function, "where": busy.where}
         facts |= {"seconds": round(seconds, 1), "worker": self._worker}
         facts |= {"item": busy.item} if busy.item is not None else {}
         facts |= {"stack": busy.stack} if busy.stack else {}

@@ -29,7 +29,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
 from checkpoints.errors import CheckpointsError
 from checkpoints.models import Answer, Notice, PushSubscription, Run, Webhook
-from checkpoints.records import Json
+from checkpoints.records import JsonObject, frozen
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions.account import forget_browser
 from wfdash.actions.hooks.webhooks import keep_attempt
@@ -343,7 +343,7 @@ MAX_CARRIED_BYTES = 262_144
 """Bytes of a value that a delivery carries; a larger one is to be fetched by the API."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Recipient:
     """A webhook, and its owner's rights: None where it is one of the installation."""
 
@@ -375,7 +375,7 @@ def hook_refusal(recipient: Recipient, notice: Notice) -> str:
     return "" if not workflow or recipient.may("see", workflow) else "The owner can no longer see this"
 
 
-def values_for(recipient: Recipient, notice: Notice) -> dict[str, Json]:
+def values_for(recipient: Recipient, notice: Notice) -> JsonObject:
     """Return the answer, output or error, if the webhook is to carry it and its owner may inspect it.
 
     Secrets are masked. ``{"omitted": name}`` for one that is too large or cannot be read.

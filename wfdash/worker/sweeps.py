@@ -17,6 +17,7 @@ from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
 from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS, HighWaterMark
 from checkpoints.models import Event, Snooze, TallyMark
+from checkpoints.records import frozen
 from wfdash.access.signin.links import forget_links
 from wfdash.access.signin.sessions import forget_sessions
 from wfdash.actions import audit, pacing, schedules, statistics
@@ -46,7 +47,7 @@ FIRST_TIDY = 60.0
 LATE = "What is due beside the runs waits: %s: %s: %s. Retrying each second"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Job:
     """Something to do whenever ``is_due``, but not within ``every`` seconds of the last time.
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request
 from wfdash.values.codec import class_name, codec_for, find_class, type_problems
 from wfdash.values.schemas.validate import Problem
 from wfdash.workflow.authoring import Function
@@ -38,7 +38,7 @@ GENERIC = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple, "di
 APART = frozenset({MARK, "$defs", "title"})
 
 
-def marked(schema: dict[str, Json], kinds: Mapping[str, Any], function: Function) -> dict[str, Json]:
+def marked(schema: JsonObject, kinds: Mapping[str, Any], function: Function) -> JsonObject:
     """Return the schema with the names of its types, where the step's function has names for them.
 
     ``kinds``: the type of the whole answer under an empty key, of one of its fields under the field's name.
@@ -167,7 +167,7 @@ class Quiet(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
 
-def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
+def named_schemas(function: Function) -> Iterator[JsonObject]:
     """Yield the schema of every model and dataclass that a function's code can name, by its module's names too."""
     names = names_of(function)
     attributes = getattr(getattr(function, "__code__", None), "co_names", ())
@@ -182,6 +182,6 @@ def named_schemas(function: Function) -> Iterator[dict[str, Json]]:
 
 
 @lru_cache(maxsize=512)
-def _schema_of(kind: type) -> dict[str, Json]:
+def _schema_of(kind: type) -> JsonObject:
     """Return a type's schema: made once, however many steps of a module can name the type."""
     return codec_for(kind).adapter.json_schema(schema_generator=Quiet)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field
 
 from checkpoints.limits import problem_of
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject, frozen
 from wfdash.questions.policy import Duration, Seconds, span_of
 from wfdash.values.codec import copy_plain
 from wfdash.workflow.errors import InvalidWorkflow
@@ -165,7 +165,7 @@ class StepContext:
     """Marks a step's parameter as its context; ``Context`` is the one class below it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Step:
     """A declared step. Calling it calls its function, so a test needs no engine."""
 
@@ -193,7 +193,7 @@ class Step:
         return self.function(*args, **kwargs)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Signature:
     """The parameters and result of a step's function. ``order``: its positional arguments, ``message`` or ``ctx``."""
 
@@ -245,7 +245,7 @@ def _is_context(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
 # -- migration hooks: their argument, the changes they may make, and which of them leads to the current graph
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StepChange:
     """One change of a hook. ``verb``: rename | drop | move."""
 
@@ -266,7 +266,7 @@ class Migration:
     """
 
     def __init__(self, state: Mapping[str, Json], steps: Mapping[str, int]) -> None:
-        self.state: dict[str, Json] = copy_plain(dict(state))
+        self.state: JsonObject = copy_plain(dict(state))
         self.steps: Mapping[str, int] = dict(steps)
         self.changes: list[StepChange] = []
 
@@ -294,7 +294,7 @@ class Migration:
 Hook: TypeAlias = Callable[[Migration], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MigrationHook:
     """A declared hook. ``to_version`` is empty for the next declared one's, or the current graph."""
 

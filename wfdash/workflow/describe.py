@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError
 
 from checkpoints.ids import WorkflowId
-from checkpoints.records import Json
+from checkpoints.records import JsonObject
 from wfdash.contract import Addressees, Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
 from wfdash.questions.policy import Policy, addressees_of, policy_of
@@ -144,7 +144,7 @@ def predicate_text(predicate: Callable[..., Any]) -> str:
     return text if len(text) <= 60 else ""
 
 
-def output_schema(graph: Graph) -> dict[str, Json]:
+def output_schema(graph: Graph) -> JsonObject:
     """Return the JSON Schema of the run's output, empty if it is not known in advance."""
     kinds = [node.gives for node in graph.nodes.values() if node.ends]
     if not kinds or any(is_any(kind) for kind in kinds):

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, JsonObject
 from wfdash.contract import Edited, Edits, InvalidInput
 from wfdash.values.codec import Codec, codec_for, either, same, schema_problems, type_problems
 from wfdash.values.schemas.validate import Problem
@@ -48,12 +48,12 @@ class CheckpointEdit:
 
     graph: Graph
     checkpoint: Checkpoint
-    problems: list[dict[str, Json]] = field(default_factory=list)
+    problems: list[JsonObject] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     input: tuple[Json, ...] = ()
 
     def __post_init__(self) -> None:
-        self.state: dict[str, Json] = dict(self.checkpoint.body["state"])
+        self.state: JsonObject = dict(self.checkpoint.body["state"])
         position: Position = self.checkpoint.body["position"]
         self.position = position.copy()
         self.closed: list[RequestKey] = []

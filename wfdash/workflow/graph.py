@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol
 
-from checkpoints.records import Json
+from checkpoints.records import JsonObject, frozen
 from wfdash.questions.policy import Policy
 from wfdash.values.codec import Codec
 from wfdash.workflow.authoring import (
@@ -57,7 +57,7 @@ class Definition(Protocol):
         """Return the declared migrations, in order."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Sub:
     """A workflow used as a step of another."""
 
@@ -70,7 +70,7 @@ class Sub:
     was: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PlannedStep:
     """A node under construction."""
 
@@ -84,7 +84,7 @@ class PlannedStep:
     after: After | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PlannedEdge:
     """An edge under construction. ``case``: the branch of a switch it takes."""
 
@@ -303,7 +303,7 @@ class JoinRule:
     """The map or sub-workflow that a gather or exit closes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Node:
     """A step in its place. ``hidden``: the entry or exit of a sub-workflow, not shown to people."""
 
@@ -358,7 +358,7 @@ class Node:
         return not self.out
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StateRule:
     """The declared state: types, defaults and reducers per (namespaced) key; ``open`` namespaces take any key."""
 
@@ -368,13 +368,13 @@ class StateRule:
     typed: frozenset[str] = frozenset()
     """Namespaces (``""``, ``"sub/"`` ...) that have a model: no other keys there."""
 
-    def fresh(self, but: Collection[str] = ()) -> dict[str, Json]:
+    def fresh(self, but: Collection[str] = ()) -> JsonObject:
         """Return what a state begins with: the defaults as JSON, without those of the keys in ``but``."""
         made = {key: make for key, make in self.defaults.items() if key not in but}
         return {key: self.codecs[key].encode(make(), f"state.{key}") for key, make in made.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Level:
     """The top-level workflow, or one of its sub-workflows."""
 
@@ -390,7 +390,7 @@ class Level:
         return [self.version, self.own]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Graph:
     """A valid workflow. Immutable, holds no run, shared by all runs of the definition."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints.errors import Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, EventDraft, Json, Request
+from checkpoints.records import Checkpoint, EventDraft, Json, JsonObject, Request, frozen
 from wfdash.contract import Carried
 from wfdash.domain.graph_diff import GraphDiff
 from wfdash.values.codec import check_plain, codec_for, type_name
@@ -128,7 +128,7 @@ def _run_hooks(path: tuple[MigrationHook, ...], run: MigratingRun, inside: str =
     return run
 
 
-def _call_hook(hook: MigrationHook, migration: Migration) -> dict[str, Json]:
+def _call_hook(hook: MigrationHook, migration: Migration) -> JsonObject:
     """Return the changed state of one hook; the run is not changed if it raises."""
     what = f"the migration from version {hook.from_version}"
     try:
@@ -234,7 +234,7 @@ def changed_below(levels: Mapping[str, Level], marks: Marks) -> Iterator[str]:
 # -- a run that follows a completed one: it begins with that run's state, at the steps that take its message
 
 
-def state_after(graph: Graph, follows: Checkpoint | None) -> dict[str, Json]:
+def state_after(graph: Graph, follows: Checkpoint | None) -> JsonObject:
     """Return the state that a run begins with: its defaults, and over them what a completed run has left.
 
     ``InvalidCall`` if no step takes a follow-up or that run has not ended; ``Incompatible`` if its state is not valid
@@ -259,11 +259,11 @@ def state_after(graph: Graph, follows: Checkpoint | None) -> dict[str, Json]:
 Names = Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MigratingRun:
     """A checkpoint's content on its way to another graph."""
 
-    state: dict[str, Json]
+    state: JsonObject
     position: Position
     requests: dict[RequestKey, Request]
     closed: tuple[RequestKey, ...] = ()
@@ -550,7 +550,7 @@ class MigrationCheck:
             raise ValueError(f"it could be any of {', '.join(fitting.values())}")
         return next(iter(fitting))
 
-    def _checked_state(self, state: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    def _checked_state(self, state: Mapping[str, Json]) -> tuple[JsonObject, list[str]]:
         rule = self.graph.state
         self.problems.extend(state_problems(rule, state, ": a migrate hook has to remove it"))
         fresh = rule.fresh(but=state)

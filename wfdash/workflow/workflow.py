@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
-from checkpoints.records import Checkpoint, EventDraft, Json, Phase, RunInfo
+from checkpoints.records import Checkpoint, EventDraft, Json, JsonObject, Phase, RunInfo
 from checkpoints.storage import Runs
 from wfdash.contract import DEFAULT_QUEUE, Outcome, problem_of_limit, problem_of_queue
 from wfdash.domain.labels import humanize
@@ -366,7 +366,7 @@ class Workflow:
         """Return the workflow with a storage or manager that keeps its runs: ``start``, ``resume``, ``runs``."""
         return BoundWorkflow(self, storage)
 
-    def input_schema(self) -> dict[str, Json]:
+    def input_schema(self) -> JsonObject:
         """Return the JSON Schema of ``run``'s message."""
         return input_schema(self.graph)
 

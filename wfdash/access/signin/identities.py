@@ -6,13 +6,13 @@ What is taken of the claims that the provider makes; and the rows of allauth, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
 
 from checkpoints.models.user_model import User
+from checkpoints.records import frozen
 from wfdash.installation.provider import Provider
 
 IDENTITIES: str = "socialaccount.SocialAccount"
@@ -23,7 +23,7 @@ MOST_GROUPS = 5_000
 """How many of the provider's groups are looked at."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ProviderIdentity:
     """A person at a provider. Issuer and subject alone say who it is; everything else may change or be another's.
 
@@ -40,7 +40,7 @@ class ProviderIdentity:
     groups: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Arrival:
     """Someone who came back from the provider. ``target``: the page they wanted. ``connects``: the key of the account
     that is to be connected, empty for a sign-in.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -31,6 +30,7 @@ from django.utils.functional import SimpleLazyObject
 from checkpoints.database.alias import alias, on_commit
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models.user_model import User
+from checkpoints.records import frozen
 from wfdash import pubsub
 from wfdash.access.viewer import RightsRows, rights_of, rights_rows
 
@@ -204,7 +204,7 @@ SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS X", "CrOS", "Linux")
 LABELS = {"Edg": "Edge", "OPR": "Opera", "Mac OS X": "macOS", "CrOS": "ChromeOS"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OpenSession:
     """A session that has not expired. ``id`` names it in a form; no one can sign in with it."""
 

@@ -7,7 +7,6 @@ import re
 import secrets
 import string
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -18,6 +17,7 @@ from django.utils.crypto import salted_hmac
 from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.database.storage import write
 from checkpoints.models import Token
+from checkpoints.records import frozen
 from wfdash.access.directory import is_service
 from wfdash.access.signin import attempt_limits, second_factor
 from wfdash.access.signin.attempt_limits import AttemptLimit
@@ -43,7 +43,7 @@ UNKNOWN = "This token does not exist, or is incomplete. Make one under Settings,
 NO_FACTOR = "Everyone needs a second factor here. {name} has to set one up before their tokens work"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class NewSecret:
     """A new token as its owner gets it, once, and what is stored of it."""
 

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
@@ -25,7 +25,7 @@ from checkpoints.database.alias import atomic, connection
 from checkpoints.database.storage import write
 from checkpoints.limits import MOST_NODES
 from checkpoints.models import IncomingDelivery, IncomingHook, Run, Webhook
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.access.directory import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit, pacing
@@ -124,7 +124,7 @@ DELIVERIES_REMOVED_AT_ONCE = 1_000
 """Deliveries forgotten at a time."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Done:
     """What a delivery did: started, signalled, or duplicate, with the run it was about."""
 
@@ -264,7 +264,7 @@ LARGEST_MAPPING = 20_000
 """Bytes of a mapping."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class IncomingPlan:
     """What an incoming webhook does with a delivery, and how it knows who sent it: see ``IncomingHook``."""
 

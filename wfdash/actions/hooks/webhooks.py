@@ -31,7 +31,7 @@ from checkpoints.models import (
     Webhook,
 )
 from checkpoints.models.fields import decrypted
-from checkpoints.records import Json
+from checkpoints.records import JsonObject
 from wfdash.access.directory import managed_by, refuse_narrow, service_account
 from wfdash.access.viewer import EVERY, Viewer, viewer_for
 from wfdash.actions import audit, pacing
@@ -358,9 +358,9 @@ def _about(event: Event) -> dict[str, Any] | None:
         return None
 
 
-def _facts_of_run(event: Event) -> dict[str, Json]:
+def _facts_of_run(event: Event) -> JsonObject:
     run: Run = event.run
-    facts: dict[str, Json] = {"workflow": run.workflow, "run": run.pk, "subject": title_for_everyone(run)}
+    facts: JsonObject = {"workflow": run.workflow, "run": run.pk, "subject": title_for_everyone(run)}
     if event.kind == EventKind.RUN_FAILED:
         facts["text"] = error_class(run)
     if event.kind == EventKind.RUN_CANCELLED:

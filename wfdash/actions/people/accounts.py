@@ -7,7 +7,6 @@ changed by the same actions as on pages, all or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from django.utils import timezone
 from checkpoints.database.storage import write
 from checkpoints.models import Absence, Grant, ServiceAccount
 from checkpoints.models.user_model import EMAIL, USERNAME, User, email_of, new_user
+from checkpoints.records import frozen
 from wfdash.access.directory import find_group, is_service, problem_of_person
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.links import LIFETIME, create_link, revoke_links
@@ -59,7 +59,7 @@ LONGEST_ABOUT = 300
 MOST_ROLES = 50
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Invitation:
     """A person with their one-time sign-in link, which is stored nowhere; empty where no links are made.
 
@@ -296,7 +296,7 @@ def end_absence_of(viewer: Viewer, name: str, absence_id: int) -> None:
         audit.record(viewer, "back", right="admin", facts=facts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Change:
     """Something that the file wants and the database does not have. ``words``: what is done, for people."""
 
@@ -305,7 +305,7 @@ class Change:
     args: tuple[Any, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Known:
     """What there is now. ``grants``: role -> the id of its grant."""
 

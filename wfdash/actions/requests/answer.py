@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -25,7 +25,7 @@ from checkpoints.errors import Unreadable
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
 from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Run, Shown
-from checkpoints.records import Json, Phase
+from checkpoints.records import Json, Phase, frozen
 from checkpoints.rules import card_subject
 from wfdash.access.directory import spoken_in, votes_in, votes_of
 from wfdash.access.viewer import Marks, Right, Viewer
@@ -76,7 +76,7 @@ PAGES = ("page", "link")
 """Ways to answer that show a form."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AnswerContext:
     """How an answer was given: where, what was shown, and whether it can be undone."""
 
@@ -462,7 +462,7 @@ def has(request: HumanRequest, mark: str) -> bool:
 MOST_ASSIGNED = 200
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Assigned:
     """What became of one request. ``problem``: why its assignee is unchanged, empty if it was assigned."""
 
@@ -502,7 +502,7 @@ def _assign_one(viewer: Viewer, request_id: str, to: str | None, key: str | None
 MAX_DECIDED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Outcome:
     """The result for one request. ``problem``: why it is unchanged, empty if the answer was accepted."""
 

@@ -7,7 +7,6 @@ which it decides, and high-risk requests require a sign-in too. Viewing it chang
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ from checkpoints.database.alias import atomic
 from checkpoints.database.storage import write
 from checkpoints.models import AuditEntry, HumanRequest, Reply, Run, UsedLink
 from checkpoints.models.user_model import User
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer, viewer_for
 from wfdash.actions import audit
@@ -35,7 +34,7 @@ from wfdash.notifications.rendering import absolute
 SALT = "wfdash.desk.links.answer"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AnswerLink:
     """An answer link's content, and who may use it now. ``seen``: the request's fingerprint when it was created."""
 

@@ -24,7 +24,7 @@ from checkpoints.events import EventKind
 from checkpoints.limits import MOST_NODES, count_nodes
 from checkpoints.models import OPEN, Comment, Draft, HumanRequest, Presence, Reply, Shown, Snooze
 from checkpoints.models.user_model import User
-from checkpoints.records import Json, Phase
+from checkpoints.records import Json, JsonObject, Phase
 from wfdash.access.directory import is_service, people_who, readers
 from wfdash.access.viewer import Viewer, origin_of, viewer_for
 from wfdash.actions import audit, pacing
@@ -92,7 +92,7 @@ def amend_request(
     return request
 
 
-def _checked_evidence(body: str, given: list[dict[str, Json]]) -> list[dict[str, Json]]:
+def _checked_evidence(body: str, given: list[JsonObject]) -> list[JsonObject]:
     """Return the evidence in the form a card holds it. ``Invalid`` with what is wrong."""
     if not body and not given:
         raise Invalid.at("body", "Enter the information to add")
@@ -157,7 +157,7 @@ def _void_votes(request: HumanRequest) -> list[User]:
     return [vote.by for vote in votes if vote.by is not None]
 
 
-def _audited_piece(part: Mapping[str, Json]) -> dict[str, Json]:
+def _audited_piece(part: Mapping[str, Json]) -> JsonObject:
     """Return what the audit stores of a piece of evidence: the piece itself is on the card."""
     digest = sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
     return {"kind": part["kind"], "title": part.get("title", ""), "sha256": digest}

@@ -16,7 +16,7 @@ from checkpoints.database.storage import write
 from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Answer, Comment, HumanRequest, Reply
 from checkpoints.models.user_model import USERNAME, User
-from checkpoints.records import SIGNAL, Json, Phase
+from checkpoints.records import SIGNAL, Json, JsonObject, Phase
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
 from wfdash.access.viewer import Right, Viewer, origin_of
 from wfdash.actions import audit
@@ -195,7 +195,7 @@ def _settling() -> Update:
     return HumanRequest.objects.filter(OPEN, pk=ID), {"settles": until}
 
 
-def comments_on_lines(value: Json) -> dict[str, Json]:
+def comments_on_lines(value: Json) -> JsonObject:
     """Return what an event says of an answer's line comments: nothing where there is none."""
     found = json_patch.listed(value)
     return {json_patch.FIELD: found} if found else {}

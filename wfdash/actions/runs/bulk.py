@@ -10,7 +10,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ from checkpoints.errors import Conflict
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
 from checkpoints.models import Bulk, Checkpoint, HumanRequest, Run, RunFact
-from checkpoints.records import ENDED, Json, Phase
+from checkpoints.records import ENDED, Json, Phase, frozen
 from checkpoints.rules import TIMED
 from checkpoints.sql.reads import Removed
 from wfdash.access.viewer import Viewer, viewer_for
@@ -64,7 +63,7 @@ DONE: dict[Phase, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BulkVerb:
     """An action that can be applied to many runs: how, and in which phases a run accepts it."""
 
@@ -84,7 +83,7 @@ VERBS: dict[str, BulkVerb] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BulkPreview:
     """What an action would do: the runs that accept it, and how many would not, by reason."""
 

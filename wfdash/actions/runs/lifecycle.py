@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from fnmatch import fnmatchcase
@@ -32,7 +31,7 @@ from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models.user_model import User
-from checkpoints.records import ENDED, Json, Phase, Reason
+from checkpoints.records import ENDED, Json, Phase, Reason, frozen
 from checkpoints.rules import NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
 from checkpoints.sql.tables import request_row, run_row
 from wfdash import pubsub
@@ -242,7 +241,7 @@ def names_of_fork(origin: Run, message: Json) -> dict[str, str | None]:
 VERB = "follow-up"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FollowUp:
     """A message for a completed run, as the run that follows will receive it."""
 

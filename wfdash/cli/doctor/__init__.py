@@ -6,10 +6,11 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.cli.commands import data_directory, flag, plain_command
 from wfdash.cli.setup import setup
 
@@ -24,7 +25,7 @@ class Severity(StrEnum):
     """Something does not work, or is about to stop."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Finding:
     """One thing that was looked at. ``why`` and ``remedy`` are empty where all is well."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from checkpoints.errors import Incompatible
-from checkpoints.records import Checkpoint, Json, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import Addressees, Carried, Description, InFlight, Outcome, RunInput, Shown
 from wfdash.engines.agent_framework import describing, drive
@@ -56,7 +56,7 @@ class AgentFrameworkEngine:
         input_for(_as_served(definition), workflow, message)
         return message
 
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[JsonObject]:
         """Return what the answer's own type rejects in a value that is valid by its schema."""
         found = describing.check_answer(self._workflow(definition), request, value)
         return found or _as_served(definition).check_answer(request, value)

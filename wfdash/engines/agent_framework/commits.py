@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_checkpoint_id
-from checkpoints.records import Checkpoint, Commit, EventDraft, Json, Phase, Reason, Request, Standing
+from checkpoints.records import (
+    Checkpoint,
+    Commit,
+    EventDraft,
+    Json,
+    JsonObject,
+    Phase,
+    Reason,
+    Request,
+    Standing,
+    frozen,
+)
 from checkpoints.storage import Recorder
 from wfdash.contract import Failed, Finished, Outcome, Waiting
 from wfdash.engines.agent_framework.definitions import is_function, receivers
@@ -28,7 +38,7 @@ MOST_MESSAGES = 30
 """Messages that a card shows, from the end; the run's page has all."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DrivenRun:
     """What is driven: a run of a workflow, as it is served, with the copy that runs."""
 
@@ -52,7 +62,7 @@ class Commits:
     ) -> None:
         self.driven, self.head, self.before = driven, head, before
         self.requests: dict[str, Request] = {one.key: one for one in head.requests} if head is not None else {}
-        self.given: dict[str, Json] = dict(before.given)
+        self.given: JsonObject = dict(before.given)
         self.events = ExecutorEvents(steps, recorder, before)
         self.outcome: Outcome | None = None
         """How the drive has ended, once that is committed."""
@@ -137,7 +147,7 @@ class Commits:
             # Other code may have changed a value at the same time, which it cannot while only this runs.
             return convert()
 
-    def _checkpoint(self, reason: Reason, body: dict[str, Json]) -> Checkpoint:
+    def _checkpoint(self, reason: Reason, body: JsonObject) -> Checkpoint:
         parent, driven = self.head, self.driven
         return Checkpoint(
             id=new_checkpoint_id(),

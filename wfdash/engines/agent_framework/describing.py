@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import BaseModel
 
 from checkpoints.ids import WorkflowId
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request
 from wfdash.contract import Addressees, Description, EdgeInfo, InvalidInput, StepInfo
 from wfdash.domain.labels import label_of_name, label_of_step
 from wfdash.engines.agent_framework.allowed_types import namespaces, response_types
@@ -211,8 +211,8 @@ def _written(executor: Any) -> Any:
 
 CHAT = ("Message", "Content", "AgentExecutorRequest", "AgentExecutorResponse")
 """The framework's own kinds of messages: people write text."""
-TEXT: dict[str, Json] = {"type": "string", "title": "Message", "minLength": 1, "format": "textarea"}
-ANYTHING: dict[str, Json] = {"title": "Message"}
+TEXT: JsonObject = {"type": "string", "title": "Message", "minLength": 1, "format": "textarea"}
+ANYTHING: JsonObject = {"title": "Message"}
 
 
 def is_chat(kind: Any) -> bool:
@@ -244,7 +244,7 @@ def chat_kind(kinds: Sequence[Any]) -> Any:
     return order[0] if order else None
 
 
-def input_schema(kinds: Sequence[Any]) -> dict[str, Json]:
+def input_schema(kinds: Sequence[Any]) -> JsonObject:
     """Return the schema of what starts a workflow whose first executor takes these types."""
     if chat_kind(kinds) is not None:
         return dict(TEXT)
@@ -253,13 +253,13 @@ def input_schema(kinds: Sequence[Any]) -> dict[str, Json]:
         return dict(ANYTHING)
     if len(schemas) == 1:
         return schemas[0]
-    shared: dict[str, Json] = {}
+    shared: JsonObject = {}
     for schema in schemas:
         shared |= schema.pop("$defs", {})
     return {"anyOf": schemas} | ({"$defs": shared} if shared else {})
 
 
-def schema_of(kind: Any) -> dict[str, Json] | None:
+def schema_of(kind: Any) -> JsonObject | None:
     """Return the JSON Schema of a type; None if it has none."""
     try:
         return AnswerType(kind).schema()
@@ -296,7 +296,7 @@ OPTIONS = frozenset({"client_kwargs", "function_invocation_kwargs", "tools"})
 """Names of ``config`` for a graph: what its agents hand to chat clients and tools, and further tools."""
 
 
-def schema_for(served: Served, workflow: Any) -> dict[str, Json]:
+def schema_for(served: Served, workflow: Any) -> JsonObject:
     """Return the schema of the input: that given to ``serve``, else that of the workflow's own types."""
     return dict(served.input) if isinstance(served.input, dict) else input_schema(kinds_of(served, workflow))
 
@@ -312,7 +312,7 @@ def input_for(served: Served, workflow: Any, message: Json) -> Any:
     return found
 
 
-def follow_up_schema(served: Served, workflow: Any) -> dict[str, Json] | None:
+def follow_up_schema(served: Served, workflow: Any) -> JsonObject | None:
     """Return the schema of a follow-up message: that of a conversation; None for a workflow that holds none."""
     if is_function(workflow) or isinstance(served.input, dict):
         return None
@@ -369,7 +369,7 @@ def _policies(served: Served, workflow: Any, step: str) -> list[Policy]:
     return list({id(one): one for one in found if one is not None}.values())
 
 
-def check_answer(workflow: Any, request: Request, value: Json) -> list[dict[str, Json]]:
+def check_answer(workflow: Any, request: Request, value: Json) -> list[JsonObject]:
     """Return what the type of a question's answer rejects in a value that is valid by its schema.
 
     The type is one of those the workflow's handlers take, or that its modules define, with the schema that was asked.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from checkpoints.errors import CheckpointsError, Damaged
-from checkpoints.records import Checkpoint, Json, Reason
+from checkpoints.records import Checkpoint, JsonObject, Reason
 from checkpoints.storage import Recorder
 from wfdash.contract import Continue, Outcome, Resume, RunInput, Start
 from wfdash.engines.agent_framework import step_events
@@ -101,12 +101,12 @@ class FrameworkDrive:
             return await self._commits.fail(broken)
         raise broken
 
-    def _answers(self) -> dict[str, Json]:
+    def _answers(self) -> JsonObject:
         if not isinstance(self._given, Resume):
             return {}
         return {key: one.value for key, one in self._given.answers.items() if key in self._commits.requests}
 
-    async def _run(self, answers: dict[str, Json]) -> None:
+    async def _run(self, answers: JsonObject) -> None:
         """Run the framework's workflow and take its events."""
         call = options_for(self._commits.driven.served, self._workflow)
         if isinstance(self._given, Resume):
@@ -147,7 +147,7 @@ class FrameworkDrive:
         )
         return loaded
 
-    def _responses(self, answers: dict[str, Json], loaded: Any) -> dict[str, Any]:
+    def _responses(self, answers: JsonObject, loaded: Any) -> dict[str, Any]:
         """Return the answers as the framework expects them, by its request id. ``WrongType``."""
         responses = {key: self._codec.decode(one) for key, one in self._commits.given.items()}
         for key, value in answers.items():

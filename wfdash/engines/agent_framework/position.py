@@ -7,13 +7,13 @@ operator decides whether a checkpoint of an older graph continues under the curr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from checkpoints.errors import Incompatible
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, JsonObject, frozen
 from wfdash.contract import Carried, Description, Message, Shown, pack_transcript, unpack_transcript
 from wfdash.domain.graph_diff import compare
 from wfdash.engines.agent_framework.definitions import executors_of, is_function, is_of
@@ -23,7 +23,7 @@ from wfdash.engines.agent_framework.transcripts import EXECUTORS, display
 FORMAT = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Asker:
     """Who asked a pending question: the activation that waits for its answer, its step, the framework's request id."""
 
@@ -32,7 +32,7 @@ class Asker:
     request: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FrameworkPosition:
     """What a checkpoint holds besides the framework's own.
 
@@ -53,7 +53,7 @@ class FrameworkPosition:
     next: tuple[str, ...] = ()
     """The steps that messages were on their way to: they run when the run continues."""
 
-    def packed(self, framework: Json, state: dict[str, Json]) -> dict[str, Json]:
+    def packed(self, framework: Json, state: JsonObject) -> JsonObject:
         """Return a checkpoint's body. ``framework``: its own checkpoint, encoded; ``state``: as pages show it."""
         position = {
             "format": FORMAT,
@@ -118,7 +118,7 @@ INTERNAL = "internal:"
 """How the framework marks messages that an executor gets from outside of the graph."""
 
 
-def packed(codec: PickleCodec, checkpoint: Any, before: Mapping[str, Json]) -> dict[str, Json]:
+def packed(codec: PickleCodec, checkpoint: Any, before: Mapping[str, Json]) -> JsonObject:
     """Return a checkpoint of the framework as JSON. What equals ``before`` is the same object.
 
     ``NotStorable`` with its path for a value that cannot be kept.
@@ -180,7 +180,7 @@ def _reset_counts(executors: Mapping[str, Any]) -> None:
             _reset_counts(inner.state.get(EXECUTORS) or {})
 
 
-def state_shown(checkpoint: Any) -> dict[str, Json]:
+def state_shown(checkpoint: Any) -> JsonObject:
     """Return the state as pages show it: what executors share, and what those keep that are no agents."""
     shared = {key: display(value) for key, value in checkpoint.state.items() if not key.startswith("_")}
     kept = checkpoint.state.get(EXECUTORS) or {}

@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_origin
 
 from checkpoints.limits import KEY
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request, frozen
 from wfdash.domain.labels import label_of_step
 from wfdash.engines.agent_framework.definitions import agents_of, is_kind, is_of, tools_of
 from wfdash.engines.agent_framework.describing import chat_value, is_chat, schema_of
@@ -36,7 +35,7 @@ REVIEWS = ("MagenticPlanReviewResponse", "AgentRequestInfoResponse")
 """Answers that approve with nothing, and ask for another attempt with messages."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Asked:
     """A pending request of the framework. ``key``: the question's; ``step``: who asked; ``event``: the request."""
 
@@ -100,7 +99,7 @@ def _answer_kind(asked: Asked, text: str) -> Any:
                 "pydantic model"
             )
         return kind
-    reply: dict[str, Json] = {"type": "string", "format": "textarea"}
+    reply: JsonObject = {"type": "string", "format": "textarea"}
     # An empty answer ends a conversation of which a list of messages is expected.
     return {"title": "Reply", **({"anyOf": [reply, {"type": "null"}]} if get_origin(kind) is list else reply)}
 
@@ -245,7 +244,7 @@ def ask_approval(workflow: Any, request: Any, state: Mapping[str, Any], evidence
     return prepare(card, None)
 
 
-def _parameters(tool: Any) -> dict[str, Json] | None:
+def _parameters(tool: Any) -> JsonObject | None:
     try:
         schema = tool.parameters()
     except Exception:  # A tool of another kind: its arguments are shown as they are.

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from checkpoints.events import EventKind
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from checkpoints.storage import Recorder
 from wfdash.engines.agent_framework.definitions import is_kind, is_of
 from wfdash.engines.agent_framework.position import Asker, FrameworkPosition, is_update
@@ -36,7 +36,7 @@ class ExecutorEvents:
         self.asking = dict(position.asking)
         self.inputs = dict(position.inputs)
         self.outputs = list(position.outputs)
-        self._failed: dict[str, dict[str, Json]] = {}
+        self._failed: dict[str, JsonObject] = {}
         """Step -> error of those that failed, in their order: others may fail beside the first."""
         self.last: str | None = None
         """The step that ended last."""
@@ -61,7 +61,7 @@ class ExecutorEvents:
         elif kind == "executor_completed":
             self.ended(event.executor_id, event.data)
         elif kind == "executor_failed":
-            facts: dict[str, Json] = {"type": event.details.error_type, "message": event.details.message}
+            facts: JsonObject = {"type": event.details.error_type, "message": event.details.message}
             self._failed.setdefault(event.executor_id, facts)
         elif kind in ("output", "intermediate", "data"):
             self._gave(event, final=kind == "output")
@@ -135,7 +135,7 @@ class ExecutorEvents:
         if self._continued.pop(activation, None) is None:
             self._steps.ended(activation, EventKind.STEP_WAITING)
 
-    def _end(self, activation: str, kind: EventKind, facts: dict[str, Json]) -> None:
+    def _end(self, activation: str, kind: EventKind, facts: JsonObject) -> None:
         self._steps.ended(activation, kind, step=self._continued.pop(activation, ""), **facts)
 
     def waits(self, activation: str) -> bool:
@@ -154,7 +154,7 @@ class ExecutorEvents:
             self._wait(activation)
         return parked
 
-    def fail(self, error: dict[str, Json]) -> str:
+    def fail(self, error: JsonObject) -> str:
         """Note that steps failed, and return the name of the one with this error."""
         named = [step for step, facts in self._failed.items() if facts == error]
         step = next(iter([*named, *self._failed]), next(reversed(self._running), ""))
@@ -205,11 +205,11 @@ class ExecutorEvents:
 
     def warned(self, step: str, words: str, *, level: str = "WARNING") -> None:
         """Note a line for the run's page."""
-        facts: dict[str, Json] = {"level": level, "logger": "agent_framework", "message": str(display(words))}
+        facts: JsonObject = {"level": level, "logger": "agent_framework", "message": str(display(words))}
         self._steps.note(EventKind.LOG.draft_of(step or None, facts))
 
     def _custom(self, step: str, name: str, data: Any) -> Any:
-        facts: dict[str, Json] = {"name": str(name), "data": truncate(display(data))}
+        facts: JsonObject = {"name": str(name), "data": truncate(display(data))}
         if step in self._running:
             facts["activation"] = self._running[step]
         return EventKind.CUSTOM.draft_of(step or None, facts)

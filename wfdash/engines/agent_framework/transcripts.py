@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from checkpoints.rules import reported_usage
 from wfdash.contract import Message, ToolUse
 from wfdash.engines.agent_framework.definitions import is_of
@@ -99,7 +99,7 @@ def _key(message: Message) -> object:
     return message.role == "tool", message.text, *calls, message.call
 
 
-def usage_in(given: Any) -> Iterator[dict[str, Json]]:
+def usage_in(given: Any) -> Iterator[JsonObject]:
     """Yield what models have used for a response, or for a part of one that is streamed."""
     whole = [_field(given, "usage_details")] if is_of(given, "AgentResponse") else []
     parts = _field(given, "contents") if is_of(given, "AgentResponseUpdate") else None

@@ -18,7 +18,20 @@ from checkpoints.ids import RequestKey, RunId, new_run_id
 from checkpoints.manager import CheckpointManager
 from checkpoints.memory import MemoryStorage
 from checkpoints.recorder import BoundRecorder
-from checkpoints.records import ENDED, Answer, Checkpoint, Claim, Commit, Event, Json, Phase, Request, Standing
+from checkpoints.records import (
+    ENDED,
+    Answer,
+    Checkpoint,
+    Claim,
+    Commit,
+    Event,
+    Json,
+    JsonObject,
+    Phase,
+    Request,
+    Standing,
+    frozen,
+)
 from wfdash.contract import Continue, Description, Engine, Finished, Outcome, Resume, RunInput, Start, Waiting
 from wfdash.engines.serving import Adopts, Served
 
@@ -95,7 +108,7 @@ def joined(text: str, given: Given) -> Json:
     return " ".join([text, *(str(word) for _, word in words)])
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Sample:
     """A definition, how it is started and answered, and its output.
 
@@ -118,7 +131,7 @@ class Sample:
     """Its steps note nothing, because steps of this engine do nothing but ask."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Samples:
     """The definitions under test. A check whose sample is None does not apply: ``EngineWorld.lacks`` says so."""
 
@@ -201,7 +214,7 @@ class WatchedRecorder(BoundRecorder):
         self.ended = False
         self.stalls: asyncio.Event | None = None
         """Where it is set, commits wait for it."""
-        self._bodies: list[tuple[dict[str, Json], dict[str, Json]]] = []
+        self._bodies: list[tuple[JsonObject, JsonObject]] = []
 
     def resumed_with(self, answers: Mapping[RequestKey, Answer]) -> None:
         """Remember the answers that the drive begins with."""
@@ -298,7 +311,7 @@ class WatchedRecorder(BoundRecorder):
             yield f"questions are asked by {sorted(unknown)}, and the description has the steps {sorted(known)}"
 
 
-def _as_stored(body: dict[str, Json]) -> Json:
+def _as_stored(body: JsonObject) -> Json:
     try:
         return json.loads(json.dumps(body, allow_nan=False))
     except (TypeError, ValueError):

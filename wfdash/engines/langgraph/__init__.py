@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from checkpoints.records import Checkpoint, Json, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import Carried, Description, Edited, Edits, InFlight, LookAhead, Outcome, RunInput, Shown
 from wfdash.engines.langgraph.thread import in_flight, show
@@ -88,7 +88,7 @@ class LangGraphEngine:
 
         return carry(self._ready_of(definition), checkpoint, old, override=override)
 
-    def check_answer(self, definition: object, request: Request, value: Json) -> list[dict[str, Json]]:
+    def check_answer(self, definition: object, request: Request, value: Json) -> list[JsonObject]:
         """Return what the type given with ``serve(answers=)`` rejects in a value that is valid by its schema."""
         return definition.check_answer(request, value) if isinstance(definition, Served) else []
 

@@ -12,7 +12,7 @@ from langgraph.channels.base import BaseChannel
 
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, JsonObject
 from wfdash.contract import ActivationInfo, Carried, Description, Edited, Edits, InvalidInput, LookAhead
 from wfdash.domain.graph_diff import compare
 from wfdash.engines.langgraph.describe import describe
@@ -23,7 +23,7 @@ from wfdash.engines.langgraph.values import decode, encode
 from wfdash.values.errors import WorkflowError
 from wfdash.values.schemas.validate import problems_of
 
-Problem = dict[str, Json]
+Problem = JsonObject
 
 
 def edit(ready: Ready, checkpoint: Checkpoint, edits: Edits) -> Edited:

@@ -17,7 +17,7 @@ from langgraph.types import Command
 from checkpoints.errors import ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey, WorkflowId
-from checkpoints.records import Answer, Json, Phase, Reason, Standing
+from checkpoints.records import Answer, Json, JsonObject, Phase, Reason, Standing
 from checkpoints.rules import reported_usage
 from checkpoints.storage import Confirming, Recorder
 from wfdash.contract import Continue, Failed, Finished, InvalidInput, Outcome, Resume, RunInput, Waiting
@@ -255,7 +255,7 @@ NAMES = ("type", "event", "name", "status", "stage")
 @dataclass(frozen=True, slots=True)
 class _Ending:
     kind: EventKind
-    facts: dict[str, Json]
+    facts: JsonObject
     at: datetime
     said: tuple[tuple[str, Json], ...] = ()
     """Messages of models with their tokens: what tells them apart, and what pages show of them."""
@@ -341,7 +341,7 @@ class Tasks:
         activation, step = inner[0] if len(inner) == 1 else ("", level or None)
         face = shown(data)
         keys = [face[key] for key in NAMES if isinstance(face.get(key), str)] if isinstance(face, dict) else []
-        facts: dict[str, Json] = {"name": (keys or ["update"])[0][:60] or "update", "data": truncate(face)}
+        facts: JsonObject = {"name": (keys or ["update"])[0][:60] or "update", "data": truncate(face)}
         self._steps.note(EventKind.CUSTOM.draft(step, **facts, **({"activation": activation} if activation else {})))
 
     # -- what its tasks write

@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import Answer, Json, Request
+from checkpoints.records import Answer, Json, JsonObject, Request, frozen
 from wfdash.domain.labels import humanize, label_of_step
 from wfdash.engines.langgraph.graphs import Graph, Ready
 from wfdash.engines.langgraph.private import DISTINCT_IDS, INTERRUPT, NULL_TASK, has_ended
@@ -36,7 +36,7 @@ MOST_MESSAGES = 20
 """Messages that a card shows, from the end; the run's page has all."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Pending:
     """An interrupt that has not been answered. ``key``: the same for the same question after a resume."""
 
@@ -82,9 +82,9 @@ class Questions:
             self._thread.given = {**self._thread.given, base: {**before, part or "0": answers[key].value}}
         return taken
 
-    def resume(self) -> dict[str, Json]:
+    def resume(self) -> JsonObject:
         """Return the answers of interrupts all of whose parts are answered, as the graph expects them, by interrupt."""
-        found: dict[str, Json] = {}
+        found: JsonObject = {}
         for one in self.interrupts():
             given, asked = self._thread.given.get(one.key, {}), self.asked(one)
             if len(given) == len(asked.parts):
@@ -222,7 +222,7 @@ STOCK = re.compile(r"\A[^\n]*\n\nTool: .*\nArgs: ", re.DOTALL)
 """How the middleware describes a call where its author does not: the card shows tool and arguments already."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class QuestionPart:
     """One question of an interrupt. ``names``: what policies of it may be given for, best first."""
 
@@ -231,7 +231,7 @@ class QuestionPart:
     proposal: Json = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class QuestionsAsked:
     """The questions of an interrupt, and how their answers, by number of the part, become what the graph gets."""
 
@@ -466,12 +466,12 @@ class Breakpoints:
         """Return whether the graph, or one in it, has breakpoints."""
         return any(graph.interrupt_before_nodes or graph.interrupt_after_nodes for graph in self._ready.levels.values())
 
-    async def here(self) -> dict[str, Json] | None:
+    async def here(self) -> JsonObject | None:
         """Return where the graph stands: ``nodes`` that come next, ``checkpoint``, and the ``key`` of the question."""
         stands = [stand for stand in await self._stands() if stand.nodes]
         return self._asked(stands) if stands else None
 
-    async def missed(self) -> dict[str, Json] | None:
+    async def missed(self) -> JsonObject | None:
         """Return where the graph has to stand still before it continues, None if nowhere.
 
         A process that ends between a step and the question about it would otherwise run past the breakpoint:
@@ -483,7 +483,7 @@ class Breakpoints:
         found = self._asked(stands) if stands else None
         return None if found is None or found["checkpoint"] == self._thread.passed else found
 
-    def _asked(self, stands: list[_Stand]) -> dict[str, Json]:
+    def _asked(self, stands: list[_Stand]) -> JsonObject:
         checkpoint = ".".join(stand.checkpoint for stand in stands)
         nodes = [f"{stand.path}/{name}" if stand.path else name for stand in stands for name in stand.nodes]
         steps = [self._ready.step_named(node) for node in nodes]

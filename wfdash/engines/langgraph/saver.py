@@ -22,7 +22,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
-from checkpoints.records import Json, Reason
+from checkpoints.records import JsonObject, Reason
 from wfdash.engines.langgraph.committer import Committer
 from wfdash.engines.langgraph.private import CONTROL, ERROR, ERROR_SOURCE, INTERRUPT, RESUME, delta_channels_in
 from wfdash.engines.langgraph.thread import Space, Thread
@@ -112,7 +112,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
             known = before.values if before is not None else {}
             changed = [name for name in values if name in new_versions or name not in known]
             fresh = {name: encode(values[name], f"channel {name!r}") for name in changed}
-            head: dict[str, Json] = {
+            head: JsonObject = {
                 "id": checkpoint["id"],
                 "ts": checkpoint["ts"],
                 "v": checkpoint["v"],
@@ -265,7 +265,7 @@ class DriveSaver(BaseCheckpointSaver[int]):
         with self._lock:
             space = self._thread.spaces.get(_ns(config))
             for name in channels:
-                kept: dict[str, Json] = (space.deltas.get(name) if space is not None else None) or {"writes": []}
+                kept: JsonObject = (space.deltas.get(name) if space is not None else None) or {"writes": []}
                 history = DeltaChannelHistory(writes=[(task, name, decode(one)) for task, one in kept["writes"]])
                 if "seed" in kept:
                     history["seed"] = decode(kept["seed"])

@@ -7,7 +7,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ from langgraph.channels.base import BaseChannel
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, JsonObject, frozen
 from wfdash.contract import InvalidInput, Resume, RunInput
 from wfdash.domain.labels import humanize
 from wfdash.engines.langgraph.graphs import Graph, Ready, function_of
@@ -25,7 +25,7 @@ from wfdash.engines.langgraph.thread import Thread, is_hidden
 from wfdash.values.codec import type_problems
 from wfdash.values.schemas.validate import problems_of
 
-Schema: TypeAlias = dict[str, Json]
+Schema: TypeAlias = JsonObject
 MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
 """What a field of a ``TypedDict`` may be marked as."""
 ROLES = ["user", "assistant", "system", "tool"]
@@ -53,7 +53,7 @@ def chat_schema(title: str = "Message") -> Schema:
     return {"title": title, "anyOf": [said, {"type": "array", "title": "Messages", "items": message, "minItems": 1}]}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class InputPart:
     """One value of the input: its schema, and what makes a value of its type; ``chat``: it is a conversation."""
 
@@ -62,7 +62,7 @@ class InputPart:
     chat: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Input:
     """What a graph takes: an object with these fields, or one value alone."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.errors import Damaged
-from checkpoints.records import Checkpoint, Json
+from checkpoints.records import Checkpoint, Json, JsonObject
 from wfdash.contract import InFlight, Message, Shown, ToolUse
 
 FORMAT = 1
@@ -51,15 +51,15 @@ def path_of(ns: str, name: str = "") -> str:
 class Space:
     """A namespace: its newest checkpoint, and what its tasks have written since."""
 
-    head: dict[str, Json]
+    head: JsonObject
     """``id``, ``ts``, ``v``, ``versions``, ``seen``, ``updated``, ``metadata``, ``parent``, ``values`` (the names)."""
-    values: dict[str, Json] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
     """Channel -> stored value."""
-    faces: dict[str, Json] = field(default_factory=dict)
+    faces: JsonObject = field(default_factory=dict)
     """Channel -> what pages show of it."""
-    writes: dict[str, Json] = field(default_factory=dict)
+    writes: JsonObject = field(default_factory=dict)
     """Task -> its writes: ``{"path": text, "at": {place: [channel, stored]}}``, replaced when it changes."""
-    deltas: dict[str, Json] = field(default_factory=dict)
+    deltas: JsonObject = field(default_factory=dict)
     """Channel -> ``{"seed": stored, "writes": [[task, stored], ...]}``, for channels whose value is not stored."""
 
     def pending(self) -> Iterator[tuple[str, str, Json]]:
@@ -74,9 +74,9 @@ class Thread:
     """All namespaces of a run, and what the engine remembers beside them."""
 
     spaces: dict[str, Space] = field(default_factory=dict)
-    given: dict[str, Json] = field(default_factory=dict)
+    given: JsonObject = field(default_factory=dict)
     """Interrupt -> ``{part: answer}`` of questions that people have answered and no step has taken yet."""
-    breakpoint: dict[str, Json] | None = None
+    breakpoint: JsonObject | None = None
     """``{"nodes": [...], "key": ...}``: where the graph stands still because its author says so."""
     passed: str = ""
     """The checkpoint of the graph at whose breakpoint a person let it continue."""
@@ -84,9 +84,9 @@ class Thread:
     """Namespace -> the nodes that ran before its newest checkpoint."""
     parked: bool = False
     """Nothing runs before an answer."""
-    inputs: dict[str, Json] = field(default_factory=dict)
+    inputs: JsonObject = field(default_factory=dict)
     """Task -> what it was given, where that is not the graph's state."""
-    doing: dict[str, Json] = field(default_factory=dict)
+    doing: JsonObject = field(default_factory=dict)
     """Task -> the name of its step: those that have started and not ended."""
     context: Json = None
     """The context that the run was started with; None: it was not asked for, or not given."""
@@ -98,9 +98,7 @@ class Thread:
 
     # -- what savers store
 
-    def put(
-        self, ns: str, head: dict[str, Json], fresh: Mapping[str, tuple[Json, Json]], deltas: frozenset[str]
-    ) -> None:
+    def put(self, ns: str, head: JsonObject, fresh: Mapping[str, tuple[Json, Json]], deltas: frozenset[str]) -> None:
         """Store a checkpoint of a namespace. ``fresh``: channel -> stored value and face, of those that have changed.
 
         ``deltas``: channels whose value it does not hold. What was written before is taken into it.
@@ -129,7 +127,7 @@ class Thread:
         if space is None or space.head["id"] != checkpoint:
             return False
         before = space.writes.get(task) or {"path": path, "at": {}}
-        places: dict[str, Json] = dict(before["at"])
+        places: JsonObject = dict(before["at"])
         for index, (channel, stored) in enumerate(writes):
             place = SPECIAL.get(channel, index)
             if place < 0 or str(place) not in places:
@@ -139,10 +137,10 @@ class Thread:
 
     # -- as JSON
 
-    def body(self) -> dict[str, Json]:
+    def body(self) -> JsonObject:
         """Return it as the body of a checkpoint."""
-        position: dict[str, Json] = {"format": FORMAT, "own": self._own()}
-        state: dict[str, Json] = {}
+        position: JsonObject = {"format": FORMAT, "own": self._own()}
+        state: JsonObject = {}
         if self.context is not None:
             position["context"] = self.context
         for ns, space in self.spaces.items():
@@ -159,7 +157,7 @@ class Thread:
             position |= {f"delta{SEP}{ns}{SEP}{name}": one for name, one in space.deltas.items()}
         return {"state": state, "position": position}
 
-    def _own(self) -> dict[str, Json]:
+    def _own(self) -> JsonObject:
         own = {"given": self.given, "breakpoint": self.breakpoint, "passed": self.passed, "ran": self.ran}
         more = {"parked": self.parked, "inputs": self.inputs, "doing": self.doing}
         return {name: value for name, value in {**own, **more}.items() if value}
@@ -178,7 +176,7 @@ class Thread:
             if kind == "space":
                 thread._space(ns).head = one
             elif kind in {"value", "write", "delta", "face"}:
-                table: dict[str, Json] = getattr(thread._space(ns), f"{kind}s")
+                table: JsonObject = getattr(thread._space(ns), f"{kind}s")
                 table[name] = one
         if thread.root is not None:
             _add_state(thread.root, state)
@@ -201,9 +199,9 @@ def is_shown_whole(stored: Json) -> bool:
     return isinstance(stored, dict) and "json" in stored
 
 
-def _grown(before: Space, missing: frozenset[str]) -> dict[str, Json]:
+def _grown(before: Space, missing: frozenset[str]) -> JsonObject:
     """Return what rebuilds channels whose value a checkpoint does not hold: an earlier value and all writes since."""
-    grown: dict[str, Json] = {}
+    grown: JsonObject = {}
     for name in sorted(missing):
         found = before.deltas.get(name) or {"writes": []}
         if name in before.values:
@@ -237,7 +235,7 @@ def show(checkpoint: Checkpoint) -> Shown:
     if not isinstance(position, dict) or position.get("format") != FORMAT:
         raise ValueError("its content is none of a LangGraph workflow")
     thread = Thread.of(checkpoint.body)
-    state: dict[str, Json] = {}
+    state: JsonObject = {}
     for ns, space in thread.spaces.items():
         rest = {name: face for name, face in _faces(space).items() if not transcript_of(face)}
         if rest:
@@ -258,7 +256,7 @@ def all_said(thread: Thread) -> Iterator[Json]:
             yield from face if isinstance(face, list) else ()
 
 
-def _faces(space: Space) -> dict[str, Json]:
+def _faces(space: Space) -> JsonObject:
     """Return what pages show of a namespace's channels; of plain JSON that is the value itself."""
     plain = {name: one["json"] for name, one in space.values.items() if isinstance(one, dict) and "json" in one}
     return {name: face for name, face in {**plain, **space.faces}.items() if not is_hidden(name)}

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from checkpoints.errors import Damaged
 from checkpoints.langgraph.serializer import SAFE_TYPES, types_in
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.engines.langgraph.private import delta_value
 from wfdash.engines.langgraph.thread import ROLES
 from wfdash.values.display import to_display
@@ -52,7 +52,7 @@ def plain(value: Any) -> Json:
         items = [plain(item) for item in value]
         return FOREIGN if any(item is FOREIGN for item in items) else items
     if kind is dict:
-        copy: dict[str, Json] = {}
+        copy: JsonObject = {}
         for key, item in value.items():
             if type(key) is not str or plain(key) is FOREIGN or (kept := plain(item)) is FOREIGN:
                 return FOREIGN
@@ -157,7 +157,7 @@ def message(given: BaseMessage) -> Json:
     """Return a message: who says what, and which tools it calls or which call it answers."""
     kind = given.type.removesuffix("MessageChunk").lower()
     role = getattr(given, "role", None) if kind == "chat" else None
-    face: dict[str, Json] = {"role": role or ROLES.get(kind, kind), "content": to_display(given.content)}
+    face: JsonObject = {"role": role or ROLES.get(kind, kind), "content": to_display(given.content)}
     calls = getattr(given, "tool_calls", None)
     if calls:
         face["tool_calls"] = [
@@ -183,7 +183,7 @@ def counted_in(value: Any, depth: int = 4) -> Iterator[tuple[str, Json]]:
             yield from counted_in(one, depth - 1)
 
 
-def _about(given: BaseMessage) -> dict[str, Json]:
+def _about(given: BaseMessage) -> JsonObject:
     """Return which model made a message, and its tokens as the provider counts them."""
     usage, response = getattr(given, "usage_metadata", None) or {}, given.response_metadata or {}
     model = response.get("model_name") or response.get("model")

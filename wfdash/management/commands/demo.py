@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand
 
 from checkpoints.models import Grant, Run, Schedule
 from checkpoints.models.user_model import User, has_name
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.access.viewer import EVERY, viewer_for
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.actions.schedules import SchedulePlan, create_schedule
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 # Demo people, a demo repository and demo runs. Running it again adds what is missing and changes nothing.
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Person:
     """A person of the demo. ``roles``: workflow (or ``*``) -> role."""
 
@@ -66,7 +66,7 @@ PEOPLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Seeded:
     """What was added: names of people, ids of runs, and the path of the demo repository."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from django.utils import timezone
@@ -12,7 +12,7 @@ from checkpoints import models, records
 from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.ids import RequestKey
-from checkpoints.records import CheckpointInfo, Json, Request
+from checkpoints.records import CheckpointInfo, Json, JsonObject, Request, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, LookAhead, LooksAhead, Message, Shown, TakesEdits
 from wfdash.domain.errors import CodeElsewhere, NotAllowed, NotFound
@@ -25,7 +25,7 @@ from wfdash.records.checkpoints import CallInProgress, EditableParts, EditableSt
 from wfdash.values.schemas.secrets import masked, secret_names, without
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CheckpointView:
     """A checkpoint as its engine shows it, secrets hidden.
 
@@ -47,7 +47,7 @@ class CheckpointView:
         return str(self.info.n)
 
     @property
-    def state(self) -> dict[str, Json]:
+    def state(self) -> JsonObject:
         """Return the workflow's own state."""
         return self.shown.state
 
@@ -62,7 +62,7 @@ class CheckpointView:
         return self.shown.transcript
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StepAtWork:
     """An execution in progress at a checkpoint. ``number``: which execution of its step it is, from 1.
 

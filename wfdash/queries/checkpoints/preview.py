@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -15,7 +14,7 @@ from checkpoints.database.runs import info_of, read_row
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import Answer, Checkpoint, Effect, Event, HumanRequest, Run
-from checkpoints.records import Request
+from checkpoints.records import Request, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import ActivationInfo, Edited, Edits, LookAhead
 from wfdash.domain.errors import CodeElsewhere
@@ -57,7 +56,7 @@ MAX_LISTED_ANSWERS = 100
 """Answers that are listed; all are counted."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class _Content:
     """A checkpoint's content before and after edits; empty if it cannot be read."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile, zip_longest
 from typing import Any
@@ -16,7 +15,7 @@ from checkpoints.content.canonical_json import dumps
 from checkpoints.limits import count_nodes
 from checkpoints.models import HumanRequest
 from checkpoints.models.fields import StoredSize
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import fingerprint
@@ -41,7 +40,7 @@ COMPARED = ("subject", "body", "proposal", "current", "context", "evidence", "ri
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SimilarRequest:
     """One of several similar requests. ``values``: path -> differing value; ``refusal``: why it is decided alone."""
 
@@ -55,7 +54,7 @@ class SimilarRequest:
     refusal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SimilarRequests:
     """Requests similar to ``like``. ``columns``: differing paths, ``same``: shared values; ``left``: not shown."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,7 @@ from checkpoints.database.compiled import Placeholder, compiled_rows
 from checkpoints.models import Absence, Checkpoint, Comment, Draft, HumanRequest, Presence, Reply, Run, Snooze
 from checkpoints.models.fields import DatabaseNow
 from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
-from checkpoints.records import ENDED, SIGNAL, Json, Phase
+from checkpoints.records import ENDED, SIGNAL, Json, JsonObject, Phase, frozen
 from checkpoints.rules import card_subject
 from wfdash.access.directory import Decidability, colleagues, decidability_of, people_who, readers, refuse_narrow
 from wfdash.access.viewer import REQUESTER, Marks, Origin, Viewer, origin_of
@@ -40,7 +39,7 @@ from wfdash.records.requests import CommentRecord, DraftRecord, GivenAnswer, Per
 from wfdash.values.schemas.secrets import masked, secret_names, without
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Rules:
     """The policy of a request as people read it. ``escalated``: since when the others may decide, too.
 
@@ -68,7 +67,7 @@ class RequestView(RequestFacts):
     version: str
     origin: Origin
     replaced_by: str | None = None
-    before: dict[str, Json] | None = None
+    before: JsonObject | None = None
     """The card that this one replaced, because something of it changed."""
     right: str = ""
     acting_for: str = ""
@@ -211,7 +210,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     )
 
 
-def _suggestion(row: HumanRequest, before: HumanRequest | None) -> dict[str, Json] | None:
+def _suggestion(row: HumanRequest, before: HumanRequest | None) -> JsonObject | None:
     """Return the form's initial value: what was stored with the request, or was answered before, without secrets."""
     answer: Any = getattr(before, "answer", None)
     suggested = row.suggestion or (None if answer is None else timemachine.as_suggestion(answer))
@@ -392,7 +391,7 @@ class PersonHere(PersonPresent):
     taken: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class VoteView:
     """One person's vote, while more are needed."""
 
@@ -404,7 +403,7 @@ class VoteView:
     line_comments: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Collaboration:
     """A request's collaboration data. ``holder``: another person who is working on it.
 
@@ -420,7 +419,7 @@ class Collaboration:
     former: Json = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Undoable:
     """The viewer's own answer that can still be undone."""
 

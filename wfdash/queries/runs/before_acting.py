@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.db.models import F
 
 from checkpoints.errors import Unreadable
 from checkpoints.models import FOR_PEOPLE, OPEN, Checkpoint, HumanRequest, Run, Signal
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.engines.catalog import secrets_of
@@ -24,7 +22,7 @@ MOST_OF_THREAD = 20
 """Runs of a thread that the page of one of them lists."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OpenWork:
     """What is open in a run that is about to be ended."""
 
@@ -87,7 +85,7 @@ def without_secrets(workflow: str, value: Json) -> Json:
     return without(value, secrets_of(workflow))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunContents:
     """What is stored of a run, and would be deleted with it."""
 

@@ -8,7 +8,6 @@ the runs themselves; after ``MAX_SCANNED_RUNS`` of them the scan stops and says 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
@@ -24,6 +23,7 @@ from checkpoints.database.alias import connection
 from checkpoints.database.compiled import Literally
 from checkpoints.limits import findable
 from checkpoints.models import Run, RunFact
+from checkpoints.records import frozen
 from wfdash.queries.search import Compiled, RowExists
 
 # What a search for runs is made of: conditions, and the indexes that lead to the runs they hold for.
@@ -33,7 +33,7 @@ MOST_VALUES = 10
 LAST_CHARACTER = 0x10FFFF
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Root:
     """Where a walk begins: at runs, or at facts of runs. ``run`` stands before a run's columns."""
 
@@ -47,7 +47,7 @@ FACTS = Root(model=RunFact, run="run__", id="run_id")
 ToFilter = Callable[[Root], Q]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Order:
     """An order of runs: by a time, later ones first or last. Runs that do not have the time are not in it."""
 
@@ -63,7 +63,7 @@ BEGUN = frozenset({"created"})
 ENDED_TOO = frozenset({"created", "finished"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class IndexScan:
     """Rows that an index leads to. ``orders``: the times by which they come in order, so that one may stop anywhere."""
 
@@ -72,7 +72,7 @@ class IndexScan:
     orders: frozenset[str] = BEGUN
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AccessPath:
     """Ways that lead together to every run for which a condition holds: to none if there is no way.
 
@@ -83,7 +83,7 @@ class AccessPath:
     exact: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Condition:
     """A condition, and the routes by which indexes lead to what it holds for; none if they do not."""
 
@@ -91,7 +91,7 @@ class Condition:
     routes: tuple[AccessPath, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Search:
     """All that must hold, and the time in which the runs began: from ``since`` until before ``until``."""
 
@@ -217,7 +217,7 @@ BEGUN_THEN = Condition(
 """What began in the time that a search is about, for orders by another time."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SearchResult:
     """Ids, in order. ``reached``: the time up to which runs were scanned, if not all were."""
 
@@ -225,7 +225,7 @@ class SearchResult:
     reached: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MeasuredPath:
     """A condition with a measured path: how many rows, and up to what time they are complete."""
 

@@ -18,7 +18,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, RunFact
 from checkpoints.models.fields import KT, StoredDocument, current_encryptor
 from checkpoints.models.user_model import USERNAME
-from checkpoints.records import ENDED, SIGNAL, Json, Phase, Status, status_of
+from checkpoints.records import ENDED, SIGNAL, JsonObject, Phase, Status, status_of
 from checkpoints.rules import TIMED, cost_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import NotFound
@@ -259,7 +259,7 @@ def _common(
     run: Any,
     asked: list[AwaitedReply],
     inspect: bool,
-    progress: Mapping[str, dict[str, Json]],
+    progress: Mapping[str, JsonObject],
     subjects: Mapping[str, str],
 ) -> dict[str, Any]:
     status = status_of(Phase.stored(run.phase), claimed=run.claimed, claim_live=run.claim_live, acted_by=run.acted_by)
@@ -306,7 +306,7 @@ def _tags(run_ids: Iterable[str]) -> defaultdict[str, tuple[str, ...]]:
     return tags
 
 
-def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]]:
+def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, JsonObject]:
     """Return run id -> its progress (one query, if a map is among them)."""
     reports = [
         (run, run.reported.clear if isinstance(run.reported, StoredDocument) else run.reported or {}) for run in found
@@ -314,7 +314,7 @@ def _progress(viewer: Viewer, found: Iterable[Any]) -> dict[str, dict[str, Json]
     return progress_of((run.id, run.reported_by, data, viewer.may("inspect", run.workflow)) for run, data in reports)
 
 
-def _error(error: dict[str, Json] | None, inspect: bool, operate: bool) -> RunError | None:
+def _error(error: JsonObject | None, inspect: bool, operate: bool) -> RunError | None:
     if error is None:
         return None
     hidden = () if operate else ("traceback",) if inspect else ("traceback", "message")
@@ -347,13 +347,13 @@ def latest_progress(column: str) -> Case:
     return Case(When(phase=Phase.READY, then=Subquery(going.values(column)[:1])))
 
 
-def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]) -> dict[str, dict[str, Json]]:
+def progress_of(found: Iterable[tuple[str, str | None, Mapping[str, Any], bool]]) -> dict[str, JsonObject]:
     """Return run id -> its progress, of (id, step, what the step reported, whether the viewer may inspect values).
 
     ``{"fraction", "text"}``; without the text for people who may not inspect. Reports of a map's items are not used:
     the items done are counted (one query, if there are any).
     """
-    latest: dict[str, dict[str, Json]] = {}
+    latest: dict[str, JsonObject] = {}
     maps: dict[str, str] = {}
     for run, step, data, inspect in found:
         if data and "item" in data:
@@ -514,7 +514,7 @@ class RunView(RunRow, RunDetail):
     """A run's header. Values are None for those who may not inspect, the traceback for all but operators."""
 
     version: str
-    retry: dict[str, Json] | None = None
+    retry: JsonObject | None = None
     worker: str = ""
     lingers: bool = False
     """Whether that worker lost the run, but has not stopped everything that runs there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from django.db.models import Q, QuerySet
@@ -12,7 +11,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import models
 from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import Reply
-from checkpoints.records import Event
+from checkpoints.records import Event, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.queries.history import event_of, plain, workflow_of
 from wfdash.queries.unreadable import data_of, text
@@ -71,7 +70,7 @@ def _interventions(run_id: str, kinds: frozenset[str], limit: int) -> tuple[Inte
     return tuple(found)[::-1]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LogFilter:
     """A filter of log records: each part that is not empty narrows it.
 
@@ -88,7 +87,7 @@ class LogFilter:
         return bool(self.step or self.activation or self.level or self.text)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LogPage:
     """Records, oldest first. ``older``: the next page's ``before``, ``newer``: its ``after``; 0 where there is none.
 
@@ -161,7 +160,7 @@ MAX_SCANNED = 5_000
 MOST_EXPORTED = 200_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventFilter:
     """A filter of events: each part that is not empty narrows it. ``kind``: ``step.failed``, or ``step`` for all of
     them.
@@ -178,7 +177,7 @@ class EventFilter:
         return bool(self.kind or self.step or self.level or self.text)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventPage:
     """Events, oldest first. ``older``: the next page's ``before``, ``newer``: its ``after``; 0 where there is none.
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from checkpoints.database.clock import database_now
 from checkpoints.database.high_water_mark import STATISTICS, WEBHOOKS
 from checkpoints.models import AuditEntry, Claim, Event, Notice, Run, RunFact, TallyMark, Webhook
-from checkpoints.records import ENDED, Phase
+from checkpoints.records import ENDED, Phase, frozen
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import NotAllowed
@@ -133,7 +133,7 @@ BEFOREHAND = ("tag", "family")
 """What keeps a run that is not old yet for as long as it lasts; the rest passes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkflowPlan:
     """The runs of a workflow that go: how many, and when the first and the last of them ended."""
 
@@ -144,7 +144,7 @@ class WorkflowPlan:
     newest: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RetentionPlan:
     """What goes, by workflow, and how many old runs stay, by what keeps them; one may have several reasons.
 
@@ -161,7 +161,7 @@ class RetentionPlan:
         return sum(one.runs for one in self.removed)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LastBatch:
     """The last removal: when, how many runs, and its entry in the audit."""
 
@@ -170,7 +170,7 @@ class LastBatch:
     entry: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Retention:
     """For how long ended runs are kept, what goes now, and what went last; None if nothing was removed lately.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from checkpoints.events import EventKind
 from checkpoints.ids import RunId
 from checkpoints.models import Checkpoint, Effect, HumanRequest
 from checkpoints.models import Event as Row
-from checkpoints.records import Event, Json
+from checkpoints.records import Event, Json, JsonObject, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.search_attributes import folded
 from wfdash.engines import catalog
@@ -69,7 +69,7 @@ class StepActivation(ActivationRecord):
         return self.spent if self.ended or self.state == STOPPED else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ActivationPage:
     """A page of a step's activations in the order in which they started. ``after``: the next page's, empty at the
     end.
@@ -81,14 +81,14 @@ class ActivationPage:
     after: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Attempt:
     """One attempt of an activation. ``error``: why it failed; its traceback is for operators."""
 
     number: int
     began: datetime
     ended: datetime | None = None
-    error: dict[str, Json] | None = None
+    error: JsonObject | None = None
     again_at: datetime | None = None
 
 
@@ -100,7 +100,7 @@ class CallView(CallInProgress):
     result: Json = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ActivationDetail:
     """Everything about one activation.
 
@@ -217,7 +217,7 @@ def _activation(life: list[StepTransition], number: int) -> StepActivation:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class _MapItem:
     """An item of a map: its index, and what it is called."""
 
@@ -233,7 +233,7 @@ def _with_item(activation: StepActivation, item: _MapItem | None) -> StepActivat
     return activation.model_copy(update={"item": item.index, "label": item.label}) if item else activation
 
 
-def _item_in(data: dict[str, Json], inspect: bool) -> _MapItem | None:
+def _item_in(data: JsonObject, inspect: bool) -> _MapItem | None:
     index = data.get("item")
     return (
         _MapItem(index=index, label=str(data.get("label") or "") if inspect else "") if isinstance(index, int) else None
@@ -286,7 +286,7 @@ def _attempts(life: list[StepTransition], events: list[Event], inspect: bool, op
         yield Attempt(number=number, began=began, ended=last.at if last.state == "done" else None)
 
 
-def _error(data: dict[str, Json] | None, inspect: bool, operate: bool) -> dict[str, Json]:
+def _error(data: JsonObject | None, inspect: bool, operate: bool) -> JsonObject:
     error: Any = (data or {}).get("error") or {}
     hidden = set() if operate else {"traceback"} if inspect else {"traceback", "message"}
     return {name: value for name, value in error.items() if name not in hidden}
@@ -323,7 +323,7 @@ PRUNED = "Its checkpoint was pruned or cannot be read."
 UNKNOWN = "Its checkpoint was pruned, or its engine does not keep it."
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StepInput:
     """An activation's input, not masked. ``secrets``: the names of the fields to hide in it.
 

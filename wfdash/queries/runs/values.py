@@ -6,7 +6,6 @@ The latter reads what was stored then; nothing is executed, nothing changes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -20,7 +19,7 @@ from checkpoints.errors import CheckpointsError, Unreadable
 from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Run
 from checkpoints.models.fields import decrypted
-from checkpoints.records import CheckpointInfo, Event, Json
+from checkpoints.records import CheckpointInfo, Event, Json, JsonObject, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Message
 from wfdash.domain.errors import NotAllowed, NotFound
@@ -66,7 +65,7 @@ MAX_VALUE_LENGTH = 64_000
 TOO_LARGE = "Too large for the list"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FieldValue:
     """A field of one run. ``problem``: why its value cannot be shown."""
 
@@ -149,11 +148,11 @@ def _field(entry: catalog.Entry, name: str) -> RunField | None:
     return field_of(name, _schema(entry, name.partition(".")[0]), entry.secrets)
 
 
-def _schema(entry: catalog.Entry, part: str) -> dict[str, Json]:
+def _schema(entry: catalog.Entry, part: str) -> JsonObject:
     return entry.description.output_schema if part == OUTPUT else entry.description.input_schema
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunValues:
     """One part of a run's values. ``info``: the checkpoint it is from; ``problem`` says why there are none."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.db.models import Count, Min, Q, Value
 from django.db.models.functions import Coalesce
 
 from checkpoints.errors import Damaged, Incompatible
 from checkpoints.models import Run
-from checkpoints.records import ENDED, Checkpoint, Json, Phase, Status
+from checkpoints.records import ENDED, Checkpoint, Json, Phase, Status, frozen
 from checkpoints.rules import card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Carried
@@ -30,7 +28,7 @@ MAX_RUNS = 5
 """Runs of an old version that a list names."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GraphDifference:
     """How a run's graph differs from the loaded one. ``difference`` is None where one of the two is unknown."""
 
@@ -46,7 +44,7 @@ class GraphDifference:
         return self.difference.words if self.difference else ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MigrationPreview:
     """What a migration or an override would do. ``refusal``: why it is not possible."""
 
@@ -64,7 +62,7 @@ class MigrationPreview:
     """Subjects of questions that would be withdrawn."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OldRuns:
     """Open runs of one old version."""
 

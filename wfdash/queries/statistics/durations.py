@@ -29,6 +29,7 @@ from django.db.models import Exists, Q, QuerySet, Subquery, Sum
 from checkpoints.database.compiled import compiled
 from checkpoints.database.high_water_mark import ROLLUPS, STATISTICS
 from checkpoints.models import Tally, TallyMark, TallyRollup
+from checkpoints.records import frozen
 from checkpoints.rules import cost_of, time_or_none
 from wfdash.records.statistics import DurationSummary, TimeSlot, UsageRecord, UsageStatistics
 
@@ -231,7 +232,7 @@ Part = tuple[int, int]
 """Span and first hour."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Durations:
     """What was measured in a time range: in all, by measure; and by slot, of runs and steps."""
 
@@ -239,7 +240,7 @@ class Durations:
     courses: dict[Measure, tuple[DurationSummary, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Scope:
     """The workflows that are asked about. ``every``: all there are."""
 
@@ -247,7 +248,7 @@ class Scope:
     every: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class _Hours:
     """The hours to add up, from the first to the last. Those before ``merged`` are merged into days."""
 

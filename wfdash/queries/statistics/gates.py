@@ -25,6 +25,7 @@ from checkpoints.database.alias import connection
 from checkpoints.database.compiled import Placeholder, compiled_rows, filled
 from checkpoints.models import HumanRequest
 from checkpoints.models.operations import DecisionRollup
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import NotFound
 from wfdash.queries.requests.decisions import ANSWERED, outcome, reversed_later
@@ -123,7 +124,7 @@ def packed(day: Day) -> str:
     return json.dumps({"steps": steps, "asked": asked, "counts": counts}, separators=(",", ":"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Unpacked:
     """What was stored of a day."""
 
@@ -368,7 +369,7 @@ class Span(NamedTuple):
     until: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DayToMake:
     """A day's decisions as they are to be stored: by workflow, and under ``TOGETHER`` of all."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +30,7 @@ from checkpoints.database.alias import connection
 from checkpoints.database.compiled import FirstValues, Statement, compiled
 from checkpoints.database.living_workers import served_workflows
 from checkpoints.models import FOR_PEOPLE, OPEN, Claim, Event, HumanRequest, Run, Tally, TallyMark
-from checkpoints.records import ENDED, Phase, Status, status_of
+from checkpoints.records import ENDED, Phase, Status, frozen, status_of
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.queries.statistics.durations import ALL_TIME, Measure, Total
 from wfdash.queries.workers import with_workflow
@@ -68,7 +67,7 @@ Totals = dict[Names, Total]
 """By workflow, step, label."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WaitingRequests:
     """Open requests of a workflow."""
 

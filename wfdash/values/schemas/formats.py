@@ -12,13 +12,14 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pydantic import AnyUrl, TypeAdapter
+
+from checkpoints.records import frozen
 
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
@@ -188,7 +189,7 @@ IDENTITY = rf"{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}"
 ADDRESS = r"[^@\s<>]+@[^@\s<>.]+(\.[^@\s<>.]+)+"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Format:
     """A format. ``words`` end the sentence "Must be ..."; ``fits`` returns or raises ``ValueError`` to say no."""
 

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from checkpoints.limits import count_nodes
+from checkpoints.records import frozen
 from wfdash.values.schemas.formats import ENCODED, flaw
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class UnsupportedPattern(ValueError):
     """A pattern that is not valid or cannot be checked in bounded time; the message names it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Matcher:
     """The pattern a text must contain, and the one it must not."""
 

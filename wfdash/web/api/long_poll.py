@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Generic, Protocol, TypeVar
 
 from django.http import HttpRequest
 
+from checkpoints.records import frozen
 from wfdash import pubsub
 from wfdash.installation.stopping import stopping, waited
 
@@ -29,7 +29,7 @@ MAX_WAITING_REQUESTS = 200
 ATTRIBUTE = "wfdash_poll"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Poll:
     """What a request waits for: a change of this run, for so many seconds from its first look."""
 

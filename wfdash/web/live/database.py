@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from threading import Thread
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -19,10 +18,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.database.alias import connection
 from checkpoints.database.direct import keep_limits, replies_within
 from checkpoints.models import Event, Notice, Run
-from checkpoints.records import ENDED
+from checkpoints.records import ENDED, frozen
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Limits:
     """What one socket, one person and one process may use. Times in seconds, sizes in bytes."""
 

@@ -19,6 +19,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from checkpoints.database.high_water_mark import HighWaterMark
 from checkpoints.events import EventKind
 from checkpoints.models import Event
+from checkpoints.records import frozen
 from wfdash import pubsub
 from wfdash.queries.history import cursor_at, event_of, read_span
 from wfdash.records.messages import VERSION
@@ -184,7 +185,7 @@ class EventForm(NamedTuple):
     inspect: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TextPiece:
     """Text that a step streamed. ``begin``: the attempt's first, or all that is kept of it; else it follows the last
     piece. ``cut``: some text before it is missing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from secrets import token_urlsafe
 from typing import Any
 
@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from pydantic import ValidationError
 
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.checkpoints import fork_run, label_checkpoint, restore_run
 from wfdash.contract import Edits
@@ -52,7 +52,7 @@ MAX_EDITED_MESSAGES = 20
 VERBS = ("restore", "fork")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Section:
     """An editable value. ``loc``: its place in ``Edits``. ``form`` None: too large for a page.
 
@@ -176,7 +176,7 @@ def _sections(editing: Editing, edits: Edits | None = None) -> list[Section]:
     return [*found, Section(loc=("state",), title="State", form=form_of_state)]
 
 
-def _answer_schema(request: Request, value: Json) -> dict[str, Json]:
+def _answer_schema(request: Request, value: Json) -> JsonObject:
     """Return the form's schema: an edited proposal only where the suggested answer contains one."""
     edited = isinstance(value, dict) and any(value.get(name) is not None for name in EDITED)
     return dict(request.answer_schema) if edited else unedited(request.answer_schema, request.card)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.models import Schedule
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.schedules import (
     MISSED,
@@ -46,7 +47,7 @@ TIMES = (("0 9 * * MON-FRI", "Weekdays at 9:00"), ("0 * * * *", "Every hour"), (
 """Expressions to start from."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ScheduleForm:
     """The form's context: its workflow, what was typed, what is wrong."""
 
@@ -146,7 +147,7 @@ DONE_MESSAGES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FiringTime:
     """A time at which a schedule fires, in its own zone and in the person's."""
 

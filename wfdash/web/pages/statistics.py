@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from checkpoints.records import Phase, Status
+from checkpoints.records import Phase, Status, frozen
 from checkpoints.rules import NANOS, money_text
 from wfdash.actions.statistics import triage_error
 from wfdash.domain.errors import Invalid, NotAllowed
@@ -76,7 +76,7 @@ MOST_OLDEST = 5
 ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StateRow:
     """How many runs have a status, and where they are listed."""
 
@@ -85,7 +85,7 @@ class StateRow:
     href: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TimedRow:
     """A row of numbers, with two bars of at most ``WIDTH``, one within the other; or with a chart."""
 
@@ -314,7 +314,7 @@ Link = Callable[[str], str]
 """Returns where the range of a slot leads."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SlotAxis:
     """What all charts of a page share: of each slot its name, the label under it, and the filter of its time.
 
@@ -509,7 +509,7 @@ def _gate_chart(gate: GateRecord, axis: SlotAxis, address: ListLinks) -> Chart:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkflowRule:
     """A workflow with its rule. ``due``: how many of its runs go now, the first of which ended at ``oldest``.
 
@@ -570,7 +570,7 @@ MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new
 FRAGMENTS = {"now": "statistics/attention.html"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Figure:
     """A number at the top of the page, and what it counts."""
 
@@ -579,7 +579,7 @@ class Figure:
     href: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GroupRow:
     """An error group as the page shows it: what failed, the list of its runs, and the preview of a retry."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from checkpoints.limits import count_nodes
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.questions.card import AnswerType, Card
 from wfdash.questions.cards import Approval, Form, Question, prepare
 from wfdash.questions.choices import Choice, Option
@@ -131,7 +131,7 @@ def question_of(
     not_by: str | Sequence[str] = (),
     due: str | datetime | None = None,
     policy: Policy | None = None,
-) -> dict[str, Json]:
+) -> JsonObject:
     """Return a card as the JSON of a ``PeopleQuestion``. ``InvalidCall`` for one that no one could answer."""
     card = Question(subject=card) if isinstance(card, str) else card
     kind = next((name for name, of in CARDS.items() if isinstance(card, of)), None)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from checkpoints.errors import Incompatible
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, Json, Request
+from checkpoints.records import Checkpoint, JsonObject, Request
 from wfdash.contract import ActivationInfo, CallInfo, InFlight, LookAhead
 from wfdash.values.codec import codec_for, either, is_any
 from wfdash.workflow.graph import ENTRY, Graph, Node, StateRule
@@ -59,7 +59,7 @@ def is_first(graph: Graph, activation: str, record: Activation) -> bool:
     return any(int(activation) <= len(names) and record["step"] in names for names in (graph.starts, graph.follow_ups))
 
 
-def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] | None:
+def message_schema(graph: Graph, node: Node, packed: Packed) -> JsonObject | None:
     """Return the schema of a person's replacement of a message; None where the step takes none."""
     if not node.takes_message:
         return None
@@ -75,17 +75,17 @@ def message_schema(graph: Graph, node: Node, packed: Packed) -> dict[str, Json] 
     return codec.schema()
 
 
-def state_schema(rule: StateRule) -> dict[str, Json]:
+def state_schema(rule: StateRule) -> JsonObject:
     """Return the schema of the whole state; keys of sub-workflows start with their names."""
-    properties: dict[str, Json] = {}
-    definitions: dict[str, Json] = {}
+    properties: JsonObject = {}
+    definitions: JsonObject = {}
     for key, codec in rule.codecs.items():
         schema = codec.schema()
         inner = schema.pop("$defs", {})
         clash = any(definitions.get(name, inner[name]) != inner[name] for name in inner)
         properties[key] = {"title": key} if clash else schema
         definitions |= {} if clash else inner
-    found: dict[str, Json] = {"type": "object", "properties": properties}
+    found: JsonObject = {"type": "object", "properties": properties}
     found |= {"required": [key for key in properties if key not in rule.defaults]}
     if "" in rule.typed and len(rule.typed) == len({key.rpartition("/")[0] for key in properties} | {""}):
         found["additionalProperties"] = False

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.records import Checkpoint, Json, Reason
+from checkpoints.records import Checkpoint, Json, JsonObject, Reason
 from wfdash.values.codec import codec_for, same
 from wfdash.workflow.errors import StateConflict, WrongType
 from wfdash.workflow.graph import Graph, Node, StateRule
@@ -342,7 +342,7 @@ class StateView(MutableMapping[str, Any]):
 Writes = Mapping[str, tuple[Any, ...]]
 
 
-def state_seen(moment: Moment, activation: str) -> dict[str, Json]:
+def state_seen(moment: Moment, activation: str) -> JsonObject:
     """Return the state when the activation started."""
     past = moment.position["past"]
     if not past:
@@ -390,7 +390,7 @@ def _refuse_conflict(builder: MomentBuilder, record: Activation, writes: Writes)
             )
 
 
-def _merged(rule: StateRule, state: dict[str, Json], key: str, write: tuple[Any, ...]) -> tuple[Json] | None:
+def _merged(rule: StateRule, state: JsonObject, key: str, write: tuple[Any, ...]) -> tuple[Json] | None:
     if write[0] == "del":
         return None
     if write[0] == "set":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.records import Answer, Effect, Json, Reason, Request
+from checkpoints.records import Answer, Effect, Json, JsonObject, Reason, Request
 from wfdash.questions.card import action, only_with, when_action
 from wfdash.questions.policy import Policy, is_lapse
 from wfdash.questions.tools import distinguishing
@@ -30,7 +30,7 @@ def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
     return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{index}"
 
 
-def log_effect(builder: MomentBuilder, activation: str, index: int, state: str, result: Json = None) -> dict[str, Json]:
+def log_effect(builder: MomentBuilder, activation: str, index: int, state: str, result: Json = None) -> JsonObject:
     """Log what is known of a call by now; return what the events of it say."""
     entry = builder.position["live"][activation]["journal"][index]
     step, name, once = builder.node(activation).name, entry["name"], bool(entry.get("once"))
@@ -176,7 +176,7 @@ def _decide_call(builder: MomentBuilder, activation: str, index: int, answer: An
 # -- the question to people whether a recorded call of unknown outcome has happened
 
 
-CONSEQUENCE: dict[str, Json] = {
+CONSEQUENCE: JsonObject = {
     "happened": "Not repeated; continues with the result you enter.",
     "again": "The call is repeated.",
     "stop": "The run fails here and can be retried.",
@@ -184,10 +184,10 @@ CONSEQUENCE: dict[str, Json] = {
 """What each answer leads to."""
 
 
-def _outcome(result: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
+def _outcome(result: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return the schema of the answer, and what has to be said of a call that happened. ``result``: of its result."""
     defs = result.pop("$defs", None)
-    schema: dict[str, Json] = {
+    schema: JsonObject = {
         "type": "object",
         "title": "Outcome",
         "properties": {
@@ -238,7 +238,7 @@ def unknown_call(
         ("text", "The call raised", entry.get("failed") or None),
     )
     evidence = [{"kind": kind, "title": title, "value": what} for kind, title, what in pieces if what is not None]
-    card: dict[str, Json] = {
+    card: JsonObject = {
         "subject": f"Did {name!r} succeed{f' ({which})' if which else ''}?",
         "body": body,
         "risk": "high",

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from checkpoints.records import Json
+from checkpoints.records import Json, JsonObject
 from wfdash.contract import InvalidInput
 from wfdash.domain.labels import humanize
 from wfdash.domain.search_attributes import summary_of, title_of
@@ -224,12 +224,12 @@ def input_type(graph: Graph, *, follow_up: bool = False) -> Any:
     return Any if any(is_any(kind) for kind in kinds) else either(kinds)
 
 
-def follow_up_schema(graph: Graph) -> dict[str, Json] | None:
+def follow_up_schema(graph: Graph) -> JsonObject | None:
     """Return the JSON Schema of the message that follows up on a completed run; None where no step takes one."""
     return input_schema(graph, follow_up=True) if graph.follow_ups else None
 
 
-def input_schema(graph: Graph, *, follow_up: bool = False) -> dict[str, Json]:
+def input_schema(graph: Graph, *, follow_up: bool = False) -> JsonObject:
     """Return the JSON Schema of the message; ``{"type": "null"}`` if the run needs none. A value that has no title is
     called as the start step's parameter.
 

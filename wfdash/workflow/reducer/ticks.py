@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from checkpoints.ids import RequestKey
-from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, Reason, Request, value_object
+from checkpoints.records import Answer, Effect, ErrorInfo, EventDraft, Json, JsonObject, Reason, Request, value_object
 from wfdash.workflow.graph import Edge
 from wfdash.workflow.stored import CallIntent, JournalEntry, Packed, Position, RecordedError
 
@@ -21,7 +21,7 @@ from wfdash.workflow.stored import CallIntent, JournalEntry, Packed, Position, R
 class Moment:
     """The whole state of a run between two ticks. Plain JSON apart from the requests; never changed, only replaced."""
 
-    state: dict[str, Json]
+    state: JsonObject
     position: Position
     requests: dict[RequestKey, Request] = field(default_factory=dict)
 
@@ -165,7 +165,7 @@ class ModelUsed:
     at: datetime
     activation: str
     place: int
-    used: dict[str, Json]
+    used: JsonObject
 
 
 @value_object(kw_only=True)

@@ -12,7 +12,7 @@ from checkpoints.errors import Conflict, Damaged, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.manager import CheckpointManager
-from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, Json, Reason, Request
+from checkpoints.records import Answer, Checkpoint, Commit, EventDraft, JsonObject, Reason, Request
 from checkpoints.storage import Recorder, RemembersAnswers
 from wfdash.contract import InvalidInput
 from wfdash.domain.graph_diff import facts_of, migrated_checkpoint
@@ -355,7 +355,7 @@ def acceptance_of(checkpoint: Checkpoint, given: Mapping[RequestKey, Answer]) ->
 
 
 def _answered(request: Request, answer: Answer) -> EventDraft:
-    facts: dict[str, Json] = {"key": request.key, "subject": str(request.card.get("subject") or "")}
+    facts: JsonObject = {"key": request.key, "subject": str(request.card.get("subject") or "")}
     facts |= {"by": answer.by, "verdict": rules.verdict_of(answer.value)}
     return EventKind.REQUEST_ANSWERED.draft(request.step, **facts)
 

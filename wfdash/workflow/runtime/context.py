@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from checkpoints.errors import InvalidValue
 from checkpoints.events import EventKind
-from checkpoints.records import Answer, Json, Request
+from checkpoints.records import Answer, Json, JsonObject, Request
 from checkpoints.rules import check_label, usage_of
 from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.search_attributes import cleaned
@@ -120,7 +120,7 @@ class Context(StepContext):
     def ask(
         self,
         card: Card | str,
-        answer: dict[str, Json] | None = None,
+        answer: JsonObject | None = None,
         *,
         by: str | Sequence[str] = (),
         not_by: str | Sequence[str] = (),

@@ -29,6 +29,7 @@ from checkpoints.records import (
     ErrorInfo,
     EventDraft,
     Json,
+    JsonObject,
     Phase,
     Reason,
     Request,
@@ -130,11 +131,11 @@ class Drive:
         """The storage's clock."""
         return self._recorder.now()
 
-    def event(self, activation: str, kind: EventKind, data: dict[str, Json]) -> None:
+    def event(self, activation: str, kind: EventKind, data: JsonObject) -> None:
         """Commit an event soon. From any thread."""
         self._in_loop(self._add_event, activation, kind, data)
 
-    def _add_event(self, activation: str, kind: EventKind, data: dict[str, Json]) -> None:
+    def _add_event(self, activation: str, kind: EventKind, data: JsonObject) -> None:
         record = self._moment.position["live"].get(activation)
         if record is None or self._closing:
             return

@@ -19,7 +19,7 @@ from checkpoints.errors import CheckpointsError, ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.recorder import BoundRecorder, utc_now
-from checkpoints.records import Answer, Checkpoint, Claim, Commit, EventDraft, Json
+from checkpoints.records import Answer, Checkpoint, Claim, Commit, EventDraft, JsonObject
 from checkpoints.storage import Claims, Confirming, Journal, Recorder, claims_of, missing_names
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.invoke import still_running, when_ended
@@ -225,7 +225,7 @@ class UnreadEvents:
         text = "".join(found.texts)
         self._pieces -= 1
         self._characters -= len(text)
-        more: dict[str, Json] = {"cut": True} if found.cut else {}
+        more: JsonObject = {"cut": True} if found.cut else {}
         return EventKind.STREAM.draft(found.step, text=text, **more)
 
 

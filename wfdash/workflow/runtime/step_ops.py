@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from checkpoints.events import EventKind
 from checkpoints.ids import RunId
-from checkpoints.records import Json, Request
+from checkpoints.records import Json, JsonObject, Request
 from wfdash.contract import Message
 from wfdash.questions.card import Asking
 from wfdash.values.fingerprints import MOST_AGAIN, Identity, asked_again
@@ -245,7 +245,7 @@ class Host(Protocol):
     def now(self) -> datetime:
         """The storage's clock."""
 
-    def event(self, activation: str, kind: EventKind, data: dict[str, Json]) -> None:
+    def event(self, activation: str, kind: EventKind, data: JsonObject) -> None:
         """Show an event soon. From any thread."""
 
     def stream(self, step: str, text: str) -> None:
@@ -369,7 +369,7 @@ class StepOps:
         parts = identity.moved(was.get("prints"))
         if not parts:
             if drifted := identity.drifted(was.get("prints")):
-                data: dict[str, Json] = {"key": was["request"], "parts": list(drifted)}
+                data: JsonObject = {"key": was["request"], "parts": list(drifted)}
                 self.host.event(self.activation, EventKind.REQUEST_DRIFTED, data)
             return
         self.replay.refuse_reuse(index, parts)

@@ -10,13 +10,13 @@ import traceback
 from asyncio import events
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
 from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from checkpoints.events import EventKind
+from checkpoints.records import frozen
 from wfdash.workflow.runtime.step_ops import MOST_LOGGED, StepOps, running_step
 from wfdash.workflow.stored import is_engine_code
 
@@ -24,7 +24,7 @@ DEEPEST = 40
 """Calls of a stack that are reported."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BlockingStep:
     """Code that a loop is in. ``step`` and all that belongs to it are empty where it is no step's.
 

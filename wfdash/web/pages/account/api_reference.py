@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from checkpoints.records import frozen
 from wfdash.domain.errors import ProblemKind
 from wfdash.notifications.rendering import render
 from wfdash.web.pages.site.decorators import page
@@ -32,7 +32,7 @@ def marked(text: str) -> tuple[Marked, ...]:
     return tuple(Marked(piece, n % 2 == 1) for n, piece in enumerate(pieces) if piece)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ReferenceField:
     """A parameter or a field of a body or an answer."""
 
@@ -42,7 +42,7 @@ class ReferenceField:
     required: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OperationView:
     """An operation as the page shows it. ``answer``: what it answers with where all is well; ``problems``: else."""
 
@@ -59,7 +59,7 @@ class OperationView:
     curl: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ReferenceGroup:
     """The operations about one noun."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from checkpoints.models import PushSubscription
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions import account
 from wfdash.actions import account as absences
@@ -54,7 +54,7 @@ from wfdash.web.pages.ui.fragments import respond
 LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ChannelSetting:
     """A checkbox: one kind of notification on one channel."""
 
@@ -317,7 +317,7 @@ SYSTEMS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PushSettings:
     """What the settings page shows of push notifications. ``key``: what a browser subscribes with."""
 

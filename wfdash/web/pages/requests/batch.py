@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -13,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import Outcome, answer_batch, undo_batch
 from wfdash.domain import json_patch
@@ -126,7 +126,7 @@ LONG = re.compile(r"https?://|.*\n")
 """What is not shown in one line."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BatchRow:
     """A row of the table: the request, its cells with their classes, and whether it is selected.
 

@@ -20,6 +20,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.errors import Unreadable
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
 from wfdash.actions.requests.collaboration import snooze_request
@@ -469,7 +470,7 @@ SOON = timedelta(hours=4)
 MOST_NAMES = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RowsContext:
     """Rows, for whom they are drawn, and where."""
 

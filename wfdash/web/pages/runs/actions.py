@@ -16,7 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from checkpoints.errors import CheckpointsError, Incompatible
 from checkpoints.events import EventKind
 from checkpoints.models import Run
-from checkpoints.records import Json, Phase
+from checkpoints.records import Json, JsonObject, Phase, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.runs import bulk
 from wfdash.actions.runs import lifecycle as follow_ups
@@ -122,7 +122,7 @@ def _form_page(request: HttpRequest, name: str, context: dict[str, Any], status:
 
 # Sending a signal to a run: its name, and a form for what the waiting step takes.
 
-ANY_VALUE: dict[str, Json] = {"title": "Value", "description": "JSON. Leave empty to send no value."}
+ANY_VALUE: JsonObject = {"title": "Value", "description": "JSON. Leave empty to send no value."}
 
 
 @page("GET", "POST")
@@ -271,7 +271,7 @@ class RunAction:
     """The URL name of that page."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunButton:
     """A button of an action on this run: a form with an idempotency key (``key``), or a link."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -13,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 
 from checkpoints.events import EventKind
-from checkpoints.records import Event
+from checkpoints.records import Event, frozen
 from wfdash.domain.labels import visible
 from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.logs import (
@@ -123,7 +122,7 @@ GROUPS = (
 FRAGMENTS = {"head": "runs/header/header.html", "events": "runs/events/events.html"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StepEvents:
     """Events of one step, in order."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints.events import EventKind
-from checkpoints.records import SIGNAL
+from checkpoints.records import SIGNAL, frozen
 from wfdash.access.directory import unknown_in
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.contract import DEFAULT_QUEUE
@@ -47,7 +46,7 @@ MOST_LINES, MOST_LETTERS = 4, 280
 """Of an error's message, before the rest of it is folded."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SentencePart:
     """A part of a sentence: text, or a time. ``since``: shown as a duration; ``due``: red once it has passed.
 

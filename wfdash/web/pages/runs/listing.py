@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.account import set_columns
 from wfdash.actions.retention import text_of
@@ -307,7 +308,7 @@ MOST_IDS = 200
 MOST_NEW = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ListedRun:
     """A run as a row shows it. ``marks``: how people changed its course; ``whom``: who has to answer.
 
@@ -326,7 +327,7 @@ class ListedRun:
         return self.run.title or self.title
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ColumnSort:
     """The head of a column that sorts. ``state``: descending, ascending or empty."""
 
@@ -475,7 +476,7 @@ MINE = "is:mine"
 MOST_COUNTED = 999
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunsTab:
     """A tab. ``count``: how many runs it has, as text; empty until it is counted."""
 
@@ -530,7 +531,7 @@ YEARS = range(2, 9999)
 """Years whose times exist in every zone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FieldCell:
     """A cell. ``kind``: moment, choice, text, problem; empty where there is no value."""
 
@@ -606,7 +607,7 @@ MINUTE = timedelta(minutes=1)
 LOCAL = "%Y-%m-%dT%H:%M"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DateChoice:
     """The menu of dates. ``since`` and ``until``: the times that the filter names, as a field has them, else empty."""
 

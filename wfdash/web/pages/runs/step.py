@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Description, StepInfo
 from wfdash.queries.runs.listing import RunView
@@ -22,7 +22,7 @@ MANY_ITEMS = 8
 """Items from which on they can be looked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StepPanel:
     """The context of a step's panel. ``inside``: the open activation, None while one has to be chosen."""
 

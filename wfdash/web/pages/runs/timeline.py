@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
+from checkpoints.records import frozen
 from wfdash.contract import Description
 from wfdash.queries.runs.listing import RunView
 from wfdash.queries.step_states import OPEN, StepTransition
@@ -103,7 +104,7 @@ STATES = ("waiting", "sleeping", "retrying", "running", "failed")
 """Later ones are drawn over earlier ones."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TimelineBar:
     """An interval in one state; ``x`` and ``width`` in thousandths of the axis. ``thin``: it lies in a fold."""
 
@@ -114,7 +115,7 @@ class TimelineBar:
     thin: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TimelineRow:
     """A step, or an activation of one: its bars, and the same as text."""
 
@@ -128,7 +129,7 @@ class TimelineRow:
     """The same as a length, while it grows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Timeline:
     """All rows share one axis. ``texts``: what is folded; ``ticks``: times along it, with the time since the start.
 
@@ -277,7 +278,7 @@ MIN_WINDOW = 0.001
 """Seconds; the closest zoom."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TimeWindow:
     """The visible part, in seconds from the start. ``axis``: of the whole; the buttons act on what one sees there."""
 
@@ -347,7 +348,7 @@ FINE_SECONDS = 30.0
 """Seconds below which a window needs milliseconds at its times."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AxisText:
     """A text at a place, in per cent of the axis. ``anchor``: which part of it is there. ``roomy``: not on a phone."""
 
@@ -457,7 +458,7 @@ DOING = (("running", ""), ("waiting", "waiting"), ("sleeping", "sleeping"), ("re
 IDLE = "idle"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Fold:
     """A stretch in which no step ran, in seconds from the start. ``word``: what the run did instead."""
 
@@ -471,7 +472,7 @@ class Fold:
         return self.high - self.low
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Axis:
     """Seconds and their places, both ascending; between two of them the scale does not change."""
 

@@ -6,7 +6,6 @@ Nothing here costs a query unless the template asks for it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +19,7 @@ from django.utils.translation import get_language
 from checkpoints.database.compiled import count_each
 from checkpoints.models.fields import current_encryptor
 from checkpoints.models.user_model import email_of, is_staff
+from checkpoints.records import frozen
 from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.account import set_density
@@ -65,7 +65,7 @@ NAV_LINKS = (
 COUNTED = {"inbox": "requests", "operations": "problems"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class NavLink:
     """A link of the main navigation. ``counts``: what it shows the number of: ``requests``, ``problems`` or nothing."""
 

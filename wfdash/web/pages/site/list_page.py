@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote_plus, urlencode
@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid
 from wfdash.domain.search_attributes import known_names
@@ -188,7 +189,7 @@ NONE = "none"
 Query = QueryDict | Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ListAddress:
     """A list and how it is looked at. ``page`` is the name of its address."""
 
@@ -248,7 +249,7 @@ class ListAddress:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CatalogueAddress(ListAddress):
     """The catalogue: a list, or the workflows' graphs."""
 
@@ -261,7 +262,7 @@ class CatalogueAddress(ListAddress):
         return super().given | {"graphs": "1" * self.graphs}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class InboxAddress(ListAddress):
     """The inbox. ``of``: how many requests there were when focus mode began."""
 
@@ -282,7 +283,7 @@ class InboxAddress(ListAddress):
         return replace(self, view="", focus=False, of=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunsAddress(ListAddress):
     """The list of runs. ``columns``: those the address names, None if it names none."""
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 
 from checkpoints.models.user_model import is_staff
-from checkpoints.records import Status
+from checkpoints.records import Status, frozen
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.queries.account import ViewRow
 from wfdash.queries.palette import Everything, named, search_everything
@@ -27,7 +27,7 @@ MOST_NAMED = 6
 """Pages and actions that are shown for words."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Hit:
     """A place that a text leads to. ``status``: of a run."""
 
@@ -38,7 +38,7 @@ class Hit:
     status: Status | str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Group:
     """Places of one kind. ``key`` is part of its element's id."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from django.http import QueryDict
 
+from checkpoints.records import frozen
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.json_patch import FIELD
 from wfdash.domain.labels import humanize, in_words, visible
@@ -38,7 +39,7 @@ PARTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Action:
     """A button, its fields, and whether they are open initially. ``key``: its one-letter shortcut."""
 
@@ -53,7 +54,7 @@ class Action:
         return not self.choice.required
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Tool:
     """The tool to be called. ``flaws``: why its arguments are not valid."""
 
@@ -62,7 +63,7 @@ class Tool:
     flaws: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CheckOption:
     """An option that can be selected beside others."""
 
@@ -72,7 +73,7 @@ class CheckOption:
     chosen: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CardView:
     """The context of ``components/card.html``. ``url`` empty: without a form."""
 
@@ -313,7 +314,7 @@ WORDY = frozenset({"response", "reason", "comment", "note", "notes", "message", 
 STYLES = {"approve": "primary", "reject": "danger"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ActionButton:
     """A button of the card with the schema of its own fields."""
 
@@ -466,7 +467,7 @@ class TimedTransition(Transition, Protocol):
     def skipped(self) -> bool: ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PathStep:
     """A step on the path. ``state``: done | here | ahead | more (then ``title`` says how many)."""
 
@@ -553,7 +554,7 @@ NAMES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CardChanges:
     """What changed, as text; the difference where both cards are known."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from django.utils.safestring import SafeString
 
+from checkpoints.records import frozen
 from wfdash.web.pages.ui.times import duration, estimate, number
 
 # Bars within the rows of a table: how large a value is compared to the others. Pure.
@@ -34,7 +34,7 @@ RISE = 90.0
 Values = Sequence[float | None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Series:
     """One count per slot, and where each leads. ``style``: how its bars are drawn."""
 
@@ -48,7 +48,7 @@ class Series:
         return self.links[place] if self.links and self.counts[place] else ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Cell:
     """A number of a table, and where it leads."""
 
@@ -56,7 +56,7 @@ class Cell:
     href: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Chart:
     """A chart; ``axis`` from top to bottom. ``paths``: style and SVG path data of each part, the lowest layer first.
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
 from django.http import HttpRequest
 
-from checkpoints.records import Json
+from checkpoints.records import Json, frozen
 from wfdash.domain.labels import escaped
 from wfdash.values.schemas.secrets import HIDDEN
 
@@ -20,7 +19,7 @@ MAX_BODY_CHARACTERS = 20_000
 SECRET = "{secret}"  # noqa: S105
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Auth:
     """How a program authenticates: an environment variable, what to put there, and the headers made of it."""
 
@@ -29,7 +28,7 @@ class Auth:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Commands:
     """One call of the API. ``curl`` and ``python`` are empty where its body is too large to be shown."""
 

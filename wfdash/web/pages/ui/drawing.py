@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from fast_sugiyama import from_edges
 
+from checkpoints.records import frozen
+
 CHAR = 8.0
 COUNT_CHAR = 8.0
 NOTE_CHAR = 7.4
@@ -44,7 +46,7 @@ ICONS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DrawnStep:
     """A step. ``x``, ``y``: top left corner. ``counts``: progress of a step that ran more than once."""
 
@@ -171,7 +173,7 @@ class DrawnStep:
         return self.x + self.width - 30
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DrawnArrow:
     """An arrow: ``path`` and ``head`` are SVG path data."""
 
@@ -203,7 +205,7 @@ class DrawnArrow:
         return self.label_y - HEIGHT / 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GroupDrawing:
     """The frame around the steps of a sub-workflow."""
 
@@ -227,7 +229,7 @@ class GroupDrawing:
         return self.y + 20
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Drawing:
     """A drawing of ``width`` x ``height`` pixels."""
 
@@ -355,7 +357,7 @@ ALONG = (0.55, 0.7, 0.4, 0.82, 0.25)
 FINE = tuple(part / 12 for part in range(13))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LabelledLine:
     """An edge: the points its curve runs through, and the label that it shows, empty for none.
 
@@ -448,7 +450,7 @@ UNIT = 100.0
 ROW = 4
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Rectangle:
     """A rectangle by its centre."""
 
@@ -458,7 +460,7 @@ class Rectangle:
     height: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Placement:
     """Boxes by number, the bends of each edge in its own direction, and the size of the whole."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.events import KINDS, EventKind
+from checkpoints.records import frozen
 from checkpoints.rules import money_text, used_in
 from wfdash.domain.labels import humanize, in_words, label_of_step, visible
 from wfdash.engines import catalog
@@ -33,7 +33,7 @@ LINE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LogLine:
     """A record, and what is marked in its text. ``start``: of its run; ``events``: the address of the run's events.
     ``workflow``: for the titles of its steps."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -19,6 +18,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from checkpoints.records import frozen
 from wfdash.domain.labels import visible
 from wfdash.notifications.rendering import render
 from wfdash.queries.history import created_at, plain, traceless, workflow_by_run
@@ -73,7 +73,7 @@ class EventLike(Protocol):
     def at(self) -> datetime: ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class EventItem:
     """An event as a row shows it. ``detail`` is empty for people who may not inspect. ``level``: of a log record."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from checkpoints.records import frozen
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.labels import humanize
 from wfdash.web.pages.ui.drawing import (
@@ -139,7 +140,7 @@ class _Block:
     height: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunOverlay:
     """What a drawing of a run shows beyond the graph. ``notes``: a second line by step; ``growing``: the seconds in it
     that grow; ``links``: addresses by step.
@@ -418,7 +419,7 @@ MOST_APART = 3
 """Steps of a group that are drawn beside it, because they need attention."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Folded:
     """A graph with sub-workflows and similar steps folded. ``names``: step -> the drawn step.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from checkpoints.records import frozen
 from wfdash.domain.json_patch import escape
 from wfdash.domain.labels import escaped, visible
 from wfdash.values.display import OPAQUE
@@ -212,7 +212,7 @@ class NoSuchNode(LookupError):
     """There is no such node: the value has changed, or the address is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SearchHit:
     """A match of the search: in the key, or in the value."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
+from checkpoints.records import frozen
 from wfdash.domain.json_patch import FIELD, MAX_COMMENTS, comments_in, place_of
 from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.diff.lines import DiffLine
@@ -27,7 +28,7 @@ _SPOT = re.compile(r"(?P<key>[a-z0-9-]{1,40}:[0-9a-f]{12}):(?P<side>[no])(?:(?P<
 _LINES = re.compile(r"(?:(?P<start>\d{1,9})\s*[-–]\s*)?(?P<line>\d{1,9})")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LineFile:
     """A file whose lines take comments: its name, and the numbers of its lines on each side that are shown."""
 
@@ -36,7 +37,7 @@ class LineFile:
     lines: Mapping[str, frozenset[int]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LineNote:
     """A comment at its line. ``by`` empty: the viewer's own, still to be sent."""
 
@@ -46,7 +47,7 @@ class LineNote:
     by: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LineNotes:
     """All line comments of a card. ``takes``: new ones can be written; ``elsewhere``: those on lines not shown."""
 

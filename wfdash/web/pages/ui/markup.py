@@ -12,7 +12,6 @@ import re
 import string
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
@@ -34,6 +33,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
+from checkpoints.records import frozen
 from wfdash.domain.labels import is_deceiving, visible
 from wfdash.web.pages.ui.times import counted
 
@@ -318,7 +318,7 @@ MOST_SHOWN = 100_000
 _ENDLESS = re.compile(r"\S{400,}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TextBlock:
     """``first`` is shown at once, ``rest`` behind a fold; ``left_out`` characters are not shown at all."""
 

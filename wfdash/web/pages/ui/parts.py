@@ -9,11 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.contract import unpack_transcript
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.domain.labels import label_of_field, label_of_key, visible
@@ -54,7 +55,7 @@ ICONS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CardPart:
     """One part of a card. ``kind`` names its template; only the attributes that go with it are set."""
 
@@ -427,7 +428,7 @@ SHORT_CELL_CHARACTERS = 18
 _NUMBER = re.compile(r"[-+−]?[\d.,\u2009 ]*\d%?")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TableView:
     """Rows of equal length; ``left_out`` rows are not shown, those after the first few are behind a fold."""
 
@@ -531,7 +532,7 @@ _SAYS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CardMedia:
     """The bytes of an image or a file, and their type. ``picture`` is None for everything that is not shown."""
 
@@ -543,7 +544,7 @@ class CardMedia:
     """Whether browsers show it: an image, or a PDF document that its author wants to be shown."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Attachment:
     """An image or a file, ready to be rendered. ``src`` is what an image is loaded from, ``href`` downloads."""
 

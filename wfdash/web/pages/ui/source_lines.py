@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils.html import format_html
@@ -16,6 +15,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
@@ -37,7 +37,7 @@ LINE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CodeFile:
     """A file as it is shown. ``changed``: it is another one on the disk now."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.contract import Message, ToolUse
 from wfdash.domain.json_patch import shared
 from wfdash.domain.labels import visible
@@ -37,7 +38,7 @@ WHO = {"system": "System prompt", "user": "User", "assistant": "Assistant", "too
 ICONS = {"system": "cog-6-tooth", "user": "user", "assistant": "sparkles", "tool": "wrench"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SaidCall:
     """A call of a tool. ``arguments`` is a value, or ``block`` where they are no object; ``result`` None: none yet."""
 
@@ -53,7 +54,7 @@ class SaidCall:
         return "pending" if self.result is None else "failed" if self.result.failed else "done"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ToolResult:
     """What a tool gave: a value where its text is JSON, else the text."""
 
@@ -62,7 +63,7 @@ class ToolResult:
     failed: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Turn:
     """A message as it is drawn. ``number`` is its place in the whole conversation, from 1.
 
@@ -89,7 +90,7 @@ class Turn:
         return bool(self.beginning)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Talk:
     """A part of a conversation. ``total`` messages in all, of which ``before`` and ``after`` these are left out."""
 
@@ -109,7 +110,7 @@ class Talk:
         return self.before > self.held
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TalkDiff:
     """Two conversations: ``shared`` messages are the same, then each continues in its own way."""
 
@@ -145,7 +146,7 @@ def draw_talk(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FoundTurn:
     """A message that a search found, in parts, with whether each is a hit. ``number``: the turn that shows it."""
 

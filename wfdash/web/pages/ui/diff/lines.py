@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, islice, zip_longest
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.domain.json_patch import BoundedMatcher, Differ, Step, canonical
 from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.times import number
@@ -26,7 +27,7 @@ SHORT_VALUE_CHARACTERS = 160
 NOTHING = object()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ValueChange:
     """``kind``: added | removed | changed. ``before`` or ``after`` is None where there is none."""
 
@@ -167,7 +168,7 @@ MAX_WORD_STEPS = 1_500
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TextRun:
     """A run of characters; ``marked`` where it differs from the opposite line, ``look``: the class of its colour."""
 
@@ -176,7 +177,7 @@ class TextRun:
     look: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DiffLine:
     """A line of a difference. ``kind``: same | added | removed | note | fold.
 
@@ -205,7 +206,7 @@ class DiffLine:
         return {"added": "+", "removed": "−"}.get(self.kind, " ")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LinePair:
     """A row of the side-by-side view; a side is None where the other has no counterpart."""
 
@@ -213,7 +214,7 @@ class LinePair:
     right: DiffLine | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Lines:
     """Lines that are shown together, in order."""
 
@@ -225,7 +226,7 @@ class Lines:
         return tuple(pair_up(self.lines))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TextDiff(Lines):
     """``exact`` is False when the texts were too large to be compared line by line."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.diff.lines import (
     MAX_LINES,
@@ -41,7 +42,7 @@ MAX_OPEN_FILE = 120
 MAX_OPEN = 360
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Hunk(Lines):
     """A place where a file changes; ``title`` is what git writes after the numbers."""
 
@@ -49,7 +50,7 @@ class Hunk(Lines):
     title: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FileDiff:
     """A file of a diff. ``status``: changed | added | deleted | renamed | copied."""
 

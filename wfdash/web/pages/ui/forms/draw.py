@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
+from checkpoints.records import frozen
 from wfdash.domain.labels import humanize, label_of_field, label_of_type
 from wfdash.questions.choices import is_open
 from wfdash.values.schemas import formats
@@ -50,7 +51,7 @@ MAX_LABEL = 200
 """Characters of a label, and of an example in an empty control."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FieldSlot:
     """The place of a value. ``open`` says whether branches that were not picked are rendered, too."""
 

@@ -8,13 +8,14 @@ switch between fields and the value as JSON text: ``_mode=<prefix>json``, ``_mod
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
+from checkpoints.records import frozen
 from wfdash.values.schemas.formats import LARGEST
 from wfdash.values.schemas.validate import problems_of
 from wfdash.values.schemas.work import bounded_work
@@ -33,7 +34,7 @@ Form = TypeVar("Form", bound="FormView")
 REQUIRED = "This field is required"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FormError:
     """A line of the error summary; ``target`` is the id of the control, empty for the form as a whole."""
 
@@ -42,7 +43,7 @@ class FormError:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FormView:
     """A schema, a value to show and the errors to show with it. ``prefix`` keeps two forms of a page apart.
 
@@ -174,7 +175,7 @@ class FormView:
             return drawer.draw(self.schema, FieldSlot(name=self.root_name, required=True), self.initial), drawer.left
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BoundForm(FormView):
     """A form with what a person posted. ``changed_rows``: a row button was pressed, nothing is to be submitted."""
 

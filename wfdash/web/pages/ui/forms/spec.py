@@ -7,13 +7,14 @@ discriminators, enums, constants, tuples, dictionaries, conditional fields. What
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from django.forms.utils import flatatt
 from django.utils.safestring import SafeString
 
+from checkpoints.records import frozen
 from wfdash.values.schemas import formats
 from wfdash.values.schemas.work import target_of
 
@@ -29,7 +30,7 @@ MAX_SEGMENTS = 5
 MAX_SEGMENT_TEXT = 60
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FieldOption:
     """A choice: ``sent`` is what the browser sends."""
 
@@ -38,7 +39,7 @@ class FieldOption:
     chosen: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class UnionBranch:
     """An alternative of a union; ``field`` is None while it is not rendered."""
 
@@ -48,7 +49,7 @@ class UnionBranch:
     field: Field | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FieldRow:
     """An item of a list, or an entry of a dictionary (then with its ``key``)."""
 
@@ -60,7 +61,7 @@ class FieldRow:
     """Whether the key is one of those that are offered."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Field:
     """A part of the form. ``kind`` names its template; ``text`` is exactly what the control shows."""
 
@@ -242,7 +243,7 @@ _NOTES = frozenset({"title", "description", "default", "examples", "deprecated",
 _STRUCTURE = frozenset({"type", "properties", "patternProperties", "items", "prefixItems", "enum", "const"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Spec:
     """A parsed schema node. ``branches`` are the alternatives of a union, null left out.
 
