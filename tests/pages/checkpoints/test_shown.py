@@ -152,3 +152,5 @@ def test_two_runs_stand_side_by_side_and_each_is_found_through_its_viewer(run, t
     assert (client.get(f"{at}?q=nonsense:1").status_code, client.get(f"{at}?with=gone").status_code) == (422, 404)
     assert "Message 1" not in as_("ana").get(f"{at}?with={other.pk}").content.decode()
     assert as_("sam").get(f"{at}?with={other.pk}").status_code == 404
+    type(run).objects.update(workflow="Pay, then ship")
+    assert [row.id for row in client.get(at).context["rows"]] == [other.pk]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
+from urllib.parse import unquote_plus
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -44,6 +46,16 @@ def test_they_are_for_admins(address: str, name: str, as_) -> None:
     client = as_(name)
     assert client.get(address).status_code == 403
     assert client.post(address, {"act": "deactivate", "name": "x"}).status_code in (403, 405)
+
+
+def test_what_someone_did_and_decided_is_found_by_a_name_with_blanks(as_) -> None:
+    User.objects.create_user("Ana, Maria")
+    page = read(as_("adam"), "/people/Ana,%20Maria/")
+    quoted = [query for query in re.findall(r"\?q=([^\"]+)", page) if "Maria" in query]
+    assert [unquote_plus(html.unescape(query)) for query in quoted] == [
+        'by:"Ana, Maria" answered:<7d',
+        'actor:"Ana, Maria"',
+    ]
 
 
 def test_an_admin_of_one_workflow_gets_its_people_and_no_account(wanda: Client) -> None:

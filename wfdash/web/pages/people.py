@@ -38,6 +38,7 @@ from wfdash.queries.people import person as read_person
 from wfdash.web.pages.account.security import made_by, new_token, revoke_posted, show_new, token_form
 from wfdash.web.pages.account.settings import read_days
 from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.site.list_page import decisions_address, term
 from wfdash.web.pages.ui.times import counted
 
 # One person: their roles and what these allow, their absences, and what an admin may do to the account.
@@ -95,7 +96,8 @@ def _person_shown(
         "wrong": problems or {},
         "given": request.POST,
         "today": timezone.localdate().isoformat(),
-        "audit": f"{reverse('wfdash:audit')}?{plain_urlencode({'q': f'actor:{name}'})}",
+        "audit": f"{reverse('wfdash:audit')}?{plain_urlencode({'q': term('actor', name)})}",
+        "decided": decisions_address(term("by", name), "answered:<7d"),
         **(_whole_context(viewer, view, act, request.POST, problems or {}) if view.whole else {}),
     }
     return render(request, "people/person.html", context, status=422 if problems else 200)

@@ -29,7 +29,7 @@ from wfdash.web.pages.runs.state import draw, stopped_as
 from wfdash.web.pages.runs.step import step_panel
 from wfdash.web.pages.runs.timeline import intervals_by_state, timeline_context
 from wfdash.web.pages.site.decorators import number_in, page, viewer_of
-from wfdash.web.pages.site.list_page import flaws_of
+from wfdash.web.pages.site.list_page import flaws_of, term
 from wfdash.web.pages.ui.fragments import event_row_of, respond
 from wfdash.web.pages.ui.graph import opened_in
 from wfdash.web.pages.ui.transcript import draw_talk
@@ -202,7 +202,7 @@ def beside(request: HttpRequest, run_id: str) -> HttpResponse:
     context = {"run": runs[0], "wanted": wanted, "sides": [*zip(SIDES, runs, talks, strict=False)]}
     context["shared"] = shared(*said) if other else 0
     try:
-        found = read_runs(viewer, f"{wanted} workflow:{runs[0].workflow}", limit=FOUND_RUNS).items
+        found = read_runs(viewer, f"{term('workflow', runs[0].workflow)} {wanted}", limit=FOUND_RUNS).items
     except Invalid as error:
         return render(request, "runs/beside.html", context | {"flaws": flaws_of(error)}, status=422)
     return render(request, "runs/beside.html", context | {"rows": [row for row in found if row.id != run_id]})
