@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from tests.live.serving import Served
-from tests.live.world import make_person, make_run, sign_in
+from tests.live.world import OPENED, make_person, make_run, sign_in
 from wfdash.web.live.database import DatabaseThreads, Limits
 from wfdash.web.live.hub import Hub
 
@@ -41,6 +41,8 @@ async def make_hub(transactional_db: None) -> AsyncIterator[Callable[..., Hub]]:
         return hubs[-1]
 
     yield make
+    while OPENED:
+        await OPENED.pop().disconnect(timeout=60)
     for hub in hubs:
         await hub.close()
 

@@ -33,14 +33,12 @@ async def test_a_run_that_moves_changes_the_runs(make_hub, db, run, cookie) -> N
     socket = await watching(make_hub(poll_every=1000), cookie)
     pubsub.runs_changed.publish(run, await db.call(append_events, run))
     assert await changed(socket) == ["runs"]
-    await socket.disconnect()
 
 
 async def test_a_request_changes_the_inbox(make_hub, run, cookie) -> None:
     socket = await watching(make_hub(poll_every=1000), cookie)
     pubsub.inbox_changed.publish("expense")
     assert await changed(socket) == ["inbox"]
-    await socket.disconnect()
 
 
 async def test_lost_bells_are_found_by_the_poll(make_hub, db, run, cookie) -> None:
@@ -52,7 +50,6 @@ async def test_lost_bells_are_found_by_the_poll(make_hub, db, run, cookie) -> No
     await db.call(append_events, run, 250)
     assert await changed(socket) == ["inbox", "runs"]
     assert await socket.receive_nothing(timeout=0.2)
-    await socket.disconnect()
 
 
 async def test_no_one_hears_of_workflows_they_may_not_see(make_hub, db, run, cookie) -> None:
@@ -65,7 +62,6 @@ async def test_no_one_hears_of_workflows_they_may_not_see(make_hub, db, run, coo
     theirs = await db.call(make_run, "other")
     await db.call(append_events, theirs)
     assert await changed(socket) == ["runs"]
-    await socket.disconnect()
 
 
 async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, cookie) -> None:
@@ -81,7 +77,6 @@ async def test_many_changes_are_told_at_most_twice_a_second(make_hub, db, run, c
         await changed(socket)
         told += 1
     assert told <= (time.monotonic() - began) / 0.2 + 1
-    await socket.disconnect()
 
 
 async def test_anyone_who_may_see_nothing_is_turned_away(make_hub, db, run) -> None:
@@ -106,7 +101,6 @@ async def test_what_people_do_to_a_request_is_told_at_once_and_by_name(make_hub,
     assert await changed(socket) == ["people:r1"]
     pubsub.requests_changed.publish("expense", "request", "r1")
     assert await changed(socket) == ["inbox", "request:r1"]
-    await socket.disconnect()
 
 
 async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
@@ -114,7 +108,6 @@ async def test_a_batch_is_told_as_a_whole(make_hub, db, run, cookie) -> None:
     socket = await watching(hub, cookie)
     hub.lists.notify_at_once([(f"request:{n}", "expense") for n in range(100)])
     assert await changed(socket) == ["inbox", "request:*"]
-    await socket.disconnect()
 
 
 async def test_no_one_hears_of_requests_they_may_not_see(make_hub, db, run, cookie) -> None:
@@ -122,7 +115,6 @@ async def test_no_one_hears_of_requests_they_may_not_see(make_hub, db, run, cook
     socket = await watching(make_hub(poll_every=1000), other)
     pubsub.requests_changed.publish("expense", "request", "r1")
     assert await socket.receive_nothing(timeout=0.2)
-    await socket.disconnect()
 
 
 def tell(name: str) -> int:
@@ -140,8 +132,6 @@ async def test_a_notice_is_told_to_its_person_alone(make_hub, db, run, cookie) -
     pubsub.notifications_changed.publish(await db.call(tell, "olga"))
     assert await changed(hers) == ["notices"]
     assert await mine.receive_nothing(timeout=0.2)
-    await mine.disconnect()
-    await hers.disconnect()
 
 
 async def test_a_notice_whose_bell_was_lost_is_found_by_the_poll(make_hub, db, run, cookie) -> None:
@@ -150,4 +140,3 @@ async def test_a_notice_whose_bell_was_lost_is_found_by_the_poll(make_hub, db, r
     await db.call(tell, "olga")
     assert await changed(socket) == ["notices"]
     assert await socket.receive_nothing(timeout=0.2)
-    await socket.disconnect()

@@ -16,26 +16,22 @@ NEVER = 1000.0
 
 async def test_replays_then_follows_under_one_cursor(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 250)
-    viewer = Watching(make_hub(poll_every=NEVER), run, cookie, after=10)
-    await viewer.connect()
+    viewer = await Watching(make_hub(poll_every=NEVER), run, cookie, after=10).connect()
     await viewer.until(250)
     assert (await viewer.take()) == {"type": "caught_up", "seq": 250}
     for _ in range(20):
         pubsub.runs_changed.publish(run, await db.call(append_events, run))
         await viewer.take()
     assert viewer.seen == list(range(11, 271))
-    await viewer.hang_up()
 
 
 async def test_an_event_carries_kind_step_time_and_row(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, kind="step.finished", data={"output": 7})
-    viewer = Watching(make_hub(), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie).connect()
     message = await viewer.take()
     at = "2026-01-01T00:00:00+00:00"
     row = "<li>1 {'output': 7}</li>"
     assert message["events"] == [{"seq": 1, "kind": "step.finished", "step": None, "at": at, "html": row}]
-    await viewer.hang_up()
 
 
 async def test_a_reviewer_sees_events_without_their_values(make_hub, db, run, cookie) -> None:
@@ -44,27 +40,21 @@ async def test_a_reviewer_sees_events_without_their_values(make_hub, db, run, co
     hub = make_hub()
     seeing, inspecting = Watching(hub, run, reviewer), Watching(hub, run, cookie)
     for viewer in seeing, inspecting:
-        await viewer.connect()
-        await viewer.caught_up()
+        await viewer.follow()
     assert seeing.html == ["<li>1 </li>"]
     assert inspecting.html == ["<li>1 {'salary': 9000}</li>"]
     pubsub.text_streamed.publish(run, "write", "secret")
     await inspecting.take()
     assert inspecting.texts == ["secret"]
     assert await seeing.socket.receive_nothing(timeout=0.2)
-    await seeing.hang_up()
-    await inspecting.hang_up()
 
 
 async def test_the_text_of_a_step_comes_before_the_event_that_follows_it(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(poll_every=NEVER, stream_every=NEVER), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(poll_every=NEVER, stream_every=NEVER), run, cookie).follow()
     pubsub.text_streamed.publish(run, "write", "The end", True)
     pubsub.runs_changed.publish(run, await db.call(append_events, run))
     assert [(await viewer.take())["type"] for _ in range(2)] == ["stream", "events"]
     assert viewer.texts == ["The end"]
-    await viewer.hang_up()
 
 
 async def test_who_comes_late_reads_streamed_text_from_its_beginning_and_nothing_twice(
@@ -72,13 +62,11 @@ async def test_who_comes_late_reads_streamed_text_from_its_beginning_and_nothing
 ) -> None:
     hub = make_hub(stream_every=0.02)
     first, reviewer = Watching(hub, run, cookie), Watching(hub, run, await db.call(rosa))
-    await first.connect()
-    await first.caught_up()
+    await first.follow()
     pubsub.streamed_text.add(run, "write", "It was ")
     await first.take()
     pubsub.streamed_text.add(run, "write", "a dark ")  # on its way when the second comes
-    second = Watching(hub, run, cookie)
-    await second.connect()
+    second = await Watching(hub, run, cookie).connect()
     await reviewer.connect()
     pubsub.streamed_text.add(run, "write", "night.")
     while not "".join(first.texts).endswith("night."):
@@ -92,8 +80,6 @@ async def test_who_comes_late_reads_streamed_text_from_its_beginning_and_nothing
     pubsub.streamed_text.forget(run, "write")
     assert pubsub.streamed_text.of(run) == {}
     pubsub.streamed_text.forget(run)
-    for viewer in (first, second, reviewer):
-        await viewer.hang_up()
 
 
 def rosa() -> str:
@@ -101,12 +87,9 @@ def rosa() -> str:
 
 
 async def test_the_poll_finds_events_whose_bell_was_lost(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(poll_every=0.05), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(poll_every=0.05), run, cookie).follow()
     await db.call(append_events, run, 3)
     await viewer.until(3)
-    await viewer.hang_up()
 
 
 async def test_nothing_is_lost_or_doubled_over_hundreds_of_reconnects_and_a_lying_bell(
@@ -145,41 +128,34 @@ async def test_nothing_is_lost_or_doubled_over_hundreds_of_reconnects_and_a_lyin
 
 async def test_a_gap_too_large_is_one_snapshot(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 1_500)
-    viewer = Watching(make_hub(), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie).connect()
     assert await viewer.take() == {"type": "snapshot", "seq": 1_500}
     assert await viewer.take() == {"type": "caught_up", "seq": 1_500}
     pubsub.runs_changed.publish(run, await db.call(append_events, run))
     await viewer.until(1_501)
     assert viewer.seen == [1_501]
-    await viewer.hang_up()
 
 
 async def test_a_cursor_beyond_the_end_is_a_snapshot(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 5)
-    viewer = Watching(make_hub(), run, cookie, after=99)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie, after=99).connect()
     assert await viewer.take() == {"type": "snapshot", "seq": 5}
-    await viewer.hang_up()
 
 
 async def test_events_that_are_no_longer_kept_are_a_snapshot_not_a_hole(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 10)
     await db.call(lambda: Event.objects.filter(run_id=run, seq__lte=4).delete())
-    viewer = Watching(make_hub(), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie).connect()
     await viewer.until(10)
     assert viewer.snapshots == [4]
     assert viewer.seen == [5, 6, 7, 8, 9, 10]
-    await viewer.hang_up()
 
 
 async def test_a_slow_viewer_is_sent_no_more_than_its_credit_and_catches_up_later(make_hub, db, run, cookie) -> None:
     hub = make_hub(unacked_events=20, batch_events=7, poll_every=NEVER)
     slow, quick = Watching(hub, run, cookie), Watching(hub, run, cookie)
     for viewer in slow, quick:
-        await viewer.connect()
-        await viewer.caught_up()
+        await viewer.follow()
     for _ in range(30):
         pubsub.runs_changed.publish(run, await db.call(append_events, run, 5))
     await quick.until(150)
@@ -190,41 +166,31 @@ async def test_a_slow_viewer_is_sent_no_more_than_its_credit_and_catches_up_late
     await slow.ack(20)
     await slow.until(150)
     assert slow.seen == quick.seen == list(range(1, 151))
-    await slow.hang_up()
-    await quick.hang_up()
 
 
 async def test_credit_counts_bytes_too(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 50, data={"x": "y" * 1_000})
-    viewer = Watching(make_hub(unacked_bytes=5_000), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(unacked_bytes=5_000), run, cookie).connect()
     await viewer.take(ack=False)
     assert 1 <= viewer.last <= 5
     assert await viewer.socket.receive_nothing(timeout=0.1)
     await viewer.ack(viewer.last)
     await viewer.until(50)
-    await viewer.hang_up()
 
 
 async def test_a_viewer_that_never_acknowledges_is_closed(make_hub, db, run, cookie) -> None:
     await db.call(append_events, run, 3)
-    viewer = Watching(make_hub(ack_timeout=0.1, tick=0.02), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(ack_timeout=0.1, tick=0.02), run, cookie).connect()
     assert await viewer.closed() == 4408
 
 
 async def test_a_quiet_viewer_that_owes_nothing_stays(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(ack_timeout=0.05, tick=0.01), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(ack_timeout=0.05, tick=0.01), run, cookie).follow()
     assert await viewer.socket.receive_nothing(timeout=0.3)
-    await viewer.hang_up()
 
 
 async def test_streamed_text_is_joined_and_limited(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(stream_every=0.1, unheard_text=3_000), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(stream_every=0.1, unheard_text=3_000), run, cookie).follow()
     for number in range(200):
         pubsub.text_streamed.publish(run, "write", f"{number} ")
         await asyncio.sleep(0.001)
@@ -235,29 +201,23 @@ async def test_streamed_text_is_joined_and_limited(make_hub, db, run, cookie) ->
     pubsub.text_streamed.publish(run, "write", "z" * 5_000)
     assert await viewer.socket.receive_nothing(timeout=0.3)
     assert await db.call(Event.objects.count) == 0
-    await viewer.hang_up()
 
 
 async def test_many_viewers_cost_one_read(make_hub, db, run, cookie) -> None:
     hub = make_hub(poll_every=NEVER)
     viewers = [Watching(hub, run, cookie) for _ in range(15)]
     for viewer in viewers:
-        await viewer.connect()
-        await viewer.caught_up()
+        await viewer.follow()
     before = hub.feeds[run].loads
     pubsub.runs_changed.publish(run, await db.call(append_events, run, 40))
     for viewer in viewers:
         await viewer.until(40)
     assert hub.feeds[run].loads == before + 1
-    for viewer in viewers:
-        await viewer.hang_up()
 
 
 async def test_the_hub_is_silent_when_no_one_watches(make_hub, db, run, cookie) -> None:
     hub = make_hub()
-    viewer = Watching(hub, run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(hub, run, cookie).follow()
     assert list(hub.feeds) == [run]
     await viewer.hang_up()
     assert not hub.feeds
@@ -274,12 +234,10 @@ async def test_a_row_that_cannot_be_rendered_does_not_stop_the_stream(make_hub, 
 
     hub.write.render = fail_once
     await db.call(append_events, run, 3)
-    viewer = Watching(hub, run, cookie)
-    await viewer.connect()
+    viewer = await Watching(hub, run, cookie).connect()
     await viewer.until(3)
     assert viewer.html == ["row", "", "row"]
     assert "could not be rendered" in caplog.text
-    await viewer.hang_up()
 
 
 async def test_a_stranger_and_an_unknown_run_look_the_same(make_hub, db, run, cookie) -> None:
@@ -287,31 +245,25 @@ async def test_a_stranger_and_an_unknown_run_look_the_same(make_hub, db, run, co
     no_one = await db.call(lambda: sign_in(make_person("noah")))
     hub = make_hub()
     for who, which in (elsewhere, run), (no_one, run), (cookie, "no-such-run"):
-        viewer = Watching(hub, which, who)
-        await viewer.connect()
+        viewer = await Watching(hub, which, who).connect()
         assert await viewer.closed() == 4404
     assert not hub.feeds
 
 
 async def test_anyone_who_is_not_signed_in_is_told_so(make_hub, db, run) -> None:
     for cookie in "", "sessionid=forged":
-        viewer = Watching(make_hub(), run, cookie)
-        await viewer.connect()
+        viewer = await Watching(make_hub(), run, cookie).connect()
         assert await viewer.closed() == 4401
 
 
 async def test_a_withdrawn_right_ends_the_socket(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(recheck_every=0.05), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(recheck_every=0.05), run, cookie).follow()
     await db.call(lambda: Grant.objects.all().delete())
     assert await viewer.closed() == 4403
 
 
 async def test_signing_out_ends_the_socket(make_hub, db, run, cookie) -> None:
-    viewer = Watching(make_hub(recheck_every=0.05), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(recheck_every=0.05), run, cookie).follow()
     await db.call(sign_out, cookie)
     assert await viewer.closed() == 4401
 
@@ -327,9 +279,7 @@ async def test_signing_out_ends_the_socket(make_hub, db, run, cookie) -> None:
 async def test_signing_out_and_losing_a_right_end_the_socket_long_before_the_next_look(
     make_hub, db, run, cookie, happens, code
 ) -> None:
-    viewer = Watching(make_hub(recheck_every=3600.0), run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(make_hub(recheck_every=3600.0), run, cookie).follow()
     await db.call(happens, cookie)
     assert await viewer.closed() == code
 
@@ -353,22 +303,19 @@ def deactivate() -> None:
     ],
 )
 async def test_a_bad_frame_closes_the_socket(make_hub, run, cookie, frame, code) -> None:
-    viewer = Watching(make_hub(), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie).connect()
     await viewer.socket.send_to(text_data=frame)
     assert await viewer.closed() == code
 
 
 async def test_a_binary_frame_closes_the_socket(make_hub, run, cookie) -> None:
-    viewer = Watching(make_hub(), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(), run, cookie).connect()
     await viewer.socket.send_to(bytes_data=b"\x80")
     assert await viewer.closed() == 4400
 
 
 async def test_a_flood_of_frames_closes_the_socket(make_hub, run, cookie) -> None:
-    viewer = Watching(make_hub(frames_per_second=20), run, cookie)
-    await viewer.connect()
+    viewer = await Watching(make_hub(frames_per_second=20), run, cookie).connect()
     for _ in range(21):
         await viewer.ack(0)
     assert await viewer.closed() == 4429
@@ -386,16 +333,12 @@ async def test_one_person_has_a_bounded_number_of_sockets(make_hub, db, run, coo
     hub = make_hub(sockets_per_person=2)
     first, second, third = (Watching(hub, run, cookie) for _ in range(3))
     await first.connect()
-    await second.connect()
-    await second.caught_up()
+    await second.follow()
     await first.caught_up()
     await third.connect()
     assert await third.closed() == 4429
     await first.hang_up()
-    await third.connect()
-    await third.caught_up()
-    await second.hang_up()
-    await third.hang_up()
+    await third.follow()
 
 
 async def test_an_unknown_address_is_refused(make_hub, cookie) -> None:
@@ -405,10 +348,7 @@ async def test_an_unknown_address_is_refused(make_hub, cookie) -> None:
 async def test_one_run_never_shows_another(make_hub, db, run, cookie) -> None:
     other = await db.call(make_run, "other")
     hub = make_hub()
-    viewer = Watching(hub, run, cookie)
-    await viewer.connect()
-    await viewer.caught_up()
+    viewer = await Watching(hub, run, cookie).follow()
     pubsub.runs_changed.publish(other, await db.call(append_events, other, 3))
     pubsub.text_streamed.publish(other, "write", "text")
     assert await viewer.socket.receive_nothing(timeout=0.2)
-    await viewer.hang_up()

@@ -73,8 +73,13 @@ def handshake(cookie: str = "", *, origin: str | None = ORIGIN, host: str = HOST
     return [(name.encode(), value.encode()) for name, value in pairs.items() if value is not None]
 
 
+OPENED: list[WebsocketCommunicator] = []
+"""The sockets of a test, which hang up with its hubs."""
+
+
 def open_socket(hub: Hub, path: str, headers: Sequence[tuple[bytes, bytes]]) -> WebsocketCommunicator:
-    return WebsocketCommunicator(URLRouter(urlpatterns(lambda: hub)), path, headers=list(headers))
+    OPENED.append(WebsocketCommunicator(URLRouter(urlpatterns(lambda: hub)), path, headers=list(headers)))
+    return OPENED[-1]
 
 
 class Watching:
@@ -88,10 +93,17 @@ class Watching:
         self.snapshots: list[int] = []
         self.texts: list[str] = []
 
-    async def connect(self) -> None:
+    async def connect(self) -> Watching:
         path = f"/live/runs/{self.run}/?after={self.last}&format={self.style}"
         self.socket = open_socket(self.hub, path, handshake(self.cookie))
         assert await self.socket.connect(timeout=60) == (True, None)
+        return self
+
+    async def follow(self) -> Watching:
+        """Connect, and take what there is."""
+        await self.connect()
+        await self.caught_up()
+        return self
 
     async def take(self, *, ack: bool = True, timeout: float = 5) -> dict[str, Any]:
         """Receive one message and account for it."""
