@@ -47,6 +47,8 @@ UNREADABLE = "its metadata cannot be read"
 NEVER = datetime.fromtimestamp(0, UTC)
 """What is read in place of a time that cannot be."""
 
+BUDGET = "@budget."
+"""How the keys of questions about a run's budget begin; those of engines begin with the name of a step."""
 MAX_LABEL = NAME
 """Characters of a checkpoint's label."""
 

@@ -34,7 +34,7 @@ from checkpoints.errors import (
 from checkpoints.ids import CheckpointId, RequestKey, RunId
 from checkpoints.limits import findable
 from checkpoints.records import Claim, Commit, Json
-from checkpoints.rules import priced
+from checkpoints.rules import BUDGET, priced
 from checkpoints.sql import sqlite
 from checkpoints.sql.conninfo import parameters_of
 from checkpoints.sql.durability import Durability, parse_durability
@@ -250,11 +250,16 @@ class DatabaseStorage(SqlStorage):
 def take_unless_ending(
     scripts: Scripts, run: RunId, worker: str, ttl: float, head: CheckpointId | None
 ) -> Script[Claim]:
-    """Claim a run as ``Scripts.take`` does. ``Conflict``, too, if someone asked it to end while no one drives it."""
+    """Claim a run as ``Scripts.take`` does. ``Conflict``, too, if someone asked it to end while no one drives it, or
+    while it waits at its budget: a worker acts on what people decide there.
+    """
     wish = "SELECT ending, ending_as FROM checkpoints_run r WHERE id=? AND ending<>'' AND NOT"
-    (rows,) = yield [(scripts.dialect.sql(f"{wish} {LIVE}"), (run,))]
+    held = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND substr(key, 1, 8)=?"
+    rows, asked = yield [(scripts.dialect.sql(f"{wish} {LIVE}"), (run,)), (scripts.dialect.sql(held), (run, BUDGET))]
     for by, phase in rows:
         raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
+    if asked:
+        raise Conflict("the run waits at its budget: a person decides, then a worker continues it", run=run)
     return (yield from scripts.take(run, worker, ttl, head))
 
 

@@ -143,7 +143,7 @@ async def _read_input(storage: DatabaseStorage, recorder: ClaimedRecorder, facts
     if checkpoint is None:
         return Start(run=run, message=facts.input)
     answers = await storage.read_answers(run)
-    decided = [key for key in answers if key.startswith(lifecycle.BUDGET)]
+    decided = [key for key in answers if key.startswith(rules.BUDGET)]
     if (decided or settings.WFDASH_BUDGETS) and not await in_thread(lifecycle.within_budget, recorder.lease):
         raise ClaimLost(run=run)
     if rules.is_message_due(checkpoint):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from checkpoints.database.storage import DatabaseStorage
+from checkpoints.errors import Conflict
 from checkpoints.models import HumanRequest, Run
 from checkpoints.rules import NANOS, read_pairs
 from tests import people
@@ -139,3 +142,19 @@ def test_a_follow_up_that_is_restored_to_its_message_is_held_before_it_is_given_
     assert drive(run) == "completed"
     run.refresh_from_db()
     assert "two" in str(run.output)
+
+
+@pytest.mark.parametrize("answer", [None, {"action": "reject", "reason": "no"}])
+def test_no_program_takes_a_run_past_its_budget(research, answer):
+    run = start_run(people.viewer("otto"), "research", 1)
+    assert drive(run) == "waiting"
+    if answer:
+        decide(run, **answer)
+
+    async def take_over() -> None:
+        async with DatabaseStorage() as storage:
+            await catalog.load().entries["research"].definition.run(storage=storage, run_id=run.pk)
+
+    with pytest.raises(Conflict, match="waits at its budget"):
+        asyncio.run(take_over())
+    assert "write" not in DONE

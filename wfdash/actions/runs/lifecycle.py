@@ -32,7 +32,7 @@ from checkpoints.events import EventKind
 from checkpoints.models import Checkpoint, Claim, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models.user_model import User
 from checkpoints.records import ENDED, Json, Phase, Reason, frozen
-from checkpoints.rules import NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
+from checkpoints.rules import BUDGET, NANOS, TIMED, USED, Priority, cost_of, money_text, used_in
 from checkpoints.sql.tables import request_row, run_row
 from wfdash import pubsub
 from wfdash.access.directory import is_service
@@ -532,8 +532,6 @@ def _facts(**cut: list[str] | str) -> dict[str, Any]:
 
 # What a run may use. One that has reached its budget waits, before its next step, until a person decides.
 
-BUDGET = "@budget."
-"""How the keys of these questions begin; those of engines begin with the name of a step."""
 CENT = Decimal("0.01")
 MOST_READ = 5_000
 """Uses of models that are added up for a card, the latest."""
