@@ -50,6 +50,12 @@ def make_world(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str]
 
 
 @pytest.fixture
+def any_world(make_world: Callable[[str], World], database: str) -> World:
+    """Give a world on the database that the test is parametrized with."""
+    return make_world(database)
+
+
+@pytest.fixture
 def world(make_world: Callable[[str], World]) -> World:
     return make_world("sqlite")
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from checkpoints.models import AuditEntry, Claim, Event, HumanRequest, Run
 from tests.worker.conftest import phase_of, reaches, until
-from tests.workflow.world import same
+from tests.workflow.world import flow, same
 from wfdash import pubsub
 from wfdash.actions.runs.lifecycle import cancel_run, end_abandoned, pause_run, resume_run, start_run
 from wfdash.domain.errors import WrongState
@@ -268,15 +268,14 @@ def test_cancelling_goes_before_a_pause_that_was_asked_for(stage, otto) -> None:
 @pytest.fixture
 def threaded(serve, start_worker, otto):
     """A plain function that runs in its thread until it is let go, however often it begins."""
-    wf, let_go, began = Workflow("plain"), threading.Event(), []
+    let_go, began = threading.Event(), []
 
-    @wf.step(start=True)
     def work(message: int) -> int:
         began.append(threading.get_ident())
         let_go.wait(20)
         return message
 
-    serve(wf)
+    serve(flow(work, name="plain"))
     start_worker(ttl=2.0, heartbeat=0.2)
     run = start_run(otto, "plain", 1)
     until(lambda: began)
@@ -458,15 +457,14 @@ def test_what_takes_longer_is_cut_off(otto, shop, start_worker, again: bool) -> 
 
 
 def test_a_plain_function_holds_the_worker_no_longer_than_that(otto, serve, start_worker) -> None:
-    let_go, entered, workflow = threading.Event(), threading.Event(), Workflow("plain")
+    let_go, entered = threading.Event(), threading.Event()
 
-    @workflow.step(start=True)
     def blocks(message: int) -> int:
         entered.set()
         let_go.wait(60)
         return message
 
-    serve(workflow)
+    serve(flow(blocks, name="plain"))
     worker = start_worker()
     start_run(otto, "plain", 1)
     assert entered.wait(60)

@@ -16,7 +16,7 @@ from tests.workflow.world import flow
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.web.pages.ui.event_text import describe
 from wfdash.worker import loop_watchdog
-from wfdash.workflow import Context, Workflow
+from wfdash.workflow import Context
 from wfdash.workflow.runtime.watching import BlockingStep
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
@@ -38,9 +38,8 @@ def compute_until(told: threading.Event) -> None:
 
 
 def test_a_step_that_blocks_the_loop_is_named_while_it_does_and_when_it_ends(otto, serve, start_worker, caplog) -> None:
-    wf, seen = Workflow("pay"), threading.Event()
+    seen = threading.Event()
 
-    @wf.step(start=True)
     async def settle(number: int, ctx: Context) -> int:
         await asyncio.gather(look_up(), asyncio.sleep(0))
         return number
@@ -48,7 +47,7 @@ def test_a_step_that_blocks_the_loop_is_named_while_it_does_and_when_it_ends(ott
     async def look_up() -> None:
         compute_until(seen)
 
-    serve(wf)
+    serve(flow(settle, name="pay"))
     start_worker()
     run = start_run(otto, "pay", 1)
     until(lambda: told_of(run))
@@ -171,9 +170,8 @@ async def commit_events(commit: Commit) -> None:
 @pytest.fixture
 def spinning(serve) -> SimpleNamespace:
     """A workflow whose step computes on the loop for as long as the test does not say that it may end."""
-    wf, state = Workflow("spin"), SimpleNamespace(began=threading.Event(), go=threading.Event(), end=threading.Event())
+    state = SimpleNamespace(began=threading.Event(), go=threading.Event(), end=threading.Event())
 
-    @wf.step(start=True)
     async def spin(number: int) -> int:
         state.began.set()
         await asyncio.to_thread(state.go.wait, 60)
@@ -181,7 +179,7 @@ def spinning(serve) -> SimpleNamespace:
             pass
         return number
 
-    serve(wf)
+    serve(flow(spin, name="spin"))
     yield state
     state.go.set()
     state.end.set()
@@ -229,16 +227,15 @@ def of_event(run, event: Event) -> BlockingStep:
 
 
 def test_a_step_that_gets_no_time_to_compute_is_innocent(otto, serve, start_worker, hasty) -> None:
-    wf, seen, began = Workflow("slow"), threading.Event(), threading.Event()
+    seen, began = threading.Event(), threading.Event()
 
-    @wf.step(start=True)
     async def spin(number: int) -> int:
         began.set()
         await asyncio.sleep(0.5)
         seen.wait(60)
         return number
 
-    serve(wf)
+    serve(flow(spin, name="slow"))
     start_worker()
     run = start_run(otto, "slow", 1)
     assert began.wait(60)

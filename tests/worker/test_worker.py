@@ -24,6 +24,7 @@ from checkpoints.records import Commit, Phase, Request
 from tests.people import kinds
 from tests.worker.conftest import phase_of, reaches, until
 from tests.worker.script import checkpoint_after, moved
+from tests.workflow.world import flow
 from wfdash import pubsub
 from wfdash.actions.requests.answer import answer_request
 from wfdash.actions.runs import lifecycle
@@ -35,7 +36,7 @@ from wfdash.worker import due_runs, process
 from wfdash.worker.loop_watchdog import Watchdog
 from wfdash.worker.process import EmbeddedWorker
 from wfdash.worker.worker import Worker
-from wfdash.workflow import Context, Workflow
+from wfdash.workflow import Context
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
@@ -527,12 +528,11 @@ def test_a_worker_that_wakes_up_begins_no_step_before_it_knows_that_the_run_is_i
     otto, serve, start_worker, monkeypatch
 ) -> None:
     """Another worker took the run over while this process was stopped between two steps."""
-    wf, began = Workflow("woken"), []
+    began = []
     slept = [0.0]
     real = claims.boottime
     monkeypatch.setattr(claims, "boottime", lambda: real() + slept[0])
 
-    @wf.step(start=True)
     async def first(number: int, ctx: Context) -> int:
         began.append("first")
         await asyncio.to_thread(take_over, ctx.run_id)
@@ -550,7 +550,7 @@ def test_a_worker_that_wakes_up_begins_no_step_before_it_knows_that_the_run_is_i
         Claim.objects.filter(run=run_id).update(token=ids.new_token(), worker="other")
         connections.close_all()
 
-    serve(wf)
+    serve(flow(first, name="woken"))
     worker = start_worker(ttl=30, heartbeat=20)
     start_run(otto, "woken", 1)
     until(lambda: began)

@@ -33,16 +33,15 @@ class Text(BaseModel):
 
 def asking(*cards: Any, parallel: bool = False, **options: Any) -> tuple[Workflow, list[str]]:
     """A one-step workflow that asks these cards and notes each time its function starts."""
-    wf, seen = Workflow("asking"), []
+    seen = []
 
-    @wf.step(start=True)
     async def ask(ctx: Context) -> Any:
         seen.append("top")
         if parallel:
             return list(await asyncio.gather(*(ctx.ask(card, **options) for card in cards)))
         return [await ctx.ask(card, **options) for card in cards]
 
-    return wf, seen
+    return flow(ask), seen
 
 
 async def test_questions_in_sequence_replay_what_was_answered():
@@ -261,16 +260,15 @@ def plain(value: Any) -> Any:
 
 
 def receiving(*waits: tuple[Any, ...], parallel: bool = False, **options: Any) -> tuple[Workflow, list[str]]:
-    wf, seen = Workflow("receiving"), []
+    seen = []
 
-    @wf.step(start=True)
     async def wait(ctx: Context) -> Any:
         seen.append("top")
         if parallel:
             return list(await asyncio.gather(*(ctx.receive(*one, **options) for one in waits)))
         return [plain(await ctx.receive(*one, **options)) for one in waits]
 
-    return wf, seen
+    return flow(wait), seen
 
 
 async def test_a_step_parks_until_the_signal_is_there_and_gets_it_as_its_type():

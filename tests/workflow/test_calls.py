@@ -160,9 +160,8 @@ async def test_a_long_sleep_parks_and_a_short_one_does_not():
 
 
 async def test_a_failed_step_is_retried_with_its_writes_discarded():
-    wf, tries = Workflow("retry"), []
+    tries = []
 
-    @wf.step(start=True, retry=Retry(attempts=3, delay=0.001))
     async def shaky(ctx: Context) -> int:
         ctx.state["n"] = ctx.state.get("n", 0) + 1
         tries.append(ctx.attempt)
@@ -171,7 +170,7 @@ async def test_a_failed_step_is_retried_with_its_writes_discarded():
         return ctx.state["n"]
 
     recorder = ListRecorder()
-    assert finished(await wf.run(None, storage=recorder)) == 1
+    assert finished(await flow(shaky, retry=Retry(attempts=3, delay=0.001)).run(None, storage=recorder)) == 1
     assert tries == [1, 2, 3]
     assert recorder.kinds.count("step.retrying") == 2
 
@@ -282,7 +281,7 @@ async def test_a_timeout_counts_no_commit_however_long_it_takes():
 
 
 async def test_a_timeout_counts_no_pause_between_two_attempts_of_a_call():
-    wf, tried = Workflow("pauses"), []
+    tried = []
 
     def flaky() -> int:
         tried.append(1)
@@ -290,11 +289,10 @@ async def test_a_timeout_counts_no_pause_between_two_attempts_of_a_call():
             raise ConnectionError
         return len(tried)
 
-    @wf.step(start=True, timeout=0.4)
     async def step(ctx: Context) -> int:
         return await ctx.call(flaky, retry=Retry(delay=0.3))
 
-    assert finished(await wf.run(None)) == 3
+    assert finished(await flow(step, timeout=0.4).run(None)) == 3
 
 
 async def test_a_timeout_counts_no_renewal_that_a_call_waits_for():
@@ -355,9 +353,8 @@ async def test_a_timeout_still_counts_the_work_between_two_commits():
 
 
 async def test_events_of_a_long_step_are_committed_while_it_runs():
-    wf, may_end = Workflow("events"), asyncio.Event()
+    may_end = asyncio.Event()
 
-    @wf.step(start=True)
     async def long(ctx: Context) -> None:
         ctx.emit("found", {"n": 1})
         ctx.progress(0.5, "half")
@@ -365,7 +362,7 @@ async def test_events_of_a_long_step_are_committed_while_it_runs():
         await asyncio.wait_for(may_end.wait(), 60)
 
     recorder = ListRecorder()
-    run = asyncio.create_task(wf.run(None, storage=recorder))
+    run = asyncio.create_task(flow(long).run(None, storage=recorder))
     await recorder.until(lambda r: "progress" in r.kinds)
     assert recorder.commits[-1].checkpoint is None
     assert recorder.streamed == [("long", "word")]
@@ -402,13 +399,12 @@ async def test_a_plain_function_that_raises_stop_iteration_fails_the_run_as_a_co
 
 
 async def test_a_task_left_behind_cannot_write_into_a_later_attempt():
-    wf, left, went = Workflow("left"), [], asyncio.Event()
+    left, went = [], asyncio.Event()
 
     async def late(ctx: Context) -> None:
         await went.wait()
         await ctx.call(lambda: 1)
 
-    @wf.step(start=True, retry=Retry(attempts=2, delay=0))
     async def step(ctx: Context) -> str:
         if ctx.attempt == 1:
             left.append(asyncio.create_task(late(ctx)))
@@ -418,7 +414,7 @@ async def test_a_task_left_behind_cannot_write_into_a_later_attempt():
             await left[0]
         return "clean"
 
-    assert finished(await wf.run(None)) == "clean"
+    assert finished(await flow(step, retry=Retry(attempts=2, delay=0)).run(None)) == "clean"
 
 
 class LosingRecorder(ListRecorder):

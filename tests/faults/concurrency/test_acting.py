@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.e2e.server import wait_until
@@ -15,10 +13,8 @@ LETTERS = 12
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_every_verb_that_comes_three_times_at_once_has_one_effect_and_one_result(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    told = make_world(database).play("concurrency.clickers.click")
+def test_every_verb_that_comes_three_times_at_once_has_one_effect_and_one_result(any_world: World) -> None:
+    told = any_world.play("concurrency.clickers.click")
     assert len(told) == 13
     for verb, outcome in told.items():
         assert len(outcome["results"]) == 1, (verb, outcome)
@@ -27,23 +23,20 @@ def test_every_verb_that_comes_three_times_at_once_has_one_effect_and_one_result
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_signals_are_received_once_and_in_order_although_workers_are_killed(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    world = make_world(database)
-    tables = world.tables()
-    run = world.play("start", workflow="post", number=LETTERS, ledger=str(world.ledger))
-    sender = world.start_play("concurrency.clickers.post", run=run, count=LETTERS)
+def test_signals_are_received_once_and_in_order_although_workers_are_killed(any_world: World) -> None:
+    tables = any_world.tables()
+    run = any_world.play("start", workflow="post", number=LETTERS, ledger=str(any_world.ledger))
+    sender = any_world.start_play("concurrency.clickers.post", run=run, count=LETTERS)
 
     def received() -> int:
         return len(tables.read("SELECT id FROM checkpoints_event WHERE run_id=? AND kind='signal.received'", run))
 
-    worker = world.worker("0").start()
+    worker = any_world.worker("0").start()
     try:
         for part in (1, 2):
             wait_until(lambda part=part: received() >= part * LETTERS // 3)
             worker.kill()
-            worker = world.worker(str(part)).start()
+            worker = any_world.worker(str(part)).start()
         assert sender.wait() == 0
         wait_until(lambda: tables.run(run)["phase"] == "completed")
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -18,13 +17,12 @@ SCHEDULES, MINUTES = 2, 60
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_each_time_starts_one_run_whichever_process_sweeps_or_is_killed(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    world = make_world(database)
-    schedules = world.play("concurrency.sweepers.plan", schedules=SCHEDULES, minutes=MINUTES, ledger=str(world.ledger))
-    tables = world.tables()
-    sweepers = [world.start_play("concurrency.sweepers.sweep") for _ in range(3)]
+def test_each_time_starts_one_run_whichever_process_sweeps_or_is_killed(any_world: World) -> None:
+    schedules = any_world.play(
+        "concurrency.sweepers.plan", schedules=SCHEDULES, minutes=MINUTES, ledger=str(any_world.ledger)
+    )
+    tables = any_world.tables()
+    sweepers = [any_world.start_play("concurrency.sweepers.sweep") for _ in range(3)]
     try:
         for part, victim in enumerate(sweepers[:2], start=1):
             wait_until(lambda part=part: len(tables.runs()) >= part * SCHEDULES * MINUTES // 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -23,45 +22,35 @@ FREEZES = 12
 
 
 @pytest.mark.parametrize("database", RIVALS)
-def test_of_two_answers_at_once_exactly_one_wins_and_the_loser_learns_who(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    world = make_world(database)
-    run = world.play("open_requests", count=ROUNDS)
-    told = world.play("answer_at_once", run=run, people=2)
+def test_of_two_answers_at_once_exactly_one_wins_and_the_loser_learns_who(any_world: World) -> None:
+    run = any_world.play("open_requests", count=ROUNDS)
+    told = any_world.play("answer_at_once", run=run, people=2)
     winners = {outcome["request"]: outcome["by"] for outcome in told if outcome["won"]}
     losers = [outcome for outcome in told if not outcome["won"]]
     assert Counter(outcome["won"] for outcome in told) == {True: ROUNDS, False: ROUNDS}
     assert len(winners) == ROUNDS
     assert all(loser["winner"] == winners[loser["request"]] for loser in losers)
-    stored = {request["id"]: request["value"] for request in world.tables().requests(run)}
+    stored = {request["id"]: request["value"] for request in any_world.tables().requests(run)}
     assert stored == {request: f"by {name}" for request, name in winners.items()}
 
 
 @pytest.mark.parametrize("database", RIVALS)
-def test_a_person_and_their_stand_in_who_vote_at_once_are_one_vote(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    told = make_world(database).play("vote_at_once", count=15)
+def test_a_person_and_their_stand_in_who_vote_at_once_are_one_vote(any_world: World) -> None:
+    told = any_world.play("vote_at_once", count=15)
     assert len(set(told["won"])) == told["votes"] == 15
     assert told["decided"] == 0
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_four_processes_save_into_one_storage_and_every_save_is_there(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    world = make_world(database)
-    runs = world.play("save_at_once", processes=4, saves=50)
-    kept = {run: [row["n"] for row in world.tables().checkpoints(run)] for run in runs}
+def test_four_processes_save_into_one_storage_and_every_save_is_there(any_world: World) -> None:
+    runs = any_world.play("save_at_once", processes=4, saves=50)
+    kept = {run: [row["n"] for row in any_world.tables().checkpoints(run)] for run in runs}
     assert kept == {run: list(range(1, 51)) for run in runs}
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_pruning_beside_commits_and_forks_takes_nothing_that_anyone_needs(
-    make_world: Callable[[str], World], database: str
-) -> None:
-    told = make_world(database).play("concurrency.gardeners.prune_beside", steps=24, seed=7)
+def test_pruning_beside_commits_and_forks_takes_nothing_that_anyone_needs(any_world: World) -> None:
+    told = any_world.play("concurrency.gardeners.prune_beside", steps=24, seed=7)
     assert told["wrong"] == []
     assert told["seen"]["runs"] > 16
     assert told["seen"]["pruned"] > 16

@@ -11,6 +11,7 @@ from django.utils import timezone
 from checkpoints.models import Claim, Event, WorkerBeat
 from checkpoints.sql.claims import DueLook
 from tests.worker.conftest import phase_of, reaches, until
+from tests.workflow.world import flow
 from wfdash.actions.runs.lifecycle import start_run
 from wfdash.worker.due_runs import DueRuns, Takeovers
 from wfdash.workflow import Workflow
@@ -94,15 +95,14 @@ async def test_a_worker_looks_as_soon_as_a_claim_expires() -> None:
 
 def slow() -> tuple[Workflow, list[int], threading.Event]:
     """Return a workflow whose step has begun where it is in the list, and ends after the event."""
-    let_go, began, workflow = threading.Event(), list[int](), Workflow("slow")
+    let_go, began = threading.Event(), list[int]()
 
-    @workflow.step(start=True)
     def work(message: int) -> int:
         began.append(message)
         let_go.wait(20)
         return message
 
-    return workflow, began, let_go
+    return flow(work, name="slow"), began, let_go
 
 
 @pytest.mark.process

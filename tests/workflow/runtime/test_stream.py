@@ -123,9 +123,8 @@ async def test_a_stream_in_a_cycle_is_stopped_by_the_garbage_collector():
 
 
 async def test_async_with_returns_once_the_run_has_stopped():
-    ended, wf = [], Workflow("slow_to_leave")
+    ended = []
 
-    @wf.step(start=True)
     async def slow(ctx: Context) -> None:
         try:
             ctx.emit("here")
@@ -135,7 +134,7 @@ async def test_async_with_returns_once_the_run_has_stopped():
             ended.append(True)
 
     with suppress(Stop):
-        async with wf.run_stream(None) as stream:
+        async with flow(slow).run_stream(None) as stream:
             async for event in stream:
                 if event.kind == "custom":
                     raise Stop
@@ -227,13 +226,12 @@ async def test_a_second_iterator_is_refused():
 
 
 async def test_two_tasks_cannot_read_one_iterator():
-    wf, held = Workflow("held"), asyncio.Event()
+    held = asyncio.Event()
 
-    @wf.step(start=True)
     async def hold() -> None:
         await held.wait()
 
-    events = aiter(wf.run_stream(None))
+    events = aiter(flow(hold).run_stream(None))
     reading = asyncio.create_task(drained(events))
     await turns()
     with pytest.raises(InvalidCall, match="another task"):

@@ -111,7 +111,7 @@ async def test_text_that_no_database_takes_is_stored_all_the_same():
 async def test_each_turn_of_a_long_conversation_costs_as_much_as_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wf, encoded, turns = Workflow("talk"), 0, list[int]()
+    encoded, turns = 0, list[int]()
 
     def dumps_counting(value: Any) -> bytes:
         nonlocal encoded
@@ -122,7 +122,6 @@ async def test_each_turn_of_a_long_conversation_costs_as_much_as_the_one_before(
     for module in (encoder, chunks):
         monkeypatch.setattr(module, "dumps", dumps_counting)
 
-    @wf.step(start=True)
     async def reply(_: Any, ctx: Context) -> None:
         said = list[dict[str, Any]]()
         for turn in range(12):
@@ -134,7 +133,7 @@ async def test_each_turn_of_a_long_conversation_costs_as_much_as_the_one_before(
         return f"page {turn} " * 3000
 
     async with FileStorage(tmp_path / "runs.sqlite3") as storage:
-        outcome = await wf.run(None, storage=storage)
+        outcome = await flow(reply).run(None, storage=storage)
     assert isinstance(outcome, Finished)
     costs = [after - before for before, after in pairwise(turns)]
     assert costs[-1] < 1.2 * costs[1], costs

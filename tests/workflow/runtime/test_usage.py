@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.workflow.world import ListRecorder, PowerCut, failed, finished, flow
-from wfdash.workflow import Context, Retry, Waiting, Workflow
+from wfdash.workflow import Context, Retry, Waiting
 
 
 def used(*recorders: ListRecorder) -> list[int]:
@@ -48,9 +48,8 @@ async def test_another_attempt_counts_again_but_not_behind_a_call_whose_result_i
             raise ConnectionError
         return name
 
-    wf, recorder = Workflow("flow"), ListRecorder()
+    recorder = ListRecorder()
 
-    @wf.step(start=True, retry=Retry(attempts=2, delay=0))
     async def go(n: int, ctx: Context) -> str:
         ctx.usage(model="unrecorded", input=1)
         await ctx.call(model, "first")
@@ -59,7 +58,7 @@ async def test_another_attempt_counts_again_but_not_behind_a_call_whose_result_i
         ctx.usage(model="m", input=20)
         return "done"
 
-    assert finished(await wf.run(1, storage=recorder)) == "done"
+    assert finished(await flow(go, retry=Retry(attempts=2, delay=0)).run(1, storage=recorder)) == "done"
     assert used(recorder) == [1, 10, 1, 20]
 
 
