@@ -156,7 +156,7 @@ class CheckpointStorage:
         """Return the lock of a name: saves of one event loop wait for each other instead of meeting in the database."""
         return self._turns.setdefault(asyncio.get_running_loop(), {}).setdefault(run, asyncio.Lock())
 
-    async def _append(self, run: RunId, given: WorkflowCheckpoint, body: dict[str, Any]) -> None:
+    async def _append(self, run: RunId, given: WorkflowCheckpoint, body: JsonObject) -> None:
         for attempt in range(MOST_ATTEMPTS):
             stored = as_stored(given, body, run, self.scope, await self._head(run))
             try:
@@ -199,7 +199,7 @@ class CheckpointStorage:
 
 
 def as_stored(
-    given: WorkflowCheckpoint, body: dict[str, Any], run: RunId, scope: str, head: CheckpointInfo | None
+    given: WorkflowCheckpoint, body: JsonObject, run: RunId, scope: str, head: CheckpointInfo | None
 ) -> Checkpoint:
     """Return a checkpoint of the framework as the one that follows ``head``."""
     own = Newest(given.checkpoint_id, given.timestamp)

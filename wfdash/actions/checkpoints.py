@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 from django.utils import timezone
 
@@ -131,7 +130,7 @@ def fork_run(
         refuse_past_answers(viewer, origin, step.chosen, draft)
         fork = _create_fork(origin, step)
         head = _write_head(step, fork, n=1, reason=Reason.FORK)
-        chosen: dict[str, Any] = {"checkpoint": step.chosen.id, "n": step.chosen.n}
+        chosen: JsonObject = {"checkpoint": step.chosen.id, "n": step.chosen.n}
         append_event(fork, EventKind.RUN_FORKED.draft(by=viewer.name, run=origin.id, **chosen))
         opened = [_reopen_request(fork, request, origin=origin) for request in step.requests]
         bind_editor(fork, viewer, draft)
@@ -158,7 +157,7 @@ def label_checkpoint(
         if call.previous_result is not None or chosen.label == text:
             return chosen
         Checkpoint.objects.filter(pk=chosen.pk).update(label=text)
-        facts: dict[str, Any] = {"checkpoint": chosen.pk, "n": chosen.n, "label": text or ""}
+        facts: JsonObject = {"checkpoint": chosen.pk, "n": chosen.n, "label": text or ""}
         append_event(run, EventKind.RUN_LABELLED.draft(by=viewer.name, **facts))
         audit.record_run(viewer, "label", run, was=chosen.label or "", **facts)
         chosen.label = text
@@ -240,7 +239,7 @@ def _rewind(run: Run, head: Checkpoint, viewer: Viewer, altered: str) -> None:
 def _create_fork(origin: Run, step: RestoreStart) -> Run:
     now = timezone.now()
     inherited = "edited" if step.draft or carries_edits(origin, step.chosen) else ""
-    made: dict[str, Any] = {"engine": origin.engine, "title": origin.title, "family": origin.family}
+    made: JsonObject = {"engine": origin.engine, "title": origin.title, "family": origin.family}
     made |= {"workflow": origin.workflow, "version": step.chosen.version, "forked_from": step.chosen.id}
     message = step.draft.input_of(origin) if step.draft else origin.input
     return Run.objects.create(
@@ -298,7 +297,7 @@ class EditedCheckpoint:
         return self.edited.input[0] if self.edited.input else origin.input
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """Return what was changed, for the audit: a description, and the patch of what is shown."""
         patch = patch_of(self.record, self.edited)
         size = len(json.dumps(patch))
@@ -322,7 +321,7 @@ def draft_of(chosen: Checkpoint, edits: Edits) -> EditedCheckpoint:
 
 def say_edited(
     run: Run, chosen: Checkpoint, head: Checkpoint, draft: EditedCheckpoint | None, viewer: Viewer
-) -> dict[str, Any]:
+) -> JsonObject:
     """Append the event about the edits to the run, and return the facts for the audit; empty without edits."""
     if draft is None:
         return {}

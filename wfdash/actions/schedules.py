@@ -216,7 +216,7 @@ class SchedulePlan:
     missed: str = "once"
     overlap: str = "allow"
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> JsonObject:
         """Return the settings as columns, with surrounding spaces removed."""
         return asdict(self) | {"name": cleaned(self.name), "cron": self.cron.strip()}
 

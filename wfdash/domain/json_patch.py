@@ -62,7 +62,7 @@ def is_patch(text: str) -> bool:
     return "@@ -" in text or text.startswith("diff --git ")
 
 
-def comments_in(value: Any) -> tuple[dict[str, Any], ...]:
+def comments_in(value: Any) -> tuple[JsonObject, ...]:
     """Return the line comments of an answer, those that are well formed."""
     found = value.get(FIELD) if isinstance(value, Mapping) else None
     return tuple(dict(one) for one in found if _is_comment(one)) if isinstance(found, list) else ()
@@ -104,7 +104,7 @@ def _is_text_diff(piece: Any) -> bool:
     return isinstance(value, str) and is_patch(value)
 
 
-Operation: TypeAlias = dict[str, Any]
+Operation: TypeAlias = JsonObject
 """``op``, ``path`` and, by the kind, ``value`` or ``from``."""
 
 OPERATION_CHARACTERS = 40

@@ -193,7 +193,7 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
     # The upper bound is read first: entries written during the export are not part of it.
     head = AuditHead.objects.first()
     rows = _matching(viewer, text).filter(n__lte=head.n if head else 0)
-    about: dict[str, Any] = {
+    about: JsonObject = {
         "format": PACK,
         "exported": exported.isoformat(),
         "by": viewer.name,
@@ -206,7 +206,7 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
     return write_pack(about, entries, _bodies_of, current_keyring())
 
 
-def exported_form(row: AuditRecord) -> dict[str, Any]:
+def exported_form(row: AuditRecord) -> JsonObject:
     """Return an entry's exported form: the hashed fields, and the hash."""
     at = row.at.isoformat(timespec="microseconds")
     fields = {name: getattr(row, name) for name in CHAINED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -233,7 +233,7 @@ def replaced(request: HumanRequest) -> HumanRequest | None:
     return rows.select_related("answer", "answer__by").exclude(pk=request.pk).order_by("-created").first()
 
 
-def as_suggestion(answer: Answer) -> dict[str, Any]:
+def as_suggestion(answer: Answer) -> JsonObject:
     """Return an earlier answer as a suggestion for the same question."""
     by = answer.by.get_username() if answer.by else None
     # A secret has to be entered again: it is stored only where it was given.

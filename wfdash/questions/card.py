@@ -99,7 +99,7 @@ class Card(BaseModel):
     risk: Literal["low", "medium", "high"] | None = None
     undo: str | None = None
     """How to undo the decision."""
-    context: dict[str, Any] = Field(default_factory=dict)
+    context: JsonObject = Field(default_factory=dict)
     """Names and values that give context."""
 
 

@@ -34,7 +34,7 @@ def waiting_for(name: str, kind: Any) -> Asking:
     return typed(SIGNAL, face, Any if kind is None else kind)
 
 
-def fails_after(due: datetime | Duration | None, now: datetime) -> dict[str, Any]:
+def fails_after(due: datetime | Duration | None, now: datetime) -> JsonObject:
     """Return the policy of a wait that fails when it is due; empty without a deadline."""
     if isinstance(due, datetime):
         if due.tzinfo is None:

@@ -247,7 +247,7 @@ MOST_NAMED = 3
 BARE = re.compile(r"\d{1,3}|yes|no")
 """Values that say nothing without their name."""
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
-_ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(ser_json_inf_nan="constants"))
+_ARGUMENTS: TypeAdapter[JsonObject] = TypeAdapter(JsonObject, config=ConfigDict(ser_json_inf_nan="constants"))
 LABELS: dict[str, str] = {
     "approve": "Approve",
     "edit": "Approve with changes",
@@ -271,7 +271,7 @@ class ToolCall(Card):
 
     subject: str = ""
     tool: str | Callable[..., Any]
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: JsonObject = Field(default_factory=dict)
     parameters: Any = None
     allow: tuple[Verb, ...] = ("approve", "edit", "reject", "respond")
     require_feedback: bool = False
@@ -298,7 +298,7 @@ class ToolDecision(Given):
     """
 
     action: Verb
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: JsonObject = Field(default_factory=dict)
     feedback: str | None = None
     response: str | None = None
     line_comments: tuple[LineComment, ...] = Field(default=(), exclude_if=lambda comments: not comments)
@@ -369,7 +369,7 @@ def distinguishing(arguments: Mapping[str, Json]) -> str:
 
 
 def _face(
-    card: ToolCall, verbs: list[str], arguments: Json, flaws: list[dict[str, Any]], secrets: frozenset[str]
+    card: ToolCall, verbs: list[str], arguments: Json, flaws: list[JsonObject], secrets: frozenset[str]
 ) -> JsonObject:
     tool: JsonObject = {"name": card.name}
     doc = inspect.getdoc(card.tool) if not isinstance(card.tool, str) else None
@@ -441,7 +441,7 @@ def _parameters(card: ToolCall) -> Any:
     return _guessed(card.arguments) if isinstance(card.tool, str) else _signature(card.tool, frozenset(card.arguments))
 
 
-def _guessed(arguments: dict[str, Any]) -> JsonObject:
+def _guessed(arguments: JsonObject) -> JsonObject:
     """Return a schema with the fields of the arguments: nothing else is known."""
     properties: JsonObject = {}
     for name, value in arguments.items():

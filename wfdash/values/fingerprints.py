@@ -96,7 +96,7 @@ def renewed(key: str) -> str:
     return f"{base}~{int(number) + 1}" if base and number.isascii() and number.isdigit() else f"{key}~1"
 
 
-def note_of(card: Mapping[str, Any]) -> dict[str, Any]:
+def note_of(card: Mapping[str, Any]) -> JsonObject:
     """Return the note why a card is asked again; empty without one."""
     note = card.get(AGAIN)
     parts = note.get("parts") if isinstance(note, Mapping) else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -343,7 +342,7 @@ def _notices(events: Iterable[Event]) -> Iterator[Notice]:
             yield notice
 
 
-def _about(event: Event) -> dict[str, Any] | None:
+def _about(event: Event) -> JsonObject | None:
     """Return what a delivery is about, None if it cannot be read: it must not hold up the others."""
     try:
         if event.kind == EventKind.REQUEST_WITHDRAWN:

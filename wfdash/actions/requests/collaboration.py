@@ -109,7 +109,7 @@ def _checked_evidence(body: str, given: list[JsonObject]) -> list[JsonObject]:
         raise Invalid([{"loc": ["evidence", *one["loc"]], "msg": one["msg"]} for one in found]) from error
 
 
-def _amended(card: dict[str, Any], by: str, body: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _amended(card: JsonObject, by: str, body: str, parts: list[JsonObject]) -> JsonObject:
     changed = dict(card)
     if body:
         changed["body"] = f"{card.get('body') or ''}\n\n**Added by {by}:**\n\n{body}".strip()
@@ -119,7 +119,7 @@ def _amended(card: dict[str, Any], by: str, body: str, parts: list[dict[str, Any
     return changed
 
 
-def _refuse_too_large(request: HumanRequest, card: dict[str, Any]) -> None:
+def _refuse_too_large(request: HumanRequest, card: JsonObject) -> None:
     if len(card.get("evidence") or ()) > MOST_PIECES:
         words = f"The card would have more than {MOST_PIECES} items of evidence. Add the information as a comment"
         raise Invalid.at("evidence", words)
@@ -143,7 +143,7 @@ def _keep_card(request: HumanRequest) -> None:
     audit.keep_shown(request.id, ("card", fingerprint(request.card, request.answer_schema), json.dumps(shown)))
 
 
-def _change_card(request: HumanRequest, card: dict[str, Any]) -> None:
+def _change_card(request: HumanRequest, card: JsonObject) -> None:
     field: Any = HumanRequest._meta.get_field("card")
     changed = HumanRequest.objects.filter(OPEN, pk=request.pk).update(card=field.encrypted(card, request.pk))
     if changed != 1:
@@ -487,7 +487,7 @@ def append_and_notify(viewer: Viewer, request: HumanRequest, kind: EventKind, **
     notify_inbox(request.workflow)
 
 
-def _new(now: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+def _new(now: Any, more: Mapping[str, Any]) -> JsonObject:
     return {"since": now, "seen": now, **more}
 
 

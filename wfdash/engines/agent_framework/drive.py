@@ -147,7 +147,7 @@ class FrameworkDrive:
         )
         return loaded
 
-    def _responses(self, answers: JsonObject, loaded: Any) -> dict[str, Any]:
+    def _responses(self, answers: JsonObject, loaded: Any) -> JsonObject:
         """Return the answers as the framework expects them, by its request id. ``WrongType``."""
         responses = {key: self._codec.decode(one) for key, one in self._commits.given.items()}
         for key, value in answers.items():
@@ -231,7 +231,7 @@ class Attributes:
     def _all(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(self._executor).items() if name not in self._own]
 
-    async def save(self) -> dict[str, Any]:
+    async def save(self) -> JsonObject:
         """Return what has changed, if it can be kept: a pickle as a whole, so that it is signed."""
         kept = []
         for name, value in self._all():
@@ -248,7 +248,7 @@ class Attributes:
                 self._lose(name, str(error))
         return {ATTRIBUTES: tuple(kept)} if kept else {}
 
-    async def restore(self, state: dict[str, Any]) -> None:
+    async def restore(self, state: JsonObject) -> None:
         """Put back what has changed. ``Damaged`` for what was not kept as a whole, and so not signed."""
         kept = state.get(ATTRIBUTES, ())
         if not isinstance(kept, tuple):

@@ -305,7 +305,7 @@ class Tasks:
         elif mode == "custom":
             self._custom(ns, chunk)
 
-    def _started(self, ns: str, chunk: dict[str, Any]) -> None:
+    def _started(self, ns: str, chunk: JsonObject) -> None:
         task, name = chunk["id"], chunk["name"]
         self._names[task] = name
         late = self._late.pop(task, None)
@@ -386,7 +386,7 @@ class Tasks:
         return _Ending(EventKind.STEP_FINISHED, {"output": self._output(writes)}, now, tuple(counted_in(writes)))
 
     def _output(self, writes: Sequence[tuple[str, Any]]) -> Json:
-        found: dict[str, Any] = {}
+        found: JsonObject = {}
         for channel, value in writes:
             if channel == RETURN:
                 return truncate(shown(value))

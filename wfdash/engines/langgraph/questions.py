@@ -272,7 +272,7 @@ def asked_by(
 # -- approvals by LangChain's middleware
 
 
-def _batched(value: dict[str, Any], evidence: Sequence[Evidence]) -> QuestionsAsked:
+def _batched(value: JsonObject, evidence: Sequence[Evidence]) -> QuestionsAsked:
     calls = [one if isinstance(one, dict) else {} for one in value["action_requests"]]
     allowed = {
         one.get("action_name"): one.get("allowed_decisions")
@@ -300,7 +300,7 @@ def _decision(name: str) -> Callable[[Json], Json]:
     return decide
 
 
-def _decisions_in(schema: Any) -> tuple[list[str] | None, dict[str, Any] | None]:
+def _decisions_in(schema: Any) -> tuple[list[str] | None, JsonObject | None]:
     """Return which decisions an answer's schema allows, and the schema of the arguments of an edited call."""
     if not isinstance(schema, dict):
         return None, None
@@ -316,7 +316,7 @@ def _decisions_in(schema: Any) -> tuple[list[str] | None, dict[str, Any] | None]
     return kinds or None, parameters if parameters and parameters.get("properties") else None
 
 
-def _resolved(branches: Sequence[Any], definitions: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _resolved(branches: Sequence[Any], definitions: Mapping[str, Any]) -> Iterator[JsonObject]:
     for branch in branches:
         name = branch.get("$ref", "").rpartition("/")[2] if isinstance(branch, dict) else ""
         yield definitions.get(name, branch) if isinstance(branch, dict) else {}
@@ -325,7 +325,7 @@ def _resolved(branches: Sequence[Any], definitions: Mapping[str, Any]) -> Iterat
 # -- Agent Inbox
 
 
-def _for_inbox(requests: list[dict[str, Any]], evidence: Sequence[Evidence]) -> QuestionsAsked:
+def _for_inbox(requests: list[JsonObject], evidence: Sequence[Evidence]) -> QuestionsAsked:
     parts, readers = [], []
     for request in requests:
         config = request["config"] if isinstance(request["config"], dict) else {}
@@ -355,10 +355,10 @@ def _inbox_answer(name: str) -> Callable[[Json], Json]:
 
 def _tool(
     name: str,
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     body: str,
     allow: Sequence[Verb],
-    parameters: dict[str, Any] | None,
+    parameters: JsonObject | None,
     evidence: Sequence[Evidence],
     labels: dict[str, str] | None = None,
 ) -> QuestionPart:
@@ -383,9 +383,9 @@ def _verbs(given: Any) -> tuple[Verb, ...]:
     return tuple(allowed) or VERBS
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(given: Any) -> JsonObject:
     if isinstance(given, dict):
-        found: dict[str, Any] = shown(given)
+        found: JsonObject = shown(given)
         return found
     return {} if given is None else {"value": shown(given)}
 

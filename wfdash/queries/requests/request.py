@@ -400,7 +400,7 @@ class VoteView:
     at: datetime
     acting_for: str = ""
     reason: str = ""
-    line_comments: tuple[dict[str, Any], ...] = ()
+    line_comments: tuple[JsonObject, ...] = ()
 
 
 @frozen

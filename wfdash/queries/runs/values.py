@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 from django.db.models import Case, F, Q, TextField, When
 from django.db.models.functions import Cast, Length
@@ -108,7 +107,7 @@ def field_values(viewer: Viewer, rows: Sequence[RunRow], names: Collection[str])
     return {id_: dict(_values(id_, documents, wanted[id_])) for id_, documents in _documents(list(wanted), parts)}
 
 
-def _documents(ids: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _documents(ids: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[str, JsonObject]]:
     """Yield runs with their documents of these parts, those too long left out (one query)."""
     if not ids or not parts:
         return
@@ -119,7 +118,7 @@ def _documents(ids: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[str, 
         yield row["id"], row
 
 
-def _values(run_id: str, row: dict[str, Any], fields: Iterable[RunField]) -> Iterator[tuple[str, FieldValue]]:
+def _values(run_id: str, row: JsonObject, fields: Iterable[RunField]) -> Iterator[tuple[str, FieldValue]]:
     read: dict[str, FieldValue | Json] = {}
     for field in fields:
         if field.part not in read:
@@ -133,7 +132,7 @@ def _values(run_id: str, row: dict[str, Any], fields: Iterable[RunField]) -> Ite
             yield field.name, FieldValue(field=field, value=None if isinstance(value, dict | list) else value)
 
 
-def _read(run_id: str, row: dict[str, Any], field: RunField) -> FieldValue | Json:
+def _read(run_id: str, row: JsonObject, field: RunField) -> FieldValue | Json:
     """Return a document, or why there is none."""
     if (row[f"{field.part}_size"] or 0) > MAX_VALUE_LENGTH:
         return FieldValue(field=field, problem=TOO_LARGE)

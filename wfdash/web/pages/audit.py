@@ -32,7 +32,7 @@ from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.event_text import past
@@ -58,7 +58,7 @@ COLUMNS = (
 )
 
 
-@page("GET")
+@get_page
 def acts(request: HttpRequest) -> HttpResponse:
     """Show one page of entries, newest first; ``q`` filters, ``after`` is the cursor of the next page."""
     viewer, place = viewer_of(request), read_address("audit", request.GET)
@@ -72,7 +72,7 @@ def acts(request: HttpRequest) -> HttpResponse:
     return render(request, "audit/page.html", context | pages_context(place, found))
 
 
-@page("GET")
+@get_page
 def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
     viewer = viewer_of(request)
@@ -83,7 +83,7 @@ def act(request: HttpRequest, n: int) -> HttpResponse:
     return render(request, "audit/entry.html", context)
 
 
-@page("GET")
+@get_page
 def shown(request: HttpRequest, n: int) -> HttpResponse:
     """Show the page as it was rendered then, without working buttons."""
     row = read_entry(viewer_of(request), n)
@@ -97,7 +97,7 @@ def shown(request: HttpRequest, n: int) -> HttpResponse:
     return response
 
 
-@page("GET")
+@get_page
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Send the entries the filter finds, as a JSON pack that ``wfdash verify`` checks, or as CSV, in chunks."""
     viewer, text, now = viewer_of(request), request.GET.get("q", "").strip(), timezone.now()
@@ -119,7 +119,7 @@ MOST_EFFORT = 300_000
 """Microseconds that they may take to be drawn, but for the last of them."""
 
 
-@page("GET")
+@get_page
 def trail(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show every action of a person on a run on printable pages; ``from``: how many are on the pages before."""
     viewer, begin = viewer_of(request), number_in(request.GET.get("from", ""))

@@ -35,7 +35,7 @@ from wfdash.queries.history import read_checkpoints
 from wfdash.queries.runs.listing import read_run
 from wfdash.records.checkpoints import CheckpointPreview, EditableStep, StateCounts
 from wfdash.values.schemas.secrets import secret_names
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, number_in, post_page, viewer_of
 from wfdash.web.pages.ui.card import unedited
 from wfdash.web.pages.ui.diff.lines import Sheet, diff_values
 from wfdash.web.pages.ui.event_text import step_label
@@ -69,7 +69,7 @@ class Section:
     on: bool = True
 
 
-@page("GET", "POST")
+@form_page
 def edit(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Show what can be edited. A POST shows the preview (``_phase`` preview), does it (confirm), or returns to
     editing.
@@ -248,7 +248,7 @@ STATES = (
 MOST_PICKED = 100
 
 
-@page("GET")
+@get_page
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     """Compare ``a`` with ``b``: numbers of this run, ids, or addresses of checkpoints of any run of the workflow.
 
@@ -321,7 +321,7 @@ DOES = {
 }
 
 
-@page("GET")
+@get_page
 def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Show a checkpoint; ``against`` names another one of the run to compare with, by default its parent."""
     viewer = viewer_of(request)
@@ -343,19 +343,19 @@ def checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpRes
     return render(request, "checkpoints/page.html", context)
 
 
-@page("GET", "POST")
+@form_page
 def restore(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Show what restoring would do; a POST does it."""
     return _act(request, run_id, checkpoint_id, "restore")
 
 
-@page("GET", "POST")
+@form_page
 def fork(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Show what forking would do; a POST does it and opens the new run."""
     return _act(request, run_id, checkpoint_id, "fork")
 
 
-@page("POST")
+@post_page
 def label(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Set the checkpoint's label, or remove it, and redirect to it."""
     try:

@@ -29,14 +29,14 @@ from wfdash.notifications.preferences import WEBHOOK_KINDS, type_of
 from wfdash.notifications.rendering import absolute, render
 from wfdash.queries import hooks as queries
 from wfdash.queries.account import service_accounts
-from wfdash.web.pages.site.decorators import key_of, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, show_once, shown_once, viewer_of
 from wfdash.web.problems import problem_response
 
 OURS, MINE, PROGRAM = "ours", "mine", "as:"
 """To whom a webhook belongs: the installation, the viewer, or the service account whose name follows."""
 
 
-@page("GET", "POST")
+@form_page
 def webhook_list(request: HttpRequest) -> HttpResponse:
     """List a person's webhooks, an admin's those of everyone; a POST creates one, and shows its secret only once."""
     viewer = viewer_of(request)
@@ -65,7 +65,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
     return render(request, "hooks/webhooks.html", context, status=422 if problems else 200)
 
 
-@page("GET", "POST")
+@form_page
 def webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
     """Show a webhook and its deliveries; a POST tests, resends, renews, retires, enables, disables or removes."""
     viewer = viewer_of(request)
@@ -169,7 +169,7 @@ def receive_hook(request: HttpRequest, hook_id: str) -> HttpResponse:
 FIELDS = ("name", "scheme", "header", "key_at", "signal", "run_at")
 
 
-@page("GET")
+@get_page
 def incoming_webhooks(request: HttpRequest) -> HttpResponse:
     """List the incoming webhooks that a person manages."""
     viewer = viewer_of(request)
@@ -177,7 +177,7 @@ def incoming_webhooks(request: HttpRequest) -> HttpResponse:
     return render(request, "hooks/incoming_webhooks.html", context | {"workflows": _startable(viewer)})
 
 
-@page("GET", "POST")
+@form_page
 def new_incoming(request: HttpRequest) -> HttpResponse:
     """Show the form for ``workflow``, the choice of one without; a POST previews (``act=preview``) or creates."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
@@ -199,7 +199,7 @@ def new_incoming(request: HttpRequest) -> HttpResponse:
     return show_once(request, {"secret": secret}, "wfdash:incoming-webhook", made.pk)
 
 
-@page("GET", "POST")
+@form_page
 def edit_incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     """Show the form of one; a POST previews or saves."""
     viewer = viewer_of(request)
@@ -218,7 +218,7 @@ def edit_incoming(request: HttpRequest, hook_id: str) -> HttpResponse:
     return redirect("wfdash:incoming-webhook", hook_id)
 
 
-@page("GET", "POST")
+@form_page
 def incoming_webhook(request: HttpRequest, hook_id: str) -> HttpResponse:
     """Show one and what came to it; a POST renews, retires, enables, disables or removes."""
     viewer = viewer_of(request)

@@ -37,7 +37,7 @@ from wfdash.queries.people import people as read_people
 from wfdash.queries.people import person as read_person
 from wfdash.web.pages.account.security import made_by, new_token, revoke_posted, show_new, token_form
 from wfdash.web.pages.account.settings import read_days
-from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, number_in, show_once, shown_once, viewer_of
 from wfdash.web.pages.site.list_page import decisions_address, term
 from wfdash.web.pages.ui.times import counted
 
@@ -46,7 +46,7 @@ from wfdash.web.pages.ui.times import counted
 Act = Callable[[HttpRequest, Viewer, str], str]
 
 
-@page("GET", "POST")
+@form_page
 def person(request: HttpRequest, name: str) -> HttpResponse:
     """Show a person; a POST (``act``) changes what it says and shows the page again."""
     viewer = viewer_of(request)
@@ -200,7 +200,7 @@ BLANK_ROLES = 3
 """Roles that the form offers at once; more are granted on the person's page."""
 
 
-@page("GET")
+@get_page
 def people(request: HttpRequest) -> HttpResponse:
     """Show people, by name; ``q`` searches, ``show`` is a tab, ``page`` a page of them."""
     viewer = viewer_of(request)
@@ -225,7 +225,7 @@ def people(request: HttpRequest) -> HttpResponse:
     return render(request, "people/page.html", context)
 
 
-@page("GET", "POST")
+@form_page
 def invite(request: HttpRequest) -> HttpResponse:
     """Show the form that invites a person; a POST makes the account; its page shows its sign-in link, this once."""
     viewer, post = viewer_of(request), request.POST
@@ -273,7 +273,7 @@ def _people_address(text: str, show: str, number: int = 1) -> str:
 # Groups: the list with what workflows need, and one group.
 
 
-@page("GET", "POST")
+@form_page
 def groups(request: HttpRequest) -> HttpResponse:
     """List groups, and the names in workflows that lead to no one; a POST makes a group."""
     viewer = viewer_of(request)
@@ -296,7 +296,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     return render(request, "people/groups.html", context, status=422 if problems else 200)
 
 
-@page("GET", "POST")
+@form_page
 def group(request: HttpRequest, name: str) -> HttpResponse:
     """Show a group; a POST (``act``) changes its members, grants or name, or deletes it."""
     viewer = viewer_of(request)
@@ -364,7 +364,7 @@ def _group_shown(
 # Who may do what in a workflow, who may answer its questions, and why.
 
 
-@page("GET", "POST")
+@form_page
 def access(request: HttpRequest) -> HttpResponse:
     """Show who may do what in ``workflow``; a POST grants or revokes a role for it."""
     viewer = viewer_of(request)

@@ -34,7 +34,7 @@ from wfdash.notifications.rendering import render
 from wfdash.queries.schedules import FILTER, ScheduleRow, read_schedule, read_schedules, runs_of
 from wfdash.queries.workflows import WorkflowRow, read_workflow, read_workflows
 from wfdash.web.pages.runs.actions import new_key
-from wfdash.web.pages.site.decorators import key_of, page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
 from wfdash.web.pages.ui.forms.form import BoundForm, FormView
 from wfdash.web.pages.ui.times import in_zone
@@ -62,7 +62,7 @@ class ScheduleForm:
     key: str = ""
 
 
-@page("GET", "POST")
+@form_page
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form for ``workflow``; a POST creates the schedule. ``example``, ``last``, ``from`` fill the input."""
     viewer, name = viewer_of(request), request.GET.get("workflow", "").replace("\0", "")
@@ -77,7 +77,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return _submit(request, viewer, sheet, lambda plan, key: create_schedule(viewer, name, plan, key=key))
 
 
-@page("GET", "POST")
+@form_page
 def edit(request: HttpRequest, schedule_id: str) -> HttpResponse:
     """Show a schedule's form; a POST changes it, and its runs start on behalf of that person from then on."""
     viewer = viewer_of(request)
@@ -159,7 +159,7 @@ class FiringTime:
     """The time of day that the zone's clock skips that day."""
 
 
-@page("GET")
+@get_page
 def schedules(request: HttpRequest) -> HttpResponse:
     """Show the schedules this person may see, the next to fire first; ``q`` filters."""
     viewer, place = viewer_of(request), read_address("schedules", request.GET)
@@ -175,7 +175,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
     return render(request, "schedules/page.html", context | pages_context(place, found) | {"rows": found.items})
 
 
-@page("GET", "POST")
+@form_page
 def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
     """Show a schedule; a POST (``act``: run, pause, resume, delete) performs that and redirects."""
     viewer = viewer_of(request)
@@ -195,7 +195,7 @@ def schedule(request: HttpRequest, schedule_id: str) -> HttpResponse:
     return render(request, "schedules/schedule.html", context)
 
 
-@page("GET")
+@get_page
 def upcoming(request: HttpRequest) -> HttpResponse:
     """Return the part of the form that shows when an expression fires next, while it is typed."""
     return render(request, "schedules/coming.html", upcoming_context(request.GET, zone_of(viewer_of(request))))

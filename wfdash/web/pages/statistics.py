@@ -44,7 +44,7 @@ from wfdash.queries.statistics.figures import (
 from wfdash.queries.statistics.gates import DEADLINE, REVERSED, TREND
 from wfdash.records.statistics import DurationSummary, GateRecord, TimingRecord, UsageRecord, WaitingRequestRecord
 from wfdash.web.pages.requests.batch import DECIDED
-from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, post_page, viewer_of
 from wfdash.web.pages.site.list_page import InboxAddress, ListLinks, decisions_address, error_term, runs_address, term
 from wfdash.web.pages.ui import times
 from wfdash.web.pages.ui.charts import (
@@ -117,7 +117,7 @@ class TimedRow:
         return [name for name, _ in self.cells]
 
 
-@page("GET")
+@get_page
 def statistics(request: HttpRequest) -> HttpResponse:
     """Show the statistics of ``days`` (1, 7 or 30), of one ``workflow`` or of all that this person may see.
 
@@ -525,7 +525,7 @@ class WorkflowRule:
     oldest: datetime | None
 
 
-@page("GET")
+@get_page
 def retention(request: HttpRequest) -> HttpResponse:
     """Show the rule of each workflow that this person operates, what goes now, what stays and what went last."""
     found = read_retention(viewer_of(request))
@@ -592,7 +592,7 @@ class GroupRow:
     bars: SafeString
 
 
-@page("GET")
+@get_page
 def operations(request: HttpRequest) -> HttpResponse:
     """Show what needs attention in the workflows that this person operates; ``days`` (1 or 7) is how old failures are.
 
@@ -631,7 +631,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     return respond(request, "statistics/operations.html", context, FRAGMENTS)
 
 
-@page("POST")
+@post_page
 def operations_error(request: HttpRequest) -> HttpResponse:
     """Assign an error or mute it, and return to where that was done."""
     given = request.POST

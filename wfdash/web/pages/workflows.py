@@ -37,7 +37,7 @@ from wfdash.queries.workflows import (
     read_workflows,
 )
 from wfdash.web.pages.runs.actions import new_key, start_commands
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, number_in, viewer_of
 from wfdash.web.pages.site.list_page import CatalogueAddress, flaws_of, read_address, search_context
 from wfdash.web.pages.statistics import gate_summary
 from wfdash.web.pages.ui.charts import sparkline
@@ -68,7 +68,7 @@ STATES = (
 """Phase, its style and label, and the statuses by which its runs are found."""
 
 
-@page("GET")
+@get_page
 def workflows(request: HttpRequest) -> HttpResponse:
     """Show every workflow this person may see, and to operators what failed to load. ``q`` filters."""
     viewer, graphs = viewer_of(request), bool(request.GET.get("graphs"))
@@ -89,7 +89,7 @@ def workflows(request: HttpRequest) -> HttpResponse:
     return render(request, "workflows/page.html", context)
 
 
-@page("GET")
+@get_page
 def reloaded(request: HttpRequest) -> HttpResponse:
     """Return what the latest reload of the files has changed, as JSON, for a message on open pages."""
     found, viewer = catalog.latest, viewer_of(request)
@@ -98,7 +98,7 @@ def reloaded(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"number": found.number, "words": list(words), "failed": failed})
 
 
-@page("GET", "POST")
+@form_page
 def workflow(request: HttpRequest, name: str) -> HttpResponse:
     """Show one workflow; a POST starts a run from its form, which ``example``, ``last`` and ``from`` (a run) fill."""
     viewer = viewer_of(request)

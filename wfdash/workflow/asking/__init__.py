@@ -43,13 +43,13 @@ class PeopleQuestion(BaseModel):
     """Markdown."""
     proposal: Any = None
     current: Any = None
-    evidence: list[dict[str, Any]] = []
+    evidence: list[JsonObject] = []
     """``{kind, title, value}``."""
     consequence: dict[str, str] | str | None = None
     risk: Literal["low", "medium", "high"] | None = None
     undo: str | None = None
-    context: dict[str, Any] = {}
-    edit: dict[str, Any] | None = None
+    context: JsonObject = {}
+    edit: JsonObject | None = None
     """JSON Schema of the proposal, if it may be edited."""
     require_reason: bool = False
     labels: dict[str, str] = {}
@@ -57,14 +57,14 @@ class PeopleQuestion(BaseModel):
     multiple: bool = False
     at_least: int | None = None
     at_most: int | None = None
-    answer: dict[str, Any] | None = None
+    answer: JsonObject | None = None
     """JSON Schema of the answer to a question or a form."""
     by: list[str] = []
     """Users or groups that may answer; empty: every reviewer."""
     not_by: list[str] = []
     due: str | None = None
     """``4h``, ``2d``; or a time with an offset: ``2026-05-01T12:00:00+02:00``."""
-    policy: dict[str, Any] = {}
+    policy: JsonObject = {}
     """What else a policy says: need, remind, escalate, on_timeout ..."""
 
     @model_validator(mode="before")

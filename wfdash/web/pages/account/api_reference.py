@@ -13,7 +13,7 @@ from django.urls import reverse
 from checkpoints.records import frozen
 from wfdash.domain.errors import ProblemKind
 from wfdash.notifications.rendering import render
-from wfdash.web.pages.site.decorators import page
+from wfdash.web.pages.site.decorators import get_page
 
 Document = Mapping[str, Any]
 LONGEST_CHOICE = 120
@@ -68,7 +68,7 @@ class ReferenceGroup:
     operations: tuple[OperationView, ...]
 
 
-@page("GET")
+@get_page
 def reference(
     request: HttpRequest, document: Callable[[], Document], kinds: Callable[[], list[ProblemKind]]
 ) -> HttpResponse:

@@ -24,7 +24,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.account import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.notifications.rendering import render
-from wfdash.web.pages.site.decorators import keep_zone, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, keep_zone, viewer_of
 from wfdash.web.problems import with_retry
 
 PENDING = "wfdash_signing_in"
@@ -83,7 +83,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     return _complete(request, user, pending, by="passkey" if passkey else "code")
 
 
-@page("GET", "POST")
+@form_page
 @sensitive_post_parameters("_key", "current", "code", "passkey")
 def second_factor(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a second factor; a POST sets it up, adds, renames or removes a passkey, renews

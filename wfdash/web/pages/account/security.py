@@ -41,12 +41,12 @@ from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.account import own_account, own_tokens
 from wfdash.web.pages.account.signin import to_provider
-from wfdash.web.pages.site.decorators import key_of, number_in, page, show_once, shown_once, viewer_of
+from wfdash.web.pages.site.decorators import form_page, key_of, number_in, show_once, shown_once, viewer_of
 from wfdash.web.pages.ui.times import counted
 from wfdash.web.problems import with_retry
 
 
-@page("GET", "POST")
+@form_page
 @sensitive_post_parameters("current", "new", "repeated", "code", "passkey")
 def account(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a password, and their sessions; a POST (``act``) changes one or ends some."""
@@ -115,7 +115,7 @@ TERMS = (("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year"
 """When a token expires, as the form offers it."""
 
 
-@page("GET", "POST")
+@form_page
 def tokens(request: HttpRequest) -> HttpResponse:
     """List one's own tokens; a POST makes one and shows it, this once, or revokes one."""
     viewer, problems = viewer_of(request), dict[str, str]()

@@ -47,7 +47,7 @@ from wfdash.notifications.write import preferences_of, reachable
 from wfdash.queries import account as queries
 from wfdash.queries.account import push_browsers, read_getting_started, read_view, read_views
 from wfdash.queries.requests.request import possible_delegates, read_absences
-from wfdash.web.pages.site.decorators import browser_zone, keep_zone, page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import browser_zone, form_page, get_page, keep_zone, post_page, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import address_in, counted_views, open_view
 from wfdash.web.pages.ui.fragments import respond
 
@@ -63,7 +63,7 @@ class ChannelSetting:
     on: bool
 
 
-@page("GET", "POST")
+@form_page
 def settings(request: HttpRequest) -> HttpResponse:
     """Show a person's notification settings; a POST saves them."""
     viewer = viewer_of(request)
@@ -148,7 +148,7 @@ def _channel_setting(wishes: Preferences, typed: Mapping[str, Any], kind: str, c
     return ChannelSetting(channel=channel, label=f"{KINDS[kind].label}: {LABELS[channel]}", on=on)
 
 
-@page("GET", "POST")
+@form_page
 def getting_started(request: HttpRequest) -> HttpResponse:
     """Show what an installation still lacks; a POST stops showing it in empty lists."""
     viewer = viewer_of(request)
@@ -161,7 +161,7 @@ def getting_started(request: HttpRequest) -> HttpResponse:
     return render(request, "account/getting_started/page.html", {"steps": found})
 
 
-@page("POST")
+@post_page
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save the current filter (``query``) of a list (``page``) under a name."""
     name = "runs" if request.POST.get("page") == "runs" else "inbox"
@@ -176,7 +176,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     return redirect("wfdash:view", view.pk)
 
 
-@page("GET")
+@get_page
 def counts(request: HttpRequest) -> HttpResponse:
     """Return the links to saved views of a list (``page``) with how many rows each has; ``view`` is the open one."""
     viewer, name = viewer_of(request), "runs" if request.GET.get("page") == "runs" else "inbox"
@@ -186,7 +186,7 @@ def counts(request: HttpRequest) -> HttpResponse:
     return render(request, "components/list/view_links.html", context)
 
 
-@page("GET", "POST")
+@form_page
 def view(request: HttpRequest, view_id: str) -> HttpResponse:
     """Open a view; a POST renames it, shares or unshares it, replaces its filter, or deletes it."""
     viewer = viewer_of(request)
@@ -212,7 +212,7 @@ MENU_NOTIFICATIONS, MOST_NOTIFICATIONS = 8, 100
 FRAGMENTS = {"menu": "account/notifications/menu_items.html"}
 
 
-@page("GET", "POST")
+@form_page
 def notifications(request: HttpRequest) -> HttpResponse:
     """List notifications, newest first; a POST marks all as read. ``?fragment=menu``: the newest few, for the bar."""
     viewer = viewer_of(request)
@@ -230,7 +230,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     return respond(request, "account/notifications/page.html", context, FRAGMENTS)
 
 
-@page("GET")
+@get_page
 def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
     """Mark a notification as read and redirect to its subject."""
     viewer = viewer_of(request)
@@ -241,7 +241,7 @@ def notification(request: HttpRequest, notice_id: str) -> HttpResponse:
     return redirect("wfdash:request", found.request) if found.request else redirect(found.page)
 
 
-@page("GET", "POST")
+@form_page
 def out_of_office(request: HttpRequest) -> HttpResponse:
     """Show this person's absences and those they are a delegate in; a POST creates one."""
     viewer = viewer_of(request)
@@ -267,7 +267,7 @@ def out_of_office(request: HttpRequest) -> HttpResponse:
     return render(request, "account/settings/out_of_office.html", context, status=422 if problems else 200)
 
 
-@page("POST")
+@post_page
 def end_absence(request: HttpRequest, absence_id: int) -> HttpResponse:
     """End an absence."""
     absences.end_absence(viewer_of(request), absence_id)
@@ -342,7 +342,7 @@ def _key() -> str:
         return ""
 
 
-@page("POST")
+@post_page
 def push(request: HttpRequest) -> HttpResponse:
     """Subscribe the browser that asks."""
     given = {name: request.POST.get(name, "") for name in ("endpoint", "p256dh", "auth")}
@@ -354,7 +354,7 @@ def push(request: HttpRequest) -> HttpResponse:
     return JsonResponse({}, status=201)
 
 
-@page("POST")
+@post_page
 def push_browser(request: HttpRequest, browser_id: str) -> HttpResponse:
     """Remove one of the person's browsers, or send it a test."""
     if request.POST.get("act") == "test":

@@ -23,7 +23,7 @@ from wfdash.engines import catalog
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
 from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, count_decisions, read_decisions
-from wfdash.web.pages.site.decorators import key_of, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, post_page, viewer_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
     ListAddress,
@@ -72,7 +72,7 @@ QUICK: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
 WEEK = "answered:<7d"
 
 
-@page("GET")
+@get_page
 def decisions(request: HttpRequest) -> HttpResponse:
     """Show one page of decisions, the latest first; ``q`` filters, ``after`` is the cursor of the next page."""
     viewer, place = viewer_of(request), read_address("decisions", request.GET)
@@ -143,7 +143,7 @@ class BatchRow:
     value: str
 
 
-@page("GET", "POST")
+@form_page
 def similar(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show the requests similar to one; a POST decides the selected ones.
 
@@ -159,7 +159,7 @@ def similar(request: HttpRequest, request_id: str) -> HttpResponse:
     return render(request, "requests/batch/page.html", context | {"missing": missing})
 
 
-@page("GET")
+@get_page
 def result(request: HttpRequest) -> HttpResponse:
     """Show the result of the last batch."""
     outcome = request.session.get(RESULT)
@@ -172,7 +172,7 @@ def result(request: HttpRequest) -> HttpResponse:
     )
 
 
-@page("POST")
+@post_page
 def undo(request: HttpRequest) -> HttpResponse:
     """Undo the answers of the last batch."""
     outcome = request.session.get(RESULT) or {}

@@ -43,7 +43,7 @@ from wfdash.queries.requests.inbox import (
 from wfdash.queries.requests.request import read_assignees, read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
-from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, viewer_of, zone_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
     flaws_of,
@@ -63,7 +63,7 @@ ACTS = ("together", "take", "assign", "remind")
 SHAPE = "%Y-%m-%dT%H:%M"
 
 
-@page("GET", "POST")
+@form_page
 def selected(request: HttpRequest) -> HttpResponse:
     """Act on the requests that a POST names (``request``, ``act``); a GET shows what became of the last ones.
 
@@ -330,7 +330,7 @@ FRAGMENTS = {"list": "requests/inbox/list.html", "news": "requests/inbox/news.ht
 MOST_IDS = 200
 
 
-@page("GET")
+@get_page
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show a tab of the inbox. ``request`` names the selected one; without it the first is shown on wide screens.
 
@@ -373,7 +373,7 @@ def _surroundings(
     return context, place, shown
 
 
-@page("GET")
+@get_page
 def focus(request: HttpRequest) -> HttpResponse:
     """Begin focus mode with what the address names."""
     return redirect(read_inbox_address(request.GET).at(focus=True).url(request=request.GET.get("request", "")))

@@ -66,7 +66,7 @@ from wfdash.web.pages.requests.panel import (
     typed_texts,
 )
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, path_in
-from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, post_page, viewer_of, zone_of
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.commands import commands
 from wfdash.web.pages.ui.diff.lines import diff_values
@@ -171,7 +171,7 @@ A_DAY = timedelta(days=1)
 """What the form suggests from now on where there is no due date yet."""
 
 
-@page("GET", "POST")
+@form_page
 def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show the deadline; a POST changes it. For operators and the assignee."""
     viewer, problem = viewer_of(request), ""
@@ -220,7 +220,7 @@ DOCUMENT = {
 }
 
 
-@page("GET")
+@get_page
 def evidence(request: HttpRequest, request_id: str, number: int) -> HttpResponse:
     """Send an image or a PDF to be shown, or a file to be saved. ``number``: which piece of evidence, from zero.
 
@@ -250,7 +250,7 @@ PAGE = "requests/request/page.html"
 FRAGMENTS = {"live": "requests/request/live.html"}
 
 
-@page("GET", "POST")
+@form_page
 def request(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show a request; a POST answers it. 422 and 409 keep what was typed.
 
@@ -409,7 +409,7 @@ COMMENT_ACTIONS = {"comment": comment_on, "ask": ask_back, "reply": reply_to_ask
 KINDS = {"markdown": "Text (markdown)", "text": "Plain text", "link": "Link", "diff": "Difference"}
 
 
-@page("POST")
+@post_page
 def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     """Add a comment; ``kind`` is comment, ask (a question back) or reply (to it). The text is kept if it is refused.
 
@@ -434,7 +434,7 @@ def talk(request: HttpRequest, request_id: str) -> HttpResponse:
     return back_to(request_id, place, f"#said-{comment.pk}")
 
 
-@page("GET", "POST")
+@form_page
 def amend(request: HttpRequest, request_id: str) -> HttpResponse:
     """Add to the description and the evidence of an open request; the proposal does not change."""
     viewer = viewer_of(request)
@@ -477,7 +477,7 @@ def _unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-@page("POST")
+@post_page
 def undo(request: HttpRequest, request_id: str) -> HttpResponse:
     """Undo the viewer's own answer or vote; the card opens again with it filled in."""
     try:
@@ -488,7 +488,7 @@ def undo(request: HttpRequest, request_id: str) -> HttpResponse:
     return back_to(request_id, address_params(request.GET))
 
 
-@page("POST")
+@post_page
 def undo_all(request: HttpRequest) -> HttpResponse:
     """Undo one's own answers to the requests that the form names (``request``): those that the page listed."""
     done, late = undo_batch(viewer_of(request), request.POST.getlist("request")[:MOST_UNDOABLE])
@@ -497,7 +497,7 @@ def undo_all(request: HttpRequest) -> HttpResponse:
     return redirect(path_in(request.POST.get("next", "")) or "wfdash:inbox")
 
 
-@page("POST")
+@post_page
 def draft(request: HttpRequest, request_id: str) -> HttpResponse:
     """Save the card's form as a draft; ``_drop`` deletes it. 204 for a script, else the request again."""
     viewer = viewer_of(request)
@@ -511,7 +511,7 @@ def draft(request: HttpRequest, request_id: str) -> HttpResponse:
     return back_to(request_id, address_params(request.GET))
 
 
-@page("POST")
+@post_page
 def presence(request: HttpRequest, request_id: str) -> HttpResponse:
     """Record the heartbeat of a page that shows the request; ``typing``, or ``leave`` with the last ``seen`` when it
     closes.
@@ -525,14 +525,14 @@ def presence(request: HttpRequest, request_id: str) -> HttpResponse:
     return JsonResponse({"seen": seen.isoformat()})
 
 
-@page("POST")
+@post_page
 def take(request: HttpRequest, request_id: str) -> HttpResponse:
     """Take the request over from the person who has it open."""
     take_over(viewer_of(request), request_id)
     return back_to(request_id, address_params(request.GET))
 
 
-@page("GET", "POST")
+@form_page
 def assign(request: HttpRequest, request_id: str) -> HttpResponse:
     """Show the choice of assignees; a POST with ``to`` (a user name, empty: no one) assigns it."""
     viewer, problem, status = viewer_of(request), "", 200
@@ -557,7 +557,7 @@ def assign(request: HttpRequest, request_id: str) -> HttpResponse:
     return render(request, "requests/request/assign.html", context, status=status)
 
 
-@page("GET")
+@get_page
 def people(request: HttpRequest, request_id: str) -> HttpResponse:
     """Return the names of the people whom a comment can mention, as JSON."""
     return JsonResponse({"names": mentionable(read_request(viewer_of(request), request_id))})

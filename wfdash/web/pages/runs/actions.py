@@ -42,7 +42,7 @@ from wfdash.queries.runs.listing import RunView, read_run
 from wfdash.queries.runs.versions import graph_difference, migration_plan
 from wfdash.queries.workflows import WorkflowRow
 from wfdash.values.schemas.secrets import masked, sample
-from wfdash.web.pages.site.decorators import key_of, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, key_of, post_page, viewer_of
 from wfdash.web.pages.ui.commands import Commands, commands
 from wfdash.web.pages.ui.event_text import cancelled
 from wfdash.web.pages.ui.forms.form import FormView
@@ -89,7 +89,7 @@ def follow_up_form(run: RunView) -> FormView | None:
     return None if schema is None else FormView.from_schema(schema, prefix=PREFIX)
 
 
-@page("GET", "POST")
+@form_page
 def follow_up(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the form of the next message; a POST starts the run that follows, and goes there."""
     viewer = viewer_of(request)
@@ -125,7 +125,7 @@ def _form_page(request: HttpRequest, name: str, context: dict[str, Any], status:
 ANY_VALUE: JsonObject = {"title": "Value", "description": "JSON. Leave empty to send no value."}
 
 
-@page("GET", "POST")
+@form_page
 def signal(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what the run waits for; a POST sends the signal ``name``, with the form's value."""
     viewer = viewer_of(request)
@@ -177,13 +177,13 @@ MIGRATED = "Run migrated to the current version. Answers are kept."
 OVERRIDDEN = "Run continued on the current version. Answers are kept."
 
 
-@page("GET", "POST")
+@form_page
 def migrate(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what the declared migration would do; a POST does it."""
     return _migration_page(request, run_id, override=False)
 
 
-@page("GET", "POST")
+@form_page
 def override(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what continuing under the current graph would do; a POST does it."""
     return _migration_page(request, run_id, override=True)
@@ -215,7 +215,7 @@ def _preview(request: HttpRequest, run_id: str, override: bool, status: int = 20
 # Deleting a run or one checkpoint: a page that lists what is deleted and what stays, and the POST that does it.
 
 
-@page("GET", "POST")
+@form_page
 def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what is deleted with a run. A POST deletes it and redirects to the list."""
     viewer = viewer_of(request)
@@ -231,7 +231,7 @@ def delete_run(request: HttpRequest, run_id: str) -> HttpResponse:
     return redirect("wfdash:runs")
 
 
-@page("GET", "POST")
+@form_page
 def delete_checkpoint(request: HttpRequest, run_id: str, checkpoint_id: str) -> HttpResponse:
     """Ask whether to delete a checkpoint. A POST does and redirects to the run's checkpoints, or says why it is
     refused.
@@ -388,7 +388,7 @@ def new_key() -> str:
     return secrets.token_urlsafe(12)
 
 
-@page("POST")
+@post_page
 def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     """Perform an action and redirect to the run, with a message if it was refused."""
     try:
@@ -401,7 +401,7 @@ def perform(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     return redirect("wfdash:run", run_id)
 
 
-@page("GET", "POST")
+@form_page
 def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show what is open in a run before it is cancelled. A POST cancels it; with ``when=step`` once the step has
     ended.

@@ -29,7 +29,7 @@ from wfdash.queries.runs.logs import (
 from wfdash.queries.workflows import description_of
 from wfdash.records.runs import LogLineRecord
 from wfdash.web.pages.runs.header import address, head
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.ui.event_text import LogLine, step_label
 from wfdash.web.pages.ui.fragments import EventItem, event_row_of, respond
 from wfdash.web.pages.ui.times import elapsed
@@ -41,7 +41,7 @@ HIDDEN = "Not shown: your role doesn't include log text"
 LOG_FRAGMENTS = {"head": "runs/header/header.html", "log": "runs/logs/records.html"}
 
 
-@page("GET")
+@get_page
 def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the newest log records, those ``before`` one, or those ``after`` one.
 
@@ -84,7 +84,7 @@ def log_filter_of(request: HttpRequest) -> LogFilter:
     )
 
 
-@page("GET")
+@get_page
 def download(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the records that match as text, oldest first, a line each; times are in UTC."""
     viewer = viewer_of(request)
@@ -135,7 +135,7 @@ class StepEvents:
         return self.lines[-1]
 
 
-@page("GET")
+@get_page
 def events(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show events, the newest unless ``before``, ``after`` or ``seq`` (one event, among its neighbours) says which.
 
@@ -186,7 +186,7 @@ def _views(request: HttpRequest, view: str) -> list[tuple[str, str, str, bool]]:
     return [(name, label, kept[name], name == view) for name, label in VIEWS]
 
 
-@page("GET")
+@get_page
 def export(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """Send the events that match as JSON lines, oldest first; ``after``: those that follow this one."""
     viewer = viewer_of(request)

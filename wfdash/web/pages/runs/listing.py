@@ -63,7 +63,7 @@ from wfdash.queries.search import (
 )
 from wfdash.web.pages.runs.actions import new_key
 from wfdash.web.pages.site.context_processors import looks_of
-from wfdash.web.pages.site.decorators import key_of, moment_in, page, viewer_of
+from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, post_page, viewer_of
 from wfdash.web.pages.site.list_page import (
     COLUMNS,
     DURATIONS,
@@ -106,7 +106,7 @@ EXPORTED = (
 )
 
 
-@page("POST")
+@post_page
 def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Send every run the filter finds as it is shown to this person, newest first; it is recorded that they asked."""
     viewer, text, now = viewer_of(request), request.POST.get("q", "").strip(), timezone.now()
@@ -172,7 +172,7 @@ RESULT_COLUMNS = ("status", "progress", "started", "took")
 BULK_FRAGMENTS = {"told": "runs/listing/progress.html", "news": "runs/listing/news.html"}
 
 
-@page("GET", "POST")
+@form_page
 def bulk(request: HttpRequest) -> HttpResponse:
     """Say what a ``verb`` would do to the runs named by ``run``, or with ``all`` to all that ``q`` finds."""
     viewer = viewer_of(request)
@@ -187,7 +187,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     return _page(request, viewer, verb, text, {"found": found, "runs": " ".join(found.runs)})
 
 
-@page("GET", "POST")
+@form_page
 def bulk_result(request: HttpRequest, bulk_id: str) -> HttpResponse:
     """Show the progress, why runs are unchanged, and its runs as they are now; a POST continues with the rest."""
     viewer = viewer_of(request)
@@ -335,7 +335,7 @@ class ColumnSort:
     state: str
 
 
-@page("GET")
+@get_page
 def runs(request: HttpRequest) -> HttpResponse:
     """Show one page of runs: ``q`` filters, ``sort`` orders, ``after`` is the cursor of the next page.
 
@@ -366,7 +366,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     return respond(request, "runs/listing/page.html", context, FRAGMENTS)
 
 
-@page("POST")
+@post_page
 def columns(request: HttpRequest) -> HttpResponse:
     """Keep which columns this person sees, here and from now on."""
     chosen = known_columns(request.POST.getlist("column"))

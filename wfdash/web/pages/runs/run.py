@@ -28,7 +28,7 @@ from wfdash.web.pages.runs.header import DRIVEN, address, head
 from wfdash.web.pages.runs.state import draw, stopped_as
 from wfdash.web.pages.runs.step import step_panel
 from wfdash.web.pages.runs.timeline import intervals_by_state, timeline_context
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, term
 from wfdash.web.pages.ui.fragments import event_row_of, respond
 from wfdash.web.pages.ui.graph import opened_in
@@ -68,7 +68,7 @@ PART_DATA = {
 """The data of each part of the page; refreshes leave out the events: they come by socket."""
 
 
-@page("GET")
+@get_page
 def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show one run. ``step``, ``activation``: a step's panel; ``unfold``: open sub-workflows, comma-separated.
 
@@ -192,7 +192,7 @@ SIDES = ("from", "to")
 FOUND_RUNS = 12
 
 
-@page("GET")
+@get_page
 def beside(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show a run and the one named by ``with`` side by side: result and conversation; ``q`` filters runs to choose."""
     viewer, wanted, other = viewer_of(request), search_in(request), text_in(request, "with", 60)
@@ -208,7 +208,7 @@ def beside(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "runs/beside.html", context | {"rows": [row for row in found if row.id != run_id]})
 
 
-@page("GET")
+@get_page
 def history(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the run's checkpoints on a page of their own. ``older``: older ones."""
     viewer = viewer_of(request)

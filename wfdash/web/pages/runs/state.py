@@ -28,7 +28,7 @@ from wfdash.records.checkpoints import StateCounts
 from wfdash.web.pages.runs.events import download_of, search_in
 from wfdash.web.pages.runs.header import address, head
 from wfdash.web.pages.runs.timeline import Intervals, length, total_busy, union
-from wfdash.web.pages.site.decorators import number_in, page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.ui import json_value
 from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.fragments import event_row_of, respond
@@ -51,7 +51,7 @@ STATUS: Mapping[str, str] = {
 """The status of a run by its last event about the run as a whole; after any other kind it was running."""
 
 
-@page("GET")
+@get_page
 def replay(request: HttpRequest, run_id: str, seq: int) -> HttpResponse:
     """Show the run after event ``seq``; ``seq`` in the query goes to another one."""
     wanted = request.GET.get("seq", "")
@@ -191,7 +191,7 @@ MOST_TURNS = 50
 FRAGMENTS = {"head": "runs/header/header.html"}
 
 
-@page("GET")
+@get_page
 def state(request: HttpRequest, run_id: str) -> HttpResponseBase:
     """Show a part of a run's values. ``what``: state, input, output, inputs (of steps in progress) or transcript; by
     default its state, the inputs of its steps where it waits without one.

@@ -29,7 +29,7 @@ from wfdash.queries.people import whom_to_ask
 from wfdash.queries.requests.inbox import MAX_WAITING, count_open
 from wfdash.queries.requests.request import Undoable, read_undoable
 from wfdash.queries.statistics.figures import MOST_COUNTED, problems_of
-from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.decorators import post_page, viewer_of
 from wfdash.web.pages.site.list_page import read_inbox_address
 from wfdash.web.pages.ui.fragments import guide
 
@@ -309,7 +309,7 @@ def looks_of(request: HttpRequest) -> ListLooks:
     return found
 
 
-@page("POST")
+@post_page
 def density(request: HttpRequest) -> HttpResponse:
     """Keep how dense rows are (``density``), here and in all lists, and go back to the list (``next``)."""
     chosen = request.POST.get("density", "")

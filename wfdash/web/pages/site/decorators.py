@@ -206,3 +206,6 @@ def page(*methods: str) -> Callable[[View[P]], View[P]]:
         return cast(View[P], never_cache(allowed(guarded)))
 
     return wrap
+
+
+get_page, post_page, form_page = page("GET"), page("POST"), page("GET", "POST")

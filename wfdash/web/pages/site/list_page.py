@@ -28,7 +28,7 @@ from wfdash.queries.schedules import FILTER as SCHEDULES
 from wfdash.queries.search import ListFilter
 from wfdash.queries.workflows import workflow_suggestions
 from wfdash.records.base import Page, ScannedPage
-from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, viewer_of
 
 # Addresses of lists by what they shall find: every number of a chart leads to what it counts.
 
@@ -95,7 +95,7 @@ COUNTED_VIEWS = 20
 MOST_COUNTED = 99
 
 
-@page("GET")
+@get_page
 def suggestions(request: HttpRequest, name: str) -> HttpResponse:
     """Return what the search box of a list suggests, as JSON."""
     return JsonResponse(SUGGESTIONS[name](viewer_of(request)))

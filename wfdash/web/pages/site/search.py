@@ -18,7 +18,7 @@ from wfdash.queries.palette import Everything, named, search_everything
 from wfdash.queries.requests.inbox import RequestRow
 from wfdash.records.search import FoundRun, FoundWorkflow
 from wfdash.web.pages.site.context_processors import SiteContext
-from wfdash.web.pages.site.decorators import page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, viewer_of
 from wfdash.web.pages.ui.event_text import step_label
 from wfdash.web.pages.ui.fragments import guide, respond
 
@@ -47,7 +47,7 @@ class Group:
     hits: tuple[Hit, ...]
 
 
-@page("GET")
+@get_page
 def search(request: HttpRequest) -> HttpResponse:
     """Show what ``q`` leads to; ``fragment=options`` as options of a listbox."""
     viewer, text = viewer_of(request), request.GET.get("q", "").replace("\0", "").strip()
