@@ -296,10 +296,10 @@ async def test_each_call_of_a_tool_is_a_card_of_its_own_and_is_answered_apart(mo
     SENT.clear()
     ride = Ride(agent(mode))
     assert sorted(asked(await ride.start({"messages": "Write to both"}))) == [
-        "send_email: to ana, text Hi",
-        "send_email: to ben, text Ho",
+        "ana, Hi · send_email",
+        "ben, Ho · send_email",
     ]
-    ana, ben = ride.requests["send_email: to ana, text Hi"], ride.requests["send_email: to ben, text Ho"]
+    ana, ben = ride.requests["ana, Hi · send_email"], ride.requests["ben, Ho · send_email"]
     assert (ana.kind, [one["name"] for one in ana.card["actions"]]) == (
         "tool_call",
         ["approve", "edit", "reject", "respond"],
@@ -307,7 +307,7 @@ async def test_each_call_of_a_tool_is_a_card_of_its_own_and_is_answered_apart(mo
     spoken = [one for one in ana.card["evidence"] if one["kind"] == "transcript"]
     assert "Write to both" in str(spoken)
     edit = {"action": "edit", "arguments": {"to": "ana", "text": "Hello"}}
-    assert asked(await ride.answer(edit, ana.key)) == ["send_email: to ben, text Ho"]
+    assert asked(await ride.answer(edit, ana.key)) == ["ben, Ho · send_email"]
     await ride.answer({"action": "reject", "feedback": "not him"}, ben.key)
     assert SENT == ["ana: Hello"]
     said = [one.text for one in ride.engine.show(ride.checkpoint).transcript]
