@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tests.faults.ledger import read_facts, write_line
+from tests.workflow.world import flow
 from wfdash.workflow import Approval, Context, Policy, Question, Retry, Workflow, all_of, each, gather
 
 PAUSE = 0.02
@@ -58,17 +59,12 @@ def look_up(job: Job, key: str) -> int:
     return job.number * 10
 
 
-chain = Workflow("chain")
-
-
-@chain.step(start=True)
 async def chain_one(job: Job, ctx: Context) -> Job:
     await begin(job, ctx)
     ctx.state["sum"] = job.number
     return job
 
 
-@chain.step(after=chain_one)
 async def chain_two(job: Job, ctx: Context) -> Job:
     await begin(job, ctx)
     ctx.state["sum"] = ctx.state["sum"] + 1
@@ -76,10 +72,12 @@ async def chain_two(job: Job, ctx: Context) -> Job:
     return job
 
 
-@chain.step(after=chain_two)
 async def chain_three(job: Job, ctx: Context) -> int:
     await begin(job, ctx)
     return int(ctx.state["sum"]) + await ctx.call(look_up, job, ctx.effect_key)
+
+
+chain = flow(chain_one, chain_two, chain_three, name="chain")
 
 
 branch = Workflow("branch")
@@ -165,19 +163,17 @@ async def pay_report(text: str, ctx: Context) -> str:
     return text
 
 
-inner = Workflow("inner")
-
-
-@inner.step(start=True)
 async def inner_ask(job: Job, ctx: Context) -> Item:
     await begin(job, ctx)
     return Item(job=job, value=await ctx.ask(Question(subject=f"A number for {job.number}?"), int))
 
 
-@inner.step(after=inner_ask)
 async def inner_double(item: Item, ctx: Context) -> int:
     await begin(item.job, ctx)
     return item.value * 2
+
+
+inner = flow(inner_ask, inner_double, name="inner")
 
 
 nested = Workflow("nested")
@@ -215,37 +211,33 @@ async def march_on(job: Job, ctx: Context) -> Job | int:
     return job if ctx.state["steps"] < job.number else job.number
 
 
-nap = Workflow("nap")
-
-
-@nap.step(start=True)
 async def nap_sleep(job: Job, ctx: Context) -> Job:
     await begin(job, ctx)
     await ctx.sleep(NAP)
     return job
 
 
-@nap.step(after=nap_sleep)
 async def nap_wake(job: Job, ctx: Context) -> int:
     await begin(job, ctx)
     return job.number
 
 
-heavy = Workflow("heavy")
+nap = flow(nap_sleep, nap_wake, name="nap")
 
 
-@heavy.step(start=True)
 async def heavy_load(job: Job, ctx: Context) -> Job:
     await begin(job, ctx)
     ctx.state["load"] = {f"key {place}": "x" * 500 + str(place) for place in range(40)}
     return job
 
 
-@heavy.step(after=heavy_load)
 async def heavy_ask(job: Job, ctx: Context) -> int:
     await begin(job, ctx)
     await ctx.ask(Approval(subject=f"Carry {job.number}?"))
     return len(ctx.state["load"])
+
+
+heavy = flow(heavy_load, heavy_ask, name="heavy")
 
 
 flaky = Workflow("flaky")
@@ -269,19 +261,14 @@ async def flaky_end(job: Job, ctx: Context) -> int:
     return job.number
 
 
-letter = Workflow("letter")
-
-
-@letter.step(start=True)
 async def letter_receive(job: Job, ctx: Context) -> int:
     """Wait for a signal."""
     return await ctx.receive("letter", int)
 
 
-late = Workflow("late")
+letter = flow(letter_receive, name="letter")
 
 
-@late.step(start=True)
 async def late_ask(job: Job, ctx: Context) -> str:
     """Ask what no one answers in time."""
     await begin(job, ctx)
@@ -289,16 +276,18 @@ async def late_ask(job: Job, ctx: Context) -> str:
     return decision.action
 
 
-rival = Workflow("rival")
+late = flow(late_ask, name="late")
 
 
-@rival.step(start=True)
 async def rival_ask(job: Job, ctx: Context) -> str:
     """Ask several people who is first, and write down what was heard."""
     await begin(job, ctx)
     first = await ctx.ask(Question(subject=f"Who is first for {job.number}?"), str)
     write_line(job.ledger, kind="heard", key=ctx.effect_key, step=first)
     return "heard"
+
+
+rival = flow(rival_ask, name="rival")
 
 
 NAMES = ("chain", "branch", "fan", "loop", "pay", "nested")
@@ -338,10 +327,9 @@ def right_effects(workflow: str, number: int) -> int:
     return {"fan": 3, "flaky": 1, "pay": 0 if number % 5 == 0 else 2}.get(workflow, 0)
 
 
-post = Workflow("post")
-
-
-@post.step(start=True)
 async def post_receive(job: Job, ctx: Context) -> list[int]:
     """Receive as many letters as the job's number says."""
     return [await ctx.receive("letter", int) for _ in range(job.number)]
+
+
+post = flow(post_receive, name="post")
