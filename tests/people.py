@@ -82,7 +82,6 @@ def row_of(run: str) -> dict[str, Any]:
 
 
 def make_run(**facts: Any) -> Run:
-    """Make a run."""
     run_id = str(facts.pop("id", ids.new_run_id()))
     given = {"workflow": WORKFLOW, "version": "v1", "title": "Expenses", "phase": "waiting", "input": {"claims": "x"}}
     times = {"created": THEN, "updated": THEN}

@@ -18,12 +18,10 @@ class Line:
 
     @property
     def run(self) -> str:
-        """The run it belongs to."""
         return self.key.split(":")[0]
 
     @property
     def activation(self) -> str:
-        """The activation it belongs to."""
         return self.key.split(":")[1].rpartition(".")[2]
 
 

@@ -25,7 +25,6 @@ SECONDS = 40.0
 
 
 def admin(name: str = "admin") -> Any:
-    """Return a viewer with all rights."""
     from django.contrib.auth.models import User
 
     from wfdash.access.viewer import viewer_for
@@ -126,7 +125,6 @@ def wait_for(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
 
 
 def phases(runs: list[str]) -> set[str]:
-    """Return the phases these runs are in."""
     from checkpoints.models import Run
 
     return set(Run.objects.filter(pk__in=runs).values_list("phase", flat=True))
@@ -289,7 +287,6 @@ def _save(run: Any, saves: int) -> None:
 
 
 def main() -> None:
-    """Run the function that is named on the command line."""
     import django
 
     django.setup()

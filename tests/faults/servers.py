@@ -41,7 +41,6 @@ class Postgres:
         return str(self._server.get_uri(database=name))
 
     def execute(self, sql: str, url: str = "") -> None:
-        """Run a statement as the database's owner."""
         with psycopg.connect(url or self._server.get_uri(), autocommit=True) as connection:
             connection.execute(sql)  # type: ignore[arg-type]
 

@@ -20,7 +20,6 @@ class Tables:
         self._where = where
 
     def read(self, sql: str, *parameters: Any) -> list[Row]:
-        """Return the rows of a SELECT; JSON columns decoded."""
         if isinstance(self._where, Path):
             rows, names = self._sqlite(sql, parameters)
             return [decoded(dict(zip(names, row, strict=True))) for row in rows]

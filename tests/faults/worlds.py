@@ -34,7 +34,6 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 
@@ -92,7 +91,6 @@ class World:
 
     @property
     def sqlite_file(self) -> Path:
-        """The database file, if it is SQLite."""
         return self.data / "wfdash.sqlite3"
 
     @property
@@ -111,7 +109,6 @@ class World:
         return kept | ours | self.more
 
     def tables(self) -> Tables:
-        """Return a reader of its tables."""
         return Tables(self.database or self.sqlite_file)
 
     def run(self, *arguments: str) -> str:
@@ -169,13 +166,11 @@ class FaultServer(Server):
 
     @property
     def env(self) -> dict[str, str]:
-        """The world's."""
         ours = self._world.env | faked(self._world.clock)
         return {name: value for name, value in ours.items() if name != "WFDASH_WORKFLOWS"}
 
     @property
     def pid(self) -> int:
-        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 

@@ -117,8 +117,6 @@ def procrastinate_tables(postgres_alias: str) -> None:
 
 @pytest.fixture
 def make_run(hints: Hints, settings) -> Callable[..., str]:
-    """Make a run that is due."""
-
     def make(workflow: str = "expense", **facts: Any) -> str:
         run, now = ids.new_run_id(), datetime.now(UTC)
         given = {"workflow": workflow, "version": "v1", "created": now, "updated": now, "phase": "ready", **facts}

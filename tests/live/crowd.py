@@ -115,7 +115,6 @@ class Crowd:
         return seen
 
     def close(self) -> None:
-        """End the processes."""
         for process in self._processes:
             process.kill()
             process.communicate()

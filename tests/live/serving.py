@@ -88,7 +88,6 @@ class Served:
             self._writers.pop().close()
 
     def memory(self) -> int:
-        """Return the process's resident bytes."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def url(self, after: int, style: str) -> str:

@@ -30,7 +30,6 @@ async def chromium() -> AsyncIterator[Chromium]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def browser(chromium: Chromium, served: Served) -> AsyncIterator[BrowserContext]:
-    """A person's browser, signed out."""
     context = await (await chromium.browser()).new_context()
     yield context
     await chromium.close(context)

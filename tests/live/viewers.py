@@ -295,7 +295,6 @@ async def serve() -> None:
 
 
 def say(what: dict[str, Any]) -> None:
-    """Answer an order."""
     print(json.dumps(what), flush=True)
 
 

@@ -33,12 +33,10 @@ class RedisServer:
         eventually(self._answers)
 
     def execute(self, *command: str) -> Any:
-        """Run a command."""
         with redis.Redis(port=self.port) as client:
             return client.execute_command(*command)
 
     def kill(self) -> None:
-        """End it without a word."""
         self._process.kill()
         self._process.wait()
 

@@ -15,8 +15,6 @@ from wfdash.access.viewer import Viewer, viewer_for
 
 @pytest.fixture
 def as_(everybody: dict[str, User]) -> Callable[[str], Client]:
-    """Give a client that is signed in as this person."""
-
     def enter(name: str) -> Client:
         client = Client()
         if name:

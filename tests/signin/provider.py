@@ -43,7 +43,6 @@ def _answers(issuer: str) -> bool:
 
 
 def settings_for(issuer: str, **given: Any) -> Provider:
-    """Return the settings of a client of this provider."""
     return Provider(
         **{"issuer": issuer, "client_id": "wfdash", "client_secret": "hush", "name": "Keycloak", "creates": True}
         | given

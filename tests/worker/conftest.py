@@ -100,7 +100,6 @@ def reaches(run: Run, phase: str) -> Callable[[], bool]:
 
 @pytest.fixture
 def cluster(settings, postgres_alias: str, django_db_blocker) -> Iterator[str]:
-    """A database that workers share."""
     settings.WFDASH_DATABASE_ALIAS = postgres_alias
     settings.DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
     with django_db_blocker.unblock():
@@ -134,7 +133,6 @@ def unload(loaded: Catalog) -> Callable[[], list[Entry]]:
 
 @pytest.fixture
 def web(otto: Viewer) -> Client:
-    """A browser of the operator, who is signed in."""
     browser = Client()
     browser.force_login(otto.user)
     return browser

@@ -141,7 +141,6 @@ def fill_and_free(world: World, disk: Disk | Limit, *, whole: Callable[[World], 
 
 
 def words_of(log: str, crew: list[Process]) -> str:
-    """Return what all have logged."""
     return log + "".join(process.output.read_text() for process in crew)
 
 
