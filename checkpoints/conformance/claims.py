@@ -19,6 +19,7 @@ from checkpoints.conformance.worlds import (
     checkpoint,
     checks_in,
     claimed,
+    commit,
     is_due,
     question,
     refused,
@@ -60,7 +61,7 @@ async def an_unknown_run_cannot_be_claimed(world: JournalWorld) -> None:
 async def only_a_due_run_can_be_claimed(world: JournalWorld) -> None:
     for phase in (Phase.WAITING, Phase.PAUSED, Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED):
         run = new_run_id()
-        await world.storage.commit(Commit(run=run, standing=Standing(phase=phase)))
+        await commit(world, run, standing=Standing(phase=phase))
         assert await world.storage.claim(run, worker="w", ttl=5) is None
 
 
@@ -86,7 +87,7 @@ async def a_released_run_is_as_due_as_before(world: JournalWorld) -> None:
 async def a_woken_run_that_is_released_stays_due(world: JournalWorld) -> None:
     run = new_run_id()
     past = datetime.now(UTC) - timedelta(seconds=1)
-    await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.SLEEPING, wake_at=past)))
+    await commit(world, run, standing=Standing(phase=Phase.SLEEPING, wake_at=past))
     await world.storage.release(await claimed(world, run))
     assert await is_due(world, run)
 
@@ -108,7 +109,7 @@ async def an_expired_claim_writes_nothing_more(world: JournalWorld) -> None:
     await world.storage.release(old)
     assert len(await world.storage.read_events(run)) == 1
     assert await world.storage.get_latest(run) is None
-    assert await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=EVENT), claim=new) == 2
+    assert await commit(world, run, checkpoint=checkpoint(run), events=EVENT, claim=new) == 2
 
 
 async def an_expired_claim_is_lost_even_without_a_takeover(world: JournalWorld) -> None:
@@ -116,7 +117,7 @@ async def an_expired_claim_is_lost_even_without_a_takeover(world: JournalWorld) 
     claim = await claimed(world, run, ttl=0.03)
     await until(lambda: is_due(world, run))
     with refused(ClaimLost):
-        await world.storage.commit(Commit(run=run, events=EVENT), claim=claim)
+        await commit(world, run, events=EVENT, claim=claim)
     with refused(ClaimLost):
         await world.storage.renew(claim, ttl=30)
     assert len(await world.storage.read_events(run)) == 1
@@ -131,7 +132,7 @@ async def renewing_and_committing_extend_a_claim(world: JournalWorld) -> None:
     short = await world.storage.renew(renewed, ttl=1.5)
     end = asyncio.get_running_loop().time() + 2.0
     while asyncio.get_running_loop().time() < end:
-        await world.storage.commit(Commit(run=run, events=EVENT), claim=short)
+        await commit(world, run, events=EVENT, claim=short)
         await asyncio.sleep(0.05)
     assert not await is_due(world, run)
 
@@ -143,11 +144,11 @@ async def takeovers_are_counted_until_there_is_a_checkpoint(world: JournalWorld)
         claim = await until(partial(world.storage.claim, run, worker=f"w{attempts}", ttl=30))
         assert claim is not None
         assert claim.attempts == attempts
-        await world.storage.commit(Commit(run=run, events=EVENT), claim=claim)
+        await commit(world, run, events=EVENT, claim=claim)
         await world.storage.renew(claim, ttl=0.01)
     claim = await until(lambda: world.storage.claim(run, worker="w3", ttl=30))
     assert claim.attempts == 3
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run)), claim=claim)
+    await commit(world, run, checkpoint=checkpoint(run), claim=claim)
     await world.storage.renew(claim, ttl=0.01)
     assert (await taken_over(world, run)).attempts == 1
 
@@ -185,14 +186,14 @@ async def a_claim_writes_for_its_own_run_only(world: JournalWorld) -> None:
     claim = await claimed(world, mine)
     await claimed(world, yours)
     with refused(ClaimLost):
-        await world.storage.commit(Commit(run=yours, events=EVENT), claim=claim)
+        await commit(world, yours, events=EVENT, claim=claim)
     assert len(await world.storage.read_events(yours)) == 1
 
 
 async def a_run_continues_after_its_worker_died(world: JournalWorld) -> None:
     run = await begun(world)
     first = await claimed(world, run)
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), events=EVENT), claim=first)
+    await commit(world, run, checkpoint=checkpoint(run), events=EVENT, claim=first)
     await world.storage.renew(first, ttl=0.05)
     second = await taken_over(world, run)
     latest = await world.storage.get_latest(run)
@@ -219,18 +220,18 @@ async def a_run_can_be_taken_whatever_it_waits_for(world: JournalWorld) -> None:
         assert (claim.worker, claim.recovered, claim.epoch) == ("here", False, 1)
         assert await world.phase(run) is Phase.READY
         assert not await is_due(world, run)
-        await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.WAITING)), claim=claim)
+        await commit(world, run, standing=Standing(phase=Phase.WAITING), claim=claim)
 
 
 async def a_run_with_a_live_claim_cannot_be_taken(world: JournalWorld) -> None:
     run = await begun(world)
     first = checkpoint(run)
-    await world.storage.commit(Commit(run=run, checkpoint=first))
+    await commit(world, run, checkpoint=first)
     held = await world.storage.claim(run, worker="busy", ttl=30)
     assert held is not None
     with refused(Conflict, saying="busy"):
         await world.storage.take(run, worker="other", ttl=30, head=first.id)
-    await world.storage.commit(Commit(run=run, events=EVENT), claim=held)
+    await commit(world, run, events=EVENT, claim=held)
     await world.storage.renew(held, ttl=0.02)
     taken = await until(lambda: _tried(world, run, first.id))
     assert taken is not None
@@ -248,8 +249,8 @@ async def of_many_takers_at_once_one_wins(world: JournalWorld) -> None:
 async def a_run_is_taken_from_its_newest_checkpoint_only(world: JournalWorld) -> None:
     run = await begun(world)
     first, second = checkpoint(run), checkpoint(run, 2)
-    await world.storage.commit(Commit(run=run, checkpoint=first))
-    await world.storage.commit(Commit(run=run, checkpoint=second))
+    await commit(world, run, checkpoint=first)
+    await commit(world, run, checkpoint=second)
     for other in (first.id, None):
         with refused(Conflict):
             await world.storage.take(run, worker="w", ttl=30, head=other)
@@ -276,7 +277,7 @@ async def a_run_may_begin_in_the_hands_of_its_driver(world: JournalWorld) -> Non
     assert (claim.run, claim.worker, claim.epoch, claim.recovered) == (run, "here", 1, False)
     assert not await is_due(world, run)
     assert await world.storage.claim(run, worker="other", ttl=30) is None
-    assert await world.storage.commit(Commit(run=run, events=EVENT), claim=claim) == 2
+    assert await commit(world, run, events=EVENT, claim=claim) == 2
     await world.storage.renew(claim, ttl=0.02)
     taken = await until(lambda: _tried(world, run, head.id))
     assert taken is not None
@@ -290,9 +291,7 @@ async def a_run_that_its_maker_drives_is_never_due_for_workers(world: JournalWor
     claim = await world.storage.begin(Commit(run=driven, checkpoint=checkpoint(driven)), worker="here", ttl=30)
     asked = checkpoint(driven, 2, requests=(question(),))
     waiting = Standing(phase=Phase.WAITING)
-    await world.storage.commit(
-        Commit(run=driven, checkpoint=asked, opened=asked.requests, standing=waiting), claim=claim
-    )
+    await commit(world, driven, checkpoint=asked, opened=asked.requests, standing=waiting, claim=claim)
     await world.answer(driven, "k", True)
     await world.storage.fork(saved, first.id, copy)
     due = await world.storage.due(limit=MANY)
@@ -304,7 +303,7 @@ async def a_run_that_its_maker_drives_is_never_due_for_workers(world: JournalWor
     assert (again.run, again.recovered) == (driven, False)
     await asyncio.sleep(0.05)
     assert await world.storage.claim(driven, worker="a worker", ttl=5) is None
-    await world.storage.commit(Commit(run=copy, standing=Standing(phase=Phase.READY)))
+    await commit(world, copy, standing=Standing(phase=Phase.READY))
     assert await is_due(world, copy), "a commit without a claim leaves a run to workers by its standing"
 
 
@@ -349,7 +348,7 @@ CLAIMS = checks_in(globals())
 async def runs_are_claimed_in_the_order_in_which_they_became_ready(world: JournalWorld) -> None:
     await _empty(world)
     runs = [await _one_after_another(world) for _ in range(5)]
-    await world.storage.commit(Commit(run=runs[0], standing=Standing(phase=Phase.READY)))
+    await commit(world, runs[0], standing=Standing(phase=Phase.READY))
     expected = [*runs[1:], runs[0]]
     assert [run for run in await world.storage.due(limit=MANY) if run in runs] == expected
     claims = await _taken(world, 3)
@@ -365,7 +364,7 @@ async def an_answered_run_comes_first_and_one_that_its_time_woke_comes_last(worl
     await _empty(world)
     past = datetime.now(UTC) - timedelta(minutes=1)
     asleep, asked = new_run_id(), new_run_id()
-    await world.storage.commit(Commit(run=asleep, standing=Standing(phase=Phase.SLEEPING, wake_at=past)))
+    await commit(world, asleep, standing=Standing(phase=Phase.SLEEPING, wake_at=past))
     await world.storage.commit(asking(asked, "k"))
     started = [await _one_after_another(world) for _ in range(2)]
     await world.answer(asked, "k", True)
@@ -389,14 +388,14 @@ async def claims_of_a_batch_are_fenced_like_any_other(world: JournalWorld) -> No
     (new,) = await _taken(world, 1, run, worker="second")
     assert (new.epoch, new.recovered, new.attempts) == (2, True, 1)
     with refused(ClaimLost):
-        await world.storage.commit(Commit(run=run, events=EVENT), claim=old)
-    await world.storage.commit(Commit(run=run, events=EVENT), claim=new)
+        await commit(world, run, events=EVENT, claim=old)
+    await commit(world, run, events=EVENT, claim=new)
     assert len(await world.storage.read_events(run)) == 2
 
 
 async def a_claim_of_a_batch_has_what_running_its_run_needs(world: JournalWorld) -> None:
     run = await begun(world)
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run)))
+    await commit(world, run, checkpoint=checkpoint(run))
     (claim,) = await _taken(world, 1, run)
     assert claim.facts is not None
     assert (claim.facts.run, claim.facts.n, claim.facts.attempts) == (run, 1, 0)
@@ -419,7 +418,7 @@ async def workers_that_look_at_once_share_the_runs_and_each_is_claimed_once(worl
 async def only_those_asked_for_are_claimed_and_only_if_they_are_due(world: JournalWorld) -> None:
     due, other, held, waits = await begun(world), await begun(world), await begun(world), new_run_id()
     await claimed(world, held)
-    await world.storage.commit(Commit(run=waits, standing=Standing(phase=Phase.WAITING)))
+    await commit(world, waits, standing=Standing(phase=Phase.WAITING))
     given = [due, held, waits, new_run_id(), due]
     assert _runs_of(await _taken(world, 10, *given)) == [due]
     assert await is_due(world, other)
@@ -534,7 +533,7 @@ async def _run_of(world: JournalWorld, workflow: str, version: str = "1") -> Run
     """Return a new run of a workflow that is ready, and later ones are so at a later time of any clock."""
     run = new_run_id()
     first = checkpoint(run, workflow=WorkflowId(workflow), version=version)
-    await world.storage.commit(Commit(run=run, checkpoint=first, standing=Standing(phase=Phase.READY)))
+    await commit(world, run, checkpoint=first, standing=Standing(phase=Phase.READY))
     await asyncio.sleep(0.002)
     return run
 

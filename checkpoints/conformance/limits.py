@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.conformance.worlds import JournalWorld, StorageWorld, checkpoint, checks_in, question, refused, shown
+from checkpoints.conformance.worlds import (
+    JournalWorld,
+    StorageWorld,
+    checkpoint,
+    checks_in,
+    commit,
+    question,
+    refused,
+    shown,
+)
 from checkpoints.content.canonical_json import DIGITS, LEVELS
 from checkpoints.errors import InvalidValue, NotFound
 from checkpoints.events import EventKind
@@ -150,7 +159,7 @@ LIMITS = checks_in(globals())
 async def what_a_commit_accepts_can_be_read(world: JournalWorld) -> None:
     for value in (*WITHIN, *BEYOND):
         run, key = new_run_id(), RequestKey("k")
-        await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question(key),)))
+        await commit(world, run, checkpoint=checkpoint(run), opened=(question(key),))
         parts: dict[str, Any] = {"events": EventKind.CUSTOM.draft(name="n", data=value)}
         parts |= {
             "effects": Effect(key="c", step="s", name="n", result=value),
@@ -176,9 +185,9 @@ async def a_commit_with_a_name_that_is_too_long_or_odd_writes_nothing(world: Sto
         wrong = [Commit(run=run, events=(EventDraft(kind=bad),)), Commit(run=run, opened=(question(bad),))]
         wrong += [Commit(run=run, events=(EventKind.CUSTOM.draft(bad),))]
         wrong += [Commit(run=run, effects=(Effect(**{**call, field: bad}),)) for field in call]
-        for commit in wrong:
+        for one in wrong:
             with refused(InvalidValue, bad):
-                await world.storage.commit(commit)
+                await world.storage.commit(one)
     assert not await world.storage.read_events(run)
 
 
@@ -187,7 +196,7 @@ async def a_commit_with_an_event_that_is_not_in_the_table_writes_nothing(world: 
     good, kind = EventKind.CUSTOM.draft(name="n"), EventKind.CUSTOM.value
     for bad in (EventDraft(kind="run.exploded"), EventDraft(kind=kind, data={"odd": 1}), EventKind.STREAM.draft()):
         with refused(InvalidValue, bad):
-            await world.storage.commit(Commit(run=run, events=(good, bad)))
+            await commit(world, run, events=(good, bad))
     assert not await world.storage.read_events(run)
 
 
@@ -195,7 +204,7 @@ async def names_of_a_commit_may_be_long(world: StorageWorld) -> None:
     run, key, name = new_run_id(), WIDE * KEY, WIDE * NAME
     effect = Effect(key=key, step=name, name=key, result=1)
     event = EventKind.CUSTOM.draft(name)
-    await world.storage.commit(Commit(run=run, opened=(question(key, step=name),), effects=(effect,), events=(event,)))
+    await commit(world, run, opened=(question(key, step=name),), effects=(effect,), events=(event,))
     assert [found.step for found in await world.storage.read_events(run)] == [name]
 
 

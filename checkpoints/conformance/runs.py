@@ -12,6 +12,7 @@ from checkpoints.conformance.worlds import (
     checkpoint,
     checks_in,
     claimed,
+    commit,
     is_due,
     refused,
     started,
@@ -28,7 +29,7 @@ async def ended(world: JournalWorld, workflow: WorkflowId, phase: Phase = Phase.
     """Return a run that has ended."""
     run = new_run_id()
     standing = Standing(phase=phase)
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run, workflow=workflow), standing=standing))
+    await commit(world, run, checkpoint=checkpoint(run, workflow=workflow), standing=standing)
     return run
 
 
@@ -108,7 +109,7 @@ async def a_run_that_is_open_or_driven_is_deleted_only_by_force(world: JournalWo
     assert len(await world.storage.list_runs(workflow=flow)) == 1
     assert await world.storage.delete_run(run, force=True)
     with refused(ClaimLost):
-        await world.storage.commit(Commit(run=run, events=(EventKind.CUSTOM.draft(),)), claim=claim)
+        await commit(world, run, events=(EventKind.CUSTOM.draft(),), claim=claim)
     assert not await world.storage.list_runs(workflow=flow)
 
 
@@ -182,7 +183,7 @@ async def an_expired_claim_is_live_again_once_it_is_renewed_while_no_one_has_its
     await world.cancel(cancelled)
     assert await world.storage.renew_many([claim, revoked], ttl=60) == {revoked.token}
     assert not await is_due(world, run)
-    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run)), claim=claim)
+    await commit(world, run, checkpoint=checkpoint(run), claim=claim)
 
 
 async def a_batch_leaves_runs_with_expired_claims_to_their_workers_where_asked_to(world: JournalWorld) -> None:
@@ -234,7 +235,7 @@ async def what_depends_on_a_run_is_known(world: JournalWorld) -> None:
     await world.storage.save(first)
     assert await world.storage.read_needs(run) == Needs()
     await world.storage.fork(run, first.id, new_run_id())
-    await world.storage.commit(Commit(run=run, standing=Standing(phase=Phase.COMPLETED)))
+    await commit(world, run, standing=Standing(phase=Phase.COMPLETED))
     needs = await world.storage.read_needs(run)
     assert needs.ended
     assert first.id in needs.origins

@@ -72,6 +72,12 @@ def asking(run: RunId, *keys: str, n: int = 1, phase: Phase = Phase.WAITING) -> 
     return Commit(run=run, checkpoint=parked, events=events, opened=requests, standing=Standing(phase=phase))
 
 
+async def commit(world: Any, run: RunId, *, claim: Claim | None = None, **made: Any) -> int:
+    """Commit this of a run and return its last event's seq."""
+    seq: int = await world.storage.commit(Commit(run=run, **made), claim=claim)
+    return seq
+
+
 async def begun(world: Any) -> RunId:
     """Return a run that is known and ready."""
     run = new_run_id()
