@@ -147,7 +147,7 @@ def test_what_belongs_to_no_workflow_is_beyond_a_limited_token(everybody):
 def test_using_a_token_costs_one_query_more_than_a_session_less_its_own(run, as_, django_assert_max_num_queries):
     client = bearer(token("vera"))
     client.get(f"{API}runs/{run.pk}")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         client.get(f"{API}runs/{run.pk}")
 
 

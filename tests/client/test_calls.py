@@ -82,6 +82,8 @@ def example(parameter: inspect.Parameter) -> Any:
     """Return a value for an argument: all texts are given."""
     if parameter.name in EXAMPLES:
         return EXAMPLES[parameter.name]
+    if "datetime" in str(parameter.annotation):
+        return datetime(2026, 11, 28, tzinfo=UTC)
     if parameter.default in (inspect.Parameter.empty, ""):
         return "x"
     return parameter.default

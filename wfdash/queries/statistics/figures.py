@@ -380,17 +380,7 @@ def read_operations(
                 viewer, failed, slot=HOUR if within <= RECENT else DAY, wanted=shown, examples=examples
             )
         ),
-        muted=tuple(
-            MutedErrorRecord.trusted(
-                workflow=one.workflow,
-                error=one.error,
-                last=one.last_at,
-                until=one.muted_until,
-                version=one.muted_version,
-            )
-            for one in known.values()
-            if one.muted
-        ),
+        muted=tuple(_as_muted(one) for one in known.values() if one.muted),
         held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=holds,
         stuck=_stuck(viewer, running, now),
@@ -401,6 +391,12 @@ def read_operations(
         workers=_workers(running),
         backlog=_backlog(viewer, Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
         late=late_schedules(mine),
+    )
+
+
+def _as_muted(one: KnownError) -> MutedErrorRecord:
+    return MutedErrorRecord.trusted(
+        workflow=one.workflow, error=one.error, last=one.last_at, until=one.muted_until, version=one.muted_version
     )
 
 

@@ -570,7 +570,7 @@ MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new
 FRAGMENTS = {"now": "statistics/attention.html"}
 
 
-@frozen
+@dataclass(frozen=True)
 class Figure:
     """A number at the top of the page, and what it counts."""
 
@@ -604,16 +604,17 @@ def operations(request: HttpRequest) -> HttpResponse:
     days = 7 if request.GET.get("days") == "7" else 1
     assignee = request.GET.get("assignee", "")
     found, titles = read_operations(viewer, timedelta(days=days), assignee, examples=False), catalog.titles()
+    figures = figures_of(found, days)
     context: dict[str, Any] = {
         "operations": found,
         "days": days,
         "ranges": [(number, label, number == days) for number, label in RECENT_RANGES],
-        "figures": [one for one in figures_of(found, days) if one.count != "0"],
+        "figures": [one for one in figures if one.count != "0"],
         "assignee": assignee,
         "owners": [(name, label, name == assignee) for name, label in OWNERS],
         "mutes": MUTES,
         "muted": [(one, titles.get(one.workflow, one.workflow)) for one in found.muted],
-        "quiet": [one for one in figures_of(found, days) if one.count == "0"],
+        "quiet": [one for one in figures if one.count == "0"],
         "groups": [group_row(group, titles, days) for group in found.groups],
         "held": [(row, titles.get(row.workflow, row.workflow)) for row in found.held],
         "stuck": [
@@ -648,17 +649,17 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     """Return the numbers at the top, each with the list of what it counts."""
     failed = f"{number(found.failed)}{'+' if found.failed == MOST_FAILED else ''}"
     return (
-        Figure(label="failed", count=failed, href=runs_address("status:failed", f"finished:<{days}d")),
-        Figure(label="stuck", count=number(len(found.stuck)), href="#stuck"),
-        Figure(label="held", count=number(found.held_count), href=runs_address("status:held")),
+        Figure("failed", failed, runs_address("status:failed", f"finished:<{days}d")),
+        Figure("stuck", number(len(found.stuck)), "#stuck"),
+        Figure("held", number(found.held_count), runs_address("status:held")),
         Figure(
-            label="no one can answer",
-            count=number(found.unanswerable_count),
-            href=_open_requests("is:unanswerable"),
+            "no one can answer",
+            number(found.unanswerable_count),
+            _open_requests("is:unanswerable"),
         ),
-        Figure(label="overdue requests", count=number(found.overdue_count), href=_open_requests("is:overdue")),
-        Figure(label="overdue schedules", count=number(len(found.late)), href=reverse("wfdash:schedules")),
-        Figure(label="queued", count=number(found.backlog.count), href=runs_address("status:queued")),
+        Figure("overdue requests", number(found.overdue_count), _open_requests("is:overdue")),
+        Figure("overdue schedules", number(len(found.late)), reverse("wfdash:schedules")),
+        Figure("queued", number(found.backlog.count), runs_address("status:queued")),
     )
 
 
