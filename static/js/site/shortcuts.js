@@ -35,8 +35,10 @@ function act(element) {
   else element.click();
 }
 
-// Why a key that sends something rests: it may be part of what one writes, or meant for the card before.
+// Why a key that sends something, or leads away from a card (data-key-rests), rests: it may be part of what one writes,
+// or meant for the card before.
 function reason(element, early) {
+  if (early && "keyRests" in element.dataset) return `Not while you type. Press ${element.dataset.key} again`;
   if (!element.matches("button:not([type=button])")) return "";
   const decides = "keyTwice" in element.dataset;
   const errors = [...document.querySelectorAll("[data-swap=card] [role=alert]")];

@@ -567,7 +567,7 @@ def rules_of(found: Retention) -> list[WorkflowRule]:
 RECENT_RANGES = ((1, "24 hours"), (7, "7 days"))
 OWNERS = (("", "All errors"), ("me", "Mine"), ("none", "Unassigned"))
 MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new version"))
-FRAGMENTS = {"now": "statistics/attention.html"}
+FRAGMENTS = {"now": "statistics/attention.html"}  # all below the headline
 
 
 @dataclass(frozen=True)
@@ -594,10 +594,7 @@ class GroupRow:
 
 @get_page
 def operations(request: HttpRequest) -> HttpResponse:
-    """Show what needs attention in the workflows that this person operates; ``days`` (1 or 7) is how old failures are.
-
-    ``fragment=now`` is everything below the headline.
-    """
+    """Show what needs attention in the workflows that this person operates, with failures of 1 or 7 ``days``."""
     viewer = viewer_of(request)
     if not viewer.may_anywhere("operate"):
         raise NotAllowed("Operations are for the operators of a workflow")
@@ -673,9 +670,7 @@ def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
         title=titles.get(group.workflow, group.workflow),
         message=group.message,
         runs=runs_address(*terms, workflow=group.workflow),
-        retry=f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}"
-        if group.error
-        else "",
+        retry=group.error and f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}",
         bars=_bars(group, days),
     )
 
@@ -691,14 +686,13 @@ def _bars(group: ErrorGroup, days: int) -> SafeString:
     return sparkline(label, (), titles, bad=counts)
 
 
+WHY_STUCK = {"few": "Fewer people than votes needed", "split": "Votes are split", "unknown": "Excludes an unknown name"}
+
+
 def why_stuck(one: WaitingRequestRecord) -> str:
     """Return why no one can answer a request, in a few words."""
-    return {
-        "nobody": f"No one in {', '.join(one.by)}" if one.by else "No one has a role for it",
-        "few": "Fewer people than votes needed",
-        "split": "Votes are split",
-        "unknown": "Excludes an unknown name",
-    }.get(one.stuck, "")
+    no_one = f"No one in {', '.join(one.by)}" if one.by else "No one has a role for it"
+    return no_one if one.stuck == "nobody" else WHY_STUCK.get(one.stuck, "")
 
 
 def _open_requests(text: str) -> str:
