@@ -28,7 +28,10 @@ FORMAT = 1
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass whose fields are given by keyword: the values of this house."""
+    """Make a class a frozen dataclass whose fields are given by keyword: the values of this house.
+
+    Modules that the command line begins with write it out: this one imports pydantic.
+    """
     return dataclass(frozen=True, kw_only=True)(cls)
 
 

@@ -16,13 +16,12 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType, TracebackType
-
-from checkpoints.records import frozen
 
 NO_WORKFLOWS = re.compile(r"__init__|__main__|conftest|manage|setup|test_.*|.*_test")
 """The names of files that are not read for workflows where a folder is given."""
@@ -259,7 +258,7 @@ LARGEST = 400_000
 MOST_SHOWN = 20
 
 
-@frozen
+@dataclass(frozen=True, kw_only=True)
 class SourceFile:
     """A Python file with steps, as loaded. ``steps``: the first and the last line of each step's function."""
 
@@ -320,7 +319,7 @@ def _functions(text: str) -> Mapping[int, int]:
     return {first: node.end_lineno or first for first, node in zip(firsts, found, strict=True)}
 
 
-@frozen
+@dataclass(frozen=True, kw_only=True)
 class Framework:
     """A framework: the extra that installs it, and its packages with the versions that wfdash knows.
 

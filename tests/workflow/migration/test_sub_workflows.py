@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from checkpoints.errors import Incompatible
-from tests.workflow.test_versions import archive, carried, chain, goes_on, parked
+from tests.worker.graphs import expense as chain
+from tests.workflow.test_versions import carried, goes_on, parked
 from tests.workflow.world import ListRecorder
 from wfdash.workflow import Workflow
 from wfdash.workflow.authoring import Migration
@@ -17,7 +18,11 @@ def around(child: Workflow, *, name: str = "parent", more: bool = False) -> Work
     wf = Workflow(name)
     sub = wf.sub("claims", child, start=True)
     if more:
-        wf.step(after=sub, name="archive")(archive)
+
+        @wf.step(after=sub)
+        async def archive(text: str) -> str:
+            return f"{text}, filed"
+
     return wf
 
 

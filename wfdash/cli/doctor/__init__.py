@@ -6,11 +6,10 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from checkpoints.records import frozen
 from wfdash.cli.commands import data_directory, flag, plain_command
 from wfdash.cli.setup import setup
 
@@ -25,7 +24,7 @@ class Severity(StrEnum):
     """Something does not work, or is about to stop."""
 
 
-@frozen
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing that was looked at. ``why`` and ``remedy`` are empty where all is well."""
 
