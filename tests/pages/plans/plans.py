@@ -34,6 +34,7 @@ SMALL = {
     "of 40 days at most, a few hundred rows for each workflow": (
         *("checkpoints_tallyrollup", "checkpoints_decisionrollup"),
     ),
+    "what people put off: open requests, until a time": ("checkpoints_snooze",),
     "one row": ("checkpoints_installation", "checkpoints_audithead", "checkpoints_tallymark"),
     "at most one row for each person and kind of action": ("checkpoints_signintries",),
 }
