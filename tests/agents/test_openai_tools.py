@@ -200,7 +200,7 @@ async def test_no_kind_of_tool_is_called_again_when_other_calls_are_approved():
     script = Script(*first, *CONFIRM, SAID)
     asked, done = await drive(serving(Agent(name="all", model=script, tools=tools)), APPROVE, APPROVE)
     assert isinstance(done, Finished), done
-    assert asked == ["confirm: n 1", "confirm: n 2"]
+    assert asked == ["n 1 · confirm", "n 2 · confirm"]
     assert ledger == [
         ("shell", "ls"),
         ("delete", "a.txt"),
@@ -222,11 +222,11 @@ async def test_no_kind_of_tool_is_called_again_when_other_calls_are_approved():
         (shell("s", "rm a"), "shell: rm a", {"commands": ["rm b"]}, ("shell", "rm b")),
         (
             patch("s", "create_file", "a", "+x"),
-            "apply_patch: type create_file, path a, diff +x",
+            "create_file, a, +x · apply_patch",
             {"type": "delete_file", "path": "b"},
             ("delete", "b"),
         ),
-        (custom("s", "drop a"), "query: input “drop a”", {"input": "drop b"}, ("query", "drop b")),
+        (custom("s", "drop a"), "drop a · query", {"input": "drop b"}, ("query", "drop b")),
     ],
 )
 async def test_people_edit_answer_and_reject_calls_of_every_kind(call: Any, subject: str, edit: Any, done: Any):
@@ -322,7 +322,7 @@ async def test_approvals_inside_of_an_agent_that_is_a_tool_are_asked_and_their_c
     inner.asked = outer.asked = 0
     asked, done = await drive(wf, APPROVE, {"action": "edit", "arguments": {"amount": 7}}, APPROVE, APPROVE)
     assert isinstance(done, Finished), done
-    assert asked == ["pay: amount 1", "pay: amount 2", "confirm: n 1", "confirm: n 2"]
+    assert asked == ["amount 1 · pay", "amount 2 · pay", "n 1 · confirm", "n 2 · confirm"]
     assert ledger == [("shell", "ls"), ("pay", 1), ("pay", 7)]
     assert (inner.asked, outer.asked) == (4, 4)
     assert outputs(outer) == ["paid both", "confirmed 1", "confirmed 2"]
@@ -408,7 +408,7 @@ async def test_a_turn_that_the_sdk_repeats_is_not_made_again():
     agent = Agent(name="all", model=script, tools=[confirm], model_settings=ModelSettings(retry=retry))
     asked, done = await drive(serving(agent), APPROVE, APPROVE)
     assert isinstance(done, Finished), done
-    assert (script.asked, script.failed, asked) == (3, 1, ["confirm: n 1", "confirm: n 2"])
+    assert (script.asked, script.failed, asked) == (3, 1, ["n 1 · confirm", "n 2 · confirm"])
 
 
 class Unknown:
