@@ -91,18 +91,17 @@ class Replay:
 
     def upcoming(self) -> int:
         """Return the index that the running task's next operation has, or will get."""
-        left = self._left.get(self._task_name(None))
-        return left[-1] if left else len(self.entries)
+        return self._next_of(self._task_name(None))
 
     def place(self) -> int:
         """Return behind how many entries the running task is; 0 for one that has done nothing recorded yet."""
         try:
-            task = asyncio.current_task()
+            task_name = self._known_name(asyncio.current_task())
         except RuntimeError:
-            task = None  # Work in a thread is the main task's.
-        task_name = "" if task is None or task is self.main else self._task_names.get(task)
-        if task_name is None:
-            return 0
+            task_name = ""  # Work in a thread is the main task's.
+        return 0 if task_name is None else self._next_of(task_name)
+
+    def _next_of(self, task_name: str) -> int:
         left = self._left.get(task_name)
         return left[-1] if left else len(self.entries)
 
@@ -111,10 +110,9 @@ class Replay:
         if not self._left:
             return False
         try:
-            task = asyncio.current_task()
+            task_name = self._known_name(asyncio.current_task())
         except RuntimeError:
             return False  # Work in a thread is no task.
-        task_name = "" if task is None or task is self.main else self._task_names.get(task)
         return any(self._left.values()) if task_name is None else bool(self._left.get(task_name))
 
     @cached_property
@@ -122,10 +120,13 @@ class Replay:
         """Names by child task. Most steps have none."""
         return WeakKeyDictionary()
 
+    def _known_name(self, task: asyncio.Task[Any] | None) -> str | None:
+        return "" if task is None or task is self.main else self._task_names.get(task)
+
     def _task_name(self, did: Operation | None) -> str:
         """Return the name of the running task, which is about to do this (None: that is not known yet)."""
         task = asyncio.current_task()
-        task_name = "" if task is None or task is self.main else self._task_names.get(task)
+        task_name = self._known_name(task)
         if task_name is None and task is not None:
             owner, parent = _inherited.get((self, ""))
             task_name = self._task_names[task] = self._free_name(parent if owner is self else "", did)
