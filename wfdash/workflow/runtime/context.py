@@ -413,7 +413,7 @@ class Context(StepContext):
         except InvalidValue as error:
             raise InvalidCall(f"ctx.usage: {error}") from error
         ops = self._ops
-        if RecordedCall.is_made_by(ops):
+        if RecordedCall.made_by(ops):
             ops.host.event(ops.activation, EventKind.USAGE, used)
         elif (place := ops.place_of_usage()) is not None:
             ops.host.tell(ModelUsed(at=ops.host.now(), activation=ops.activation, place=place, used=used))

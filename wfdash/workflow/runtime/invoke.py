@@ -78,16 +78,15 @@ class RecordedCall:
             raise self.refused
 
     @staticmethod
-    def is_made_by(step: object) -> bool:
-        """Return whether the running code is that of a recorded call of this step."""
+    def made_by(step: object) -> RecordedCall | None:
+        """Return the recorded call of this step whose code is running, None if there is none."""
         call = _made_now.get()
-        return call is not None and call._step is step
+        return call if call is not None and call._step is step else None
 
     @staticmethod
     def refuse(step: object, what: str) -> None:
         """Raise ``InvalidCall`` if a recorded call of this step is being made, inside of which it would wait."""
-        call = _made_now.get()
-        if call is not None and RecordedCall.is_made_by(step):
+        if call := RecordedCall.made_by(step):
             call.refused = InvalidCall(
                 f"{what} inside of the call {call._name!r}: a recorded call cannot wait for people. Ask before it or"
                 f" after it; a tool of an agent that asks is named by run_agent(..., replayed=[{call._name!r}])"
