@@ -403,10 +403,9 @@ class Tasks:
 
     def _count(self, task: str, step: str, ending: _Ending) -> None:
         """Note what models have used for messages that no channel had before, and no other task has written."""
-        known = list(all_said(self._thread)) if ending.said else []
         for key, face in ending.said:
             used = reported_usage(face.get("model"), face.get("input_tokens"), face.get("output_tokens"))
-            if used is not None and key not in self._said_by and face not in known:
+            if used is not None and key not in self._said_by and face not in all_said(self._thread):
                 self._steps.note(EventKind.USAGE.draft_of(step, {"activation": task, **used}, ending.at))
             self._said_by.add(key)
 
