@@ -382,7 +382,7 @@ def snooze_request(viewer: Viewer, request_id: str, until: datetime | None, *, k
         if until is not None:
             refuse_unless_open(request)
             if not timedelta() < until - database_now() < timedelta(days=366):
-                raise Invalid([{"loc": ["until"], "msg": "Enter a time in the future, within a year"}])
+                raise Invalid.at("until", "Enter a time in the future, within a year")
             Snooze.objects.create(request=request, user=viewer.user, until=until)
         notify_inbox(request.workflow)
     return request
