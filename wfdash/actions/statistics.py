@@ -422,7 +422,7 @@ def _look_up(events: list[MeasuredEvent], using: str | None) -> EventContext:
         requests=_requests(asked, using) if asked else {},
         groups=frozenset(groups),
         idle=_idle({event.run for event in events if event.kind == EventKind.RUN_COMPLETED}, using),
-        data=_data({event.run for event in events if event.kind in READ}, events, using),
+        data=_data({(event.run, event.seq) for event in events if event.kind in READ}, using),
     )
 
 
@@ -446,13 +446,12 @@ def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredReques
     }
 
 
-def _data(runs: set[str], events: list[MeasuredEvent], using: str | None) -> dict[tuple[str, int], dict[str, Any]]:
+def _data(wanted: set[tuple[str, int]], using: str | None) -> dict[tuple[str, int], dict[str, Any]]:
     """Return what is counted of events; it is readable even where they are encrypted."""
-    if not runs:
+    if not wanted:
         return {}
-    wanted = {(event.run, event.seq) for event in events if event.kind in READ}
-    least, most = (pick(seq for _, seq in wanted) for pick in (min, max))
-    rows = Event.objects.using(using).filter(run__in=runs, kind__in=READ, seq__gte=least, seq__lte=most)
+    runs, numbers = map(set, zip(*wanted, strict=True))
+    rows = Event.objects.using(using).filter(run__in=runs, kind__in=READ, seq__range=(min(numbers), max(numbers)))
     found = (row for row in rows.values_list("run_id", "seq", "data") if row[:2] in wanted)
     return {(run, seq): data_of(Event(run_id=run, seq=seq, data=data)) for run, seq, data in found}
 
@@ -556,7 +555,8 @@ def forget_decisions(now: datetime) -> int:
 
 # What operators do about an error: someone looks after it, or it is not shown for a while.
 
-MUTES = {"day": timedelta(days=1), "week": timedelta(days=7)}
+WEEK = timedelta(days=7)
+MUTES = {"day": timedelta(days=1), "week": WEEK}
 
 
 def triage_error(
@@ -573,8 +573,7 @@ def triage_error(
         raise NotFound(f"No workflow named {workflow!r}")
     people = people_who("operate", workflow, names=[assignee], programs=False) if assignee else []
     if assignee and not people:
-        message = f"{assignee!r} does not operate this workflow. Choose someone who does"
-        raise Invalid([{"loc": ["assignee"], "msg": message}])
+        raise Invalid.at("assignee", f"{assignee!r} does not operate this workflow. Choose someone who does")
     now = timezone.now()
     with write():
         row = _error_of(viewer, workflow, error, now)
@@ -606,6 +605,3 @@ def _error_of(viewer: Viewer, workflow: str, error: str, now: datetime) -> Known
             facts = {"last_at": group.last}
             return KnownError.objects.get_or_create(workflow=workflow, error=error, defaults=facts)[0]
     raise NotFound("No run of this workflow failed with this error in the last week")
-
-
-WEEK = timedelta(days=7)
