@@ -254,8 +254,9 @@ def take_unless_ending(
     while it waits at its budget: a worker acts on what people decide there.
     """
     wish = "SELECT ending, ending_as FROM checkpoints_run r WHERE id=? AND ending<>'' AND NOT"
-    held = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND substr(key, 1, 8)=?"
-    rows, asked = yield [(scripts.dialect.sql(f"{wish} {LIVE}"), (run,)), (scripts.dialect.sql(held), (run, BUDGET))]
+    held = "SELECT 1 FROM checkpoints_humanrequest WHERE run_id=? AND closed IS NULL AND substr(key, 1, length(?))=?"
+    say = scripts.dialect.sql
+    rows, asked = yield [(say(f"{wish} {LIVE}"), (run,)), (say(held), (run, BUDGET, BUDGET))]
     for by, phase in rows:
         raise Conflict(f"{by} asked that the run is {phase} after its step: resume it first", run=run, by=by)
     if asked:
