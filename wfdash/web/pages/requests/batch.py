@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from django.contrib import messages
@@ -23,6 +24,7 @@ from wfdash.engines import catalog
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
 from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, count_decisions, read_decisions
+from wfdash.queries.search import replaced
 from wfdash.web.pages.site.decorators import form_page, get_page, key_of, post_page, viewer_of
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
@@ -53,11 +55,11 @@ DECIDED = {
 """What can become of a request, and what that is called."""
 TONES = {"approved": "completed", "edited": "running", "rejected": "failed"}
 QUICK: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
-    ("Time", ("answered:",), (("", "Any time"), ("answered:<1d", "24 hours"), ("answered:<7d", "7 days"))),
-    ("Person", ("by:",), (("", "Everyone"), ("by:me", "Me"))),
+    ("Time", ("answered",), (("", "Any time"), ("answered:<1d", "24 hours"), ("answered:<7d", "7 days"))),
+    ("Person", ("by",), (("", "Everyone"), ("by:me", "Me"))),
     (
         "Outcome",
-        ("outcome:", "is:"),
+        ("outcome", "is"),
         (
             ("", "All"),
             ("outcome:approved", "Approved"),
@@ -76,11 +78,14 @@ WEEK = "answered:<7d"
 def decisions(request: HttpRequest) -> HttpResponse:
     """Show one page of decisions, the latest first; ``q`` filters, ``after`` is the cursor of the next page."""
     viewer, place = viewer_of(request), read_address("decisions", request.GET)
+    words = set(place.q.split())
     context: dict[str, Any] = search_context(place, FILTER) | {
         "quick": [
-            (name, [(to.url(), label, set(to.q.split()) == set(place.q.split())) for to, label in links])
+            (
+                name,
+                [((to := _with(place, keys, one)).url(), label, set(to.q.split()) == words) for one, label in choices],
+            )
             for name, keys, choices in QUICK
-            for links in [[(_with(place, keys, one), label) for one, label in choices]]
         ],
         "most": MAX_SCANNED_DECISIONS,
     }
@@ -90,8 +95,8 @@ def decisions(request: HttpRequest) -> HttpResponse:
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
     titles = catalog.titles()
-    week = place if "answered:" in place.q else _with(place, (), WEEK)
-    theirs = {by: _with(week, ("by:",), term("by", by)).url() for by in {row.answered_by for row in found.items} if by}
+    week = place if "answered:" in place.q else _with(place, ("answered",), WEEK)
+    theirs = {by: _with(week, ("by",), term("by", by)).url() for by in {row.answered_by for row in found.items} if by}
     context["rows"] = [
         (
             row,
@@ -107,8 +112,8 @@ def decisions(request: HttpRequest) -> HttpResponse:
 
 def _with(place: ListAddress, keys: tuple[str, ...], chosen: str) -> ListAddress:
     """Return the list with another term in place of those with these keys."""
-    kept = [word for word in place.q.split() if not (keys and word.startswith(keys))]
-    return place.at(q=" ".join(filter(None, (*kept, chosen))))
+    first, *others = keys
+    return place.at(q=replaced(reduce(replaced, others, place.q), first, chosen))
 
 
 RESULT = "batch_result"
