@@ -43,7 +43,16 @@ from wfdash.queries.requests.inbox import (
 from wfdash.queries.requests.request import read_assignees, read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
-from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import (
+    LOCAL,
+    form_page,
+    get_page,
+    key_of,
+    moment_in,
+    typed_moment,
+    viewer_of,
+    zone_of,
+)
 from wfdash.web.pages.site.list_page import (
     InboxAddress,
     flaws_of,
@@ -60,7 +69,6 @@ from wfdash.web.pages.ui.time_html import draw_time
 
 RESULT = "selected_result"
 ACTS = ("together", "take", "assign", "remind")
-SHAPE = "%Y-%m-%dT%H:%M"
 
 
 @form_page
@@ -139,8 +147,8 @@ def _choose_time(
     }
     context = {
         "rows": rows,
-        "times": [(label, f"{at:%a, %Y-%m-%d %H:%M}", at.strftime(SHAPE)) for label, at in times.items()],
-        "own": request.POST.get("at", times["Tomorrow"].strftime(SHAPE)),
+        "times": [(label, f"{at:%a, %Y-%m-%d %H:%M}", at.strftime(LOCAL)) for label, at in times.items()],
+        "own": request.POST.get("at", times["Tomorrow"].strftime(LOCAL)),
         "zone": zone.key,
         "problem": problem,
         "spot": place,
@@ -152,22 +160,20 @@ def _remind(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Sequ
     chosen = request.POST.get("until")
     if chosen is None:
         return _choose_time(request, viewer, place, ids)
-    try:
-        given = request.POST.get("at", "") if chosen == "own" else chosen
-        until = datetime.strptime(given, SHAPE).replace(tzinfo=ZoneInfo(zone_of(viewer))) if given else None
-    except ValueError:
-        return _choose_time(request, viewer, place, ids, "Enter a date and time")
+    given = request.POST.get("at", "") if chosen == "own" else chosen
     key, done, stayed, sooner = key_of(request), 0, 0, 0
-    for one in ids:
-        try:
-            found = snooze_request(viewer, one, until, key=f"{key} {one}" if key else None)
-        except Invalid as error:
-            return _choose_time(request, viewer, place, ids, str(error.errors[0]["msg"]))
-        except (AlreadyAnswered, NoLongerOpen, NotFound):
-            stayed += 1
-        else:
-            done += 1
-            sooner += bool(until and found.due and found.due < until)
+    try:
+        until = typed_moment(given, ZoneInfo(zone_of(viewer)), "at") if given else None
+        for one in ids:
+            try:
+                found = snooze_request(viewer, one, until, key=f"{key} {one}" if key else None)
+            except (AlreadyAnswered, NoLongerOpen, NotFound):
+                stayed += 1
+            else:
+                done += 1
+                sooner += bool(until and found.due and found.due < until)
+    except Invalid as error:
+        return _choose_time(request, viewer, place, ids, str(error.errors[0]["msg"]))
     words = f"{done} snoozed until {until:%Y-%m-%d %H:%M}." if until else f"{done} back in your queue."
     if sooner:
         words += f" {sooner} of them due before that: see Snoozed."

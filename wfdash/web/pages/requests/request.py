@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -66,7 +66,17 @@ from wfdash.web.pages.requests.panel import (
     typed_texts,
 )
 from wfdash.web.pages.site.context_processors import MOST_UNDOABLE, path_in
-from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, post_page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import (
+    LOCAL,
+    form_page,
+    get_page,
+    key_of,
+    moment_in,
+    post_page,
+    typed_moment,
+    viewer_of,
+    zone_of,
+)
 from wfdash.web.pages.ui import card
 from wfdash.web.pages.ui.commands import commands
 from wfdash.web.pages.ui.diff.lines import diff_values
@@ -166,7 +176,6 @@ def _signed_in(request: HttpRequest) -> User | None:
 
 # Changing a request's deadline, in the person's own time zone.
 
-SHAPE = "%Y-%m-%dT%H:%M"
 A_DAY = timedelta(days=1)
 """What the form suggests from now on where there is no due date yet."""
 
@@ -178,7 +187,8 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
     zone = ZoneInfo(zone_of(viewer))
     if request.method == "POST":
         try:
-            extend_deadline(viewer, request_id, _parse_local(request.POST.get("due", ""), zone), key=key_of(request))
+            due = typed_moment(request.POST.get("due", ""), zone, "due")
+            extend_deadline(viewer, request_id, due, key=key_of(request))
             messages.success(request, "Due date changed.")
             return back_to(request_id, address_params(request.GET))
         except Invalid as error:
@@ -186,7 +196,7 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
     found = read_request(viewer, request_id)
     if not (found.open and (found.operates or found.assignee == viewer.name)):
         raise NotAllowed("Only operators and the assignee can change the due date of an open request")
-    shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(SHAPE)
+    shown = (found.due or timezone.now() + A_DAY).astimezone(zone).strftime(LOCAL)
     context = {
         "item": found,
         "verb": "Change" if found.due else "Set",
@@ -196,13 +206,6 @@ def deadline(request: HttpRequest, request_id: str) -> HttpResponse:
         "origin": request.GET.urlencode(),
     }
     return render(request, "requests/request/deadline.html", context, status=422 if problem else 200)
-
-
-def _parse_local(text: str, zone: ZoneInfo) -> datetime:
-    try:
-        return datetime.strptime(text, SHAPE).replace(tzinfo=zone)
-    except ValueError:
-        raise Invalid.at("due", "Enter a date and time") from None
 
 
 # The images and files of a card: for people who may see the request, and never run by a browser.

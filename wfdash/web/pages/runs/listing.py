@@ -63,7 +63,7 @@ from wfdash.queries.search import (
 )
 from wfdash.web.pages.runs.actions import new_key
 from wfdash.web.pages.site.context_processors import looks_of
-from wfdash.web.pages.site.decorators import form_page, get_page, key_of, moment_in, post_page, viewer_of
+from wfdash.web.pages.site.decorators import LOCAL, form_page, get_page, key_of, moment_in, post_page, viewer_of
 from wfdash.web.pages.site.list_page import (
     COLUMNS,
     DURATIONS,
@@ -604,7 +604,6 @@ def shortened(text: str) -> str:
 
 KEY = "started"
 MINUTE = timedelta(minutes=1)
-LOCAL = "%Y-%m-%dT%H:%M"
 
 
 @frozen

@@ -26,6 +26,7 @@ from django.views.decorators.http import require_http_methods
 
 from wfdash.access.viewer import Viewer, evaluated
 from wfdash.domain.cron import known_zones
+from wfdash.domain.errors import Invalid
 from wfdash.notifications.write import preferences_of
 from wfdash.web.pages.ui.time_html import absolute_times
 
@@ -134,6 +135,18 @@ def moment_in(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None
+
+
+LOCAL = "%Y-%m-%dT%H:%M"
+"""A time as a field has it, in the person's zone."""
+
+
+def typed_moment(text: str, zone: ZoneInfo, field: str) -> datetime:
+    """Return the time that a field has. ``Invalid`` if it has none."""
+    try:
+        return datetime.strptime(text, LOCAL).replace(tzinfo=zone)
+    except ValueError:
+        raise Invalid.at(field, "Enter a date and time") from None
 
 
 P = ParamSpec("P")
