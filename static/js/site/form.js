@@ -156,9 +156,12 @@ document.addEventListener("toggle", (event) => {
   event.target.querySelector(".sheet :is(input:not([type=hidden]), textarea, select)")?.focus({ preventScroll: true });
 }, true);
 
-// On a phone most actions are behind More. Opens it for one that is not seen; returns whether it did.
+// On a phone most actions are behind More.
+export const foldOf = (action) => action.closest(".decision")?.parentElement.querySelector(".dock-more:not([open])");
+
+// Opens it for an action that is not seen; returns whether it did.
 export function unfold(action) {
-  const fold = !action.checkVisibility() && action.closest(".decision")?.parentElement.querySelector(".dock-more:not([open])");
+  const fold = !action.checkVisibility() && foldOf(action);
   if (fold) fold.open = true;
   return Boolean(fold);
 }

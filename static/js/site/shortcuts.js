@@ -1,6 +1,6 @@
 // Keyboard: an element names its own key with data-key="a"; "g i" style keys are two presses. ? lists all of this page.
 // data-key-anywhere: it also works while its menu is closed.
-import { openSheet, unfold } from "./form.js";
+import { foldOf, openSheet, unfold } from "./form.js";
 import { places } from "./rows.js";
 import { hint } from "./toast.js";
 
@@ -17,8 +17,7 @@ const typing = (element) => element.closest(FIELDS) !== null;
 
 function find(keys) {
   const all = [...document.querySelectorAll(`[data-key="${CSS.escape(keys)}"]`)];
-  const folded = (element) => element.closest(".decision")?.parentElement.querySelector(".dock-more:not([open])")?.checkVisibility();
-  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset || folded(element)) && !element.disabled && !element.closest("[inert]"));
+  return all.find((element) => (element.checkVisibility() || "keyAnywhere" in element.dataset || foldOf(element)?.checkVisibility()) && !element.disabled && !element.closest("[inert]"));
 }
 
 // data-key-twice: the first press only points at the button, so that no single key decides anything, except where
