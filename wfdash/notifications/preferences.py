@@ -214,8 +214,8 @@ WEBHOOK_KINDS: dict[str, Kind] = {
 }
 """What a webhook can be sent, as ``request.opened``: one delivery for each thing that happened, never one for many."""
 NAMED_FOR_WEBHOOKS = {"decided": "answered"}
-FED = frozenset({"withdrawn", "completed", "failed", "cancelled", "waiting", "snoozed"})
-"""What webhooks hear of from the events of runs (``actions.hooks.webhooks``), or, a person's own reminder, never."""
+FED = frozenset({"withdrawn", "completed", "failed", "cancelled", "waiting"})
+"""What webhooks hear of from the events of runs (``actions.hooks.webhooks``), not from people's notifications."""
 
 
 def type_of(kind: str) -> str:

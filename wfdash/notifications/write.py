@@ -27,6 +27,7 @@ from wfdash.notifications.preferences import (
     PERSONAL,
     PUSH,
     WEBHOOK,
+    WEBHOOK_KINDS,
     Listeners,
     Preferences,
     hears,
@@ -94,7 +95,7 @@ def _rows(
     kind: str, workflow: str, users: Iterable[User], once: str, *, run: str, request: HumanRequest | None = None
 ) -> list[Notice]:
     people, named = {user.pk: user for user in users if user.is_active}, NAMED_FOR_WEBHOOKS.get(kind, kind)
-    webhooks = named not in FED
+    webhooks = named in WEBHOOK_KINDS and named not in FED
     known = read_with(request, people, webhooks=webhooks) if request is not None else None
     found = known if known is not None else listeners_of(people, workflow, run, webhooks=webhooks)
     rows = [*_to_people(kind, people, found)]
