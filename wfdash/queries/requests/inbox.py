@@ -32,8 +32,8 @@ from checkpoints.database.compiled import (
     count_each,
     statement_of,
 )
-from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact, Snooze
-from checkpoints.models.fields import DatabaseNow, JsonRows, MomentField
+from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact
+from checkpoints.models.fields import JsonRows, MomentField
 from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.rules import RISKS
 from wfdash.access.viewer import Viewer
@@ -296,7 +296,7 @@ def rows_shown(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
     since = Placeholder("since", Presence._meta.get_field("seen"))
     lately = Presence.objects.filter(Q(user_id=viewer.user.pk) | Q(seen__gt=since), request_id=OuterRef("pk"))
     seen = JsonRows(lately.order_by().annotate(name=F(f"user__{USERNAME}")).values_list("name"), "name")
-    later = Snooze.objects.filter(request_id=OuterRef("pk"), user_id=viewer.user.pk or 0, until__gt=DatabaseNow())
+    later = request.snoozes_of(viewer).filter(request_id=OuterRef("pk"))
     rows = HumanRequest.objects.filter(_visible(viewer), Among("pk", Placeholder("ids")))
     rows = rows.annotate(seen=seen, snoozed=Subquery(later.values("until")), **hidden_cards())
     return rows.values_list(*FIELDS, "seen", "snoozed", *hidden)

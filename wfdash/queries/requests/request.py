@@ -334,10 +334,14 @@ def not_voted_by(viewer: Viewer) -> Q:
     return ~Q(Exists(Reply.objects.filter(mine, request=OuterRef("pk"), undone__isnull=True)))
 
 
+def snoozes_of(viewer: Viewer) -> QuerySet[Snooze]:
+    """Return what this person is to be reminded of later."""
+    return Snooze.objects.filter(user_id=viewer.user.pk or 0, until__gt=DatabaseNow())
+
+
 def snoozed_by(viewer: Viewer) -> Q:
     """Return the filter of requests that this person is to be reminded of later."""
-    later = Snooze.objects.filter(user_id=viewer.user.pk or 0, until__gt=DatabaseNow())
-    return Q(pk__in=later.values("request_id"))
+    return Q(pk__in=snoozes_of(viewer).values("request_id"))
 
 
 def awaiting_reply_of(viewer: Viewer) -> Q:
