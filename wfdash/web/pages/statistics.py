@@ -411,12 +411,11 @@ def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
         ("Out", lambda n: Cell(text=number(rows[n].output_tokens))),
     ]
     given: dict[str, Any] = {"ticks": axis.ticks, "href": link(axis.whole), "to": link(ANY)}
-    return (
-        bar_chart(
-            "cost", "Cost", [cost], axis.names, say=lambda sum_: times.money(money_text(sum_), currency), **given
-        ),
-        bar_chart("tokens", "Tokens", [tokens], axis.names, say=times.compact, beside=parts, **given),
+    money = partial(
+        bar_chart, "cost", "Cost", [cost], axis.names, say=lambda sum_: times.money(money_text(sum_), currency)
     )
+    charts = bar_chart("tokens", "Tokens", [tokens], axis.names, say=times.compact, beside=parts, **given)
+    return (money(**given), charts) if any(cost.counts) else (charts,)
 
 
 def used_rows(
