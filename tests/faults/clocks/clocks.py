@@ -49,7 +49,7 @@ def jump_the_server(world: World, *, jumps: int, seed: int) -> tuple[Findings, l
                 set_clock(world.clock, HOUR if jump % 2 else -HOUR)
             # Forward at last: who fell asleep in the wrong hour wakes up.
             set_clock(world.clock, 3 * HOUR)
-            client.starting = False
+            client.start_no_more()
             wait_until(lambda: all_ended(world), seconds=90, what="the end of every run")
     finally:
         server.kill()

@@ -50,7 +50,6 @@ def kill_server(world: World, *, kills: int, seed: int, runs: int = 0, wanted: i
             server.kill()
             server.launch()
         wait_until(lambda: len(client.starts) >= runs, seconds=SETTLE_SECONDS, what="enough runs")
-        client.starting = False
         _settle(world, client)
     finally:
         client.finish()
@@ -88,7 +87,6 @@ def kill_workers(
             victim.kill()
             victim.start()
         wait_until(lambda: len(read_facts(world.commits)) > commits, seconds=SETTLE_SECONDS, what="enough commits")
-        client.starting = False
         _settle(world, client)
     finally:
         client.finish()
@@ -108,7 +106,8 @@ def _held(world: World, dice: random.Random) -> set[str]:
 
 
 def _settle(world: World, client: Client) -> None:
-    """Wait until every run has ended and no one holds one."""
+    """Start no further run; wait until every run has ended and no one holds one."""
+    client.start_no_more()
     tables = world.tables()
 
     def ended() -> bool:

@@ -34,7 +34,12 @@ class Client(threading.Thread):
         self.starting = True
         self._person = Person(server, "admin")
         self._tables, self._ledger, self.wanted = tables, ledger, wanted
-        self._over = threading.Event()
+        self._over, self._start = threading.Event(), threading.Lock()
+
+    def start_no_more(self) -> None:
+        """Start no further run; returns once the server has answered the start that is under way."""
+        with self._start:
+            self.starting = False
 
     @property
     def promised(self) -> Promised:
@@ -61,11 +66,14 @@ class Client(threading.Thread):
 
     def _start_what_is_missing(self) -> None:
         runs = self._tables.count("'completed','failed'")
-        while self.starting and len(self.starts) - runs < self.wanted and not self._over.is_set():
+        while len(self.starts) - runs < self.wanted and not self._over.is_set():
             number = len(self.starts)
             message = {"number": number, "ledger": str(self._ledger)}
             body = {"workflow": NAMES[number % len(NAMES)], "message": message, "key": f"start-{number}"}
-            reply = self._post("/api/v1/runs", body)
+            with self._start:
+                if not self.starting:
+                    return
+                reply = self._post("/api/v1/runs", body)
             if reply.status_code != 201:
                 self.problems.append(f"start {number}: {reply.status_code} {reply.text[:300]}")
                 return

@@ -128,7 +128,7 @@ def fill_and_free(world: World, disk: Disk | Limit, *, whole: Callable[[World], 
             disk.free()
             known = completed(world)
             wait_until(lambda: completed(world) > known, seconds=SECONDS, what="another completed run")
-            client.starting = False
+            client.start_no_more()
             wait_until(lambda: all_ended(world), seconds=SECONDS, what="the end of every run")
     finally:
         disk.free()

@@ -34,7 +34,7 @@ def test_runs_go_on_by_themselves_after_postgresql_crashed(shared_world: World, 
             postgres.crash()
             postgres.restart()
             wait_until(lambda: world.tables().count() >= 10, what="runs completed since")
-            client.starting = False
+            client.start_no_more()
             wait_until(lambda: all_ended(world), what="the end of every run")
     finally:
         for worker in crew:
@@ -64,7 +64,7 @@ def test_a_read_only_postgresql_refuses_visibly_and_runs_go_on_once_it_writes_ag
             wait_until(lambda: "read-only" in worker.output.read_text(), what="a word in the log")
             assert [(run["id"], run["seq"]) for run in world.tables().runs()] == seqs
             refuse_writes(postgres, name, refuse=False)
-            client.starting = False
+            client.start_no_more()
             wait_until(lambda: all_ended(world), what="the end of every run")
     finally:
         worker.kill()
