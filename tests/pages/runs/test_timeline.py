@@ -34,17 +34,19 @@ def move(step: str, state: str, seconds: float = 0, activation: str = "1") -> St
     return StepTransition(step=step, activation=activation, state=state, at=at(seconds))
 
 
+def story(step: str, *then: tuple[str, float]) -> list[StepTransition]:
+    """The states of one step, each with its second."""
+    return [move(step, state, seconds) for state, seconds in then]
+
+
 def test_a_run_that_did_nothing_has_no_timeline() -> None:
     assert timeline([], at(0)) is None
 
 
 def test_each_step_has_a_row_with_what_it_did_and_for_how_long() -> None:
     moves = [
-        move("try_out", "running", 0),
-        move("try_out", "done", 10),
-        move("part/review", "running", 10),
-        move("part/review", "waiting", 20),
-        move("part/review", "done", 100),
+        *story("try_out", ("running", 0), ("done", 10)),
+        *story("part/review", ("running", 10), ("waiting", 20), ("done", 100)),
     ]
     drawn = timeline(moves, at(100), {"try_out": "Try it"})
     assert drawn is not None
@@ -128,13 +130,9 @@ def test_the_axis_keeps_the_order_of_times_and_leads_back_to_them(
 
 def test_waiting_is_folded_so_that_steps_of_milliseconds_are_seen() -> None:
     moves = [
-        move("build", "running", 0),
-        move("build", "done", 0.555),
-        move("approve", "running", 0.6),
-        move("approve", "waiting", 0.61),
-        move("approve", "done", 2700.61),
-        move("deploy", "running", 2700.61),
-        move("deploy", "done", 2701.2),
+        *story("build", ("running", 0), ("done", 0.555)),
+        *story("approve", ("running", 0.6), ("waiting", 0.61), ("done", 2700.61)),
+        *story("deploy", ("running", 2700.61), ("done", 2701.2)),
     ]
     drawn = timeline(moves, at(2701.2), fold=True)
     assert drawn is not None
@@ -162,12 +160,7 @@ def test_what_leaves_the_rest_legible_is_not_folded() -> None:
     drawn = timeline(moves, at(200), fold=True)
     assert drawn is not None
     assert not drawn.foldable
-    short = [
-        move("a", "running", 0),
-        move("a", "retrying", 0.01),
-        move("a", "running", FOLDED_FROM),
-        move("a", "done", 1.1),
-    ]
+    short = story("a", ("running", 0), ("retrying", 0.01), ("running", FOLDED_FROM), ("done", 1.1))
     assert not timeline(short, at(1.1), fold=True).foldable  # type: ignore[union-attr]
 
 
@@ -188,15 +181,10 @@ def test_a_fold_that_still_grows_is_counted_on() -> None:
 
 def test_what_a_run_does_in_a_fold_is_said_and_the_wait_of_a_person_comes_first() -> None:
     moves = [
-        move("a", "running", 0),
-        move("a", "sleeping", 1),
-        move("a", "done", 100),
-        move("b", "running", 500),
-        move("b", "done", 501),
-        move("c", "running", 501),
-        move("c", "sleeping", 502),
-        move("d", "running", 502),
-        move("d", "waiting", 503),
+        *story("a", ("running", 0), ("sleeping", 1), ("done", 100)),
+        *story("b", ("running", 500), ("done", 501)),
+        *story("c", ("running", 501), ("sleeping", 502)),
+        *story("d", ("running", 502), ("waiting", 503)),
     ]
     drawn = timeline(moves, at(4000), fold=True)
     assert drawn is not None
