@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mkdocs.structure.files import File
 
@@ -23,28 +23,42 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files above docs/ that are pages of the site."""
+ENTRY = re.compile(r"\[(.+?)\]\((\S+)\): (.+)")
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]+?)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add pages that the navigation does not name to its end: none is out of reach."""
-    docs = ROOT / "docs"
-    named = set(in_navigation(config.nav))
-    left = sorted(uri for path in docs.rglob("*.md") if (uri := path.relative_to(docs).as_posix()) not in named)
-    if left:
-        config.nav = [*(config.nav or []), {"More": left}]
+    """Make the navigation of the list of all pages."""
+    groups: dict[str, list[Any]] = {}
+    for group, section, page in listed():
+        entries = groups.setdefault(group, [])
+        if section and not (entries and section in entries[-1]):
+            entries.append({section: []})
+        (entries[-1][section] if section else entries).append(page.uri)
+    config.nav = ["index.md", *({group: entries} for group, entries in groups.items())]
     return config
 
 
-def in_navigation(entries: Any) -> Iterator[str]:
-    """Yield the pages that a part of the navigation leads to."""
-    for entry in entries.values() if isinstance(entries, dict) else entries:
-        if isinstance(entry, str):
-            yield entry
-        else:
-            yield from in_navigation(entry)
+class Listed(NamedTuple):
+    """A page as ``docs/contents.md`` lists it."""
+
+    title: str
+    uri: str
+    line: str
+
+
+def listed() -> Iterator[tuple[str, str, Listed]]:
+    """Yield each page that ``docs/contents.md`` lists, with its group and the section in that, which may be empty."""
+    group = section = ""
+    for mark, text in re.findall(r"^(##|###|-) (.+)$", (ROOT / "docs/contents.md").read_text(), re.MULTILINE):
+        if mark == "##":
+            group, section = text, ""
+        elif mark == "###":
+            section = text
+        elif entry := ENTRY.fullmatch(text):
+            yield group, section, Listed(entry[1], PAGES.get(entry[2].removeprefix("../"), entry[2]), entry[3])
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

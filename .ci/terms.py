@@ -106,8 +106,8 @@ def interface(root: Path) -> Iterator[tuple[Path, Text]]:
 
 
 def documentation(root: Path) -> Iterator[tuple[Path, Text]]:
-    """Yield the README and the docs, without what stands between fences of code."""
-    for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+    """Yield the pages at the top and the docs, without what stands between fences of code."""
+    for path in (*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))):
         yield (
             path,
             Text(

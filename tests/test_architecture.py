@@ -113,7 +113,7 @@ def test_every_module_below_the_packages_is_in_a_layer() -> None:
     assert all(contract["exhaustive"] and not contract.get("exhaustive_ignores") for contract in layered)
 
 
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/internals/architecture.md"
 
 
 def test_the_tables_of_the_architecture_page_have_one_row_for_each_room() -> None:

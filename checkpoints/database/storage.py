@@ -81,7 +81,7 @@ class FinalWrite(Generic[T]):
 def write(using: str | None = None) -> Iterator[None]:
     """Return a context manager: one transaction of an action, under the fair write lock on SQLite.
 
-    May be nested in one thread. Take locks in the order of docs/architecture.md. Never wait for a storage inside:
+    May be nested in one thread. Take locks in the order of docs/internals/architecture.md. Never wait for a storage:
     its writer waits for this transaction. What it commits survives a power failure, in either durability class.
     """
     using = using or alias()

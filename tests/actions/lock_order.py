@@ -1,5 +1,5 @@
-"""Whether transactions lock rows in the one order of docs/architecture.md, by what PostgreSQL would lock for their
-statements.
+"""Whether transactions lock rows in the one order of docs/internals/architecture.md, by what PostgreSQL would lock for
+their statements.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.documentation.test_types import PARTS, ROOT, WHOLE
 from wfdash.access.viewer import RIGHTS
 from wfdash.domain.people_file import read_people
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?<=\n\n)((?:    [^\n]*\n)+)")
 RUN = {

@@ -27,7 +27,7 @@ def shown_in(page: Path) -> str:
 def documented() -> list[tuple[str, list[str]]]:
     """Return each command line of the documentation with its page, without ``wfdash``."""
     found = []
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))):
         for line in LINE.findall(shown_in(page)):
             command = re.split(r" #| \| |;", line)[0]
             words = shlex.split(re.sub(r'\)"?', "", command), posix=True)
@@ -65,6 +65,6 @@ def test_every_command_that_the_documentation_shows_exists() -> None:
 
 
 def test_every_target_of_make_that_the_documentation_shows_exists() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     shown = {target for page in pages for target in MAKE.findall(shown_in(page))}
     assert shown - set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) == set()

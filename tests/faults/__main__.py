@@ -1,4 +1,4 @@
-"""The long form: ``python -m tests.faults --long``. Prints the table of ``docs/reliability.md``; status 1 if wrong.
+"""The long form: ``python -m tests.faults --long``. Prints a table of docs/internals/reliability.md; 1 if wrong.
 
 Without ``--long`` it does a tenth. ``--kills``, ``--worker-kills``, ``--rounds`` and ``--only`` say how much of what,
 ``--seed`` with which dice.
