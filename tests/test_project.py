@@ -123,10 +123,8 @@ def test_no_function_is_too_long() -> None:
     assert [(name, length) for name, length in functions if length > LONGEST_FUNCTION] == []
 
 
-def test_the_readme_is_read_in_two_minutes() -> None:
+def test_the_readme_names_commands_that_work_in_the_checkout() -> None:
     text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= 90
-    assert len(text.split()) <= 600
     assert not re.findall(r"(?<!venv/bin/)wfdash (?:check|new|up) ", text), "only that works as typed in the checkout"
 
 
@@ -230,6 +228,7 @@ def test_the_audit_of_dependencies_never_takes_missing_data_for_good_news(
 
 SIZE = Path(__file__).resolve().parents[1] / ".ci/size.py"
 FIGURES = {"tokens": 12, "modules": 4, "single": 1, "once": 1, "test_lines": 2, "rooms": 3, "floors": 3, "arrows": 3}
+FIGURES |= {"doc_words": 2, "readme_words": 1, "readme_lines": 1}
 
 
 @pytest.fixture
@@ -241,6 +240,9 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "wfdash/web/pages/run.py": "from checkpoints.ids import new\nfrom wfdash import runs\n",
         "wfdash/__main__.py": "",
         "tests/test_runs.py": "\n\n",
+        "README.md": "House\n",
+        "docs/runs.md": "# Runs\n",
+        "docs/internals/house.md": "# House\n",
         ".ci/size.toml": "".join(f"{name} = {figure}\n" for name, figure in FIGURES.items()),
     }
     for name, text in files.items():
