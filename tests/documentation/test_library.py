@@ -15,7 +15,7 @@ import pytest
 from checkpoints.conformance import STORAGE, World
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/storage.md").read_text()
+PAGE, CONTRACT = [(ROOT / "docs" / name).read_text() for name in ("storage.md", "internals/storage-contract.md")]
 STORY = """
 import asyncio, sys, django
 django.setup()
@@ -30,7 +30,7 @@ assert not [name for name in sys.modules if name.startswith(("wfdash.web.pages",
 
 @pytest.mark.parametrize("check", STORAGE, ids=lambda check: check.__name__)
 async def test_the_storage_on_the_page_passes_the_suite(check: Callable[[World], Awaitable[None]]) -> None:
-    (code,) = re.findall(r'```python title="dict_storage.py"\n(.*?)```', PAGE, re.DOTALL)
+    (code,) = re.findall(r'```python title="dict_storage.py"\n(.*?)```', CONTRACT, re.DOTALL)
     names: dict[str, Any] = {"__name__": "dict_storage"}
     exec(compile(code, "dict_storage.py", "exec"), names)
     await check(World(names["DictStorage"]()))
