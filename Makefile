@@ -58,6 +58,7 @@ check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(BIN)/ruff check .
 	$(BIN)/djangofmt --check templates
 	$(FRAMEWORKS)/bin/python -m mypy $(CODE)
+	$(FRAMEWORKS)/bin/python -m mypy --config-file= --strict --cache-dir build/mypy-typed .ci/typed.py
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
 	$(BIN)/python .ci/size.py

@@ -42,7 +42,7 @@ from wfdash.records.audit import AuditRecord
 from wfdash.records.people import PersonSummary
 from wfdash.records.requests import DecisionRecord, RequestSummary
 from wfdash.records.runs import ActivationRecord, EventRecord, LogLineRecord, RunSummary, WorkflowEvent
-from wfdash.workflow import Approval, Decision
+from wfdash.workflow import Approval, Choice, Decision, Question
 
 T = TypeVar("T")
 AGENT = "wfdash-client"
@@ -579,21 +579,25 @@ def _settings(url: str | None, token: str | None) -> dict[str, Any]:
 
 @overload
 async def ask(
-    card: Approval, answer: None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
-) -> Decision: ...
+    card: Approval[T], answer: None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+) -> Decision[T]: ...
 @overload
 async def ask(
     card: str, answer: type[Approval], *, client: AsyncClient | None = None, **terms: Unpack[Terms]
 ) -> Decision: ...
 @overload
 async def ask(
-    card: str, answer: list[str] | None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+    card: Choice | Question | str,
+    answer: list[str] | None = None,
+    *,
+    client: AsyncClient | None = None,
+    **terms: Unpack[Terms],
 ) -> str: ...
 @overload
 async def ask(card: Card | str, answer: type[T], *, client: AsyncClient | None = None, **terms: Unpack[Terms]) -> T: ...
 @overload
 async def ask(
-    card: Card, answer: dict[str, Any] | None = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]
+    card: Card, answer: dict[str, Any], *, client: AsyncClient | None = None, **terms: Unpack[Terms]
 ) -> Any: ...
 async def ask(card: Any, answer: Any = None, *, client: AsyncClient | None = None, **terms: Unpack[Terms]) -> Any:
     """Ask people through wfdash, wait for their answer, and return it typed.
@@ -610,22 +614,24 @@ async def ask(card: Any, answer: Any = None, *, client: AsyncClient | None = Non
 
 @overload
 def ask_sync(
-    card: Approval, answer: None = None, *, client: Client | None = None, **terms: Unpack[Terms]
-) -> Decision: ...
+    card: Approval[T], answer: None = None, *, client: Client | None = None, **terms: Unpack[Terms]
+) -> Decision[T]: ...
 @overload
 def ask_sync(
     card: str, answer: type[Approval], *, client: Client | None = None, **terms: Unpack[Terms]
 ) -> Decision: ...
 @overload
 def ask_sync(
-    card: str, answer: list[str] | None = None, *, client: Client | None = None, **terms: Unpack[Terms]
+    card: Choice | Question | str,
+    answer: list[str] | None = None,
+    *,
+    client: Client | None = None,
+    **terms: Unpack[Terms],
 ) -> str: ...
 @overload
 def ask_sync(card: Card | str, answer: type[T], *, client: Client | None = None, **terms: Unpack[Terms]) -> T: ...
 @overload
-def ask_sync(
-    card: Card, answer: dict[str, Any] | None = None, *, client: Client | None = None, **terms: Unpack[Terms]
-) -> Any: ...
+def ask_sync(card: Card, answer: dict[str, Any], *, client: Client | None = None, **terms: Unpack[Terms]) -> Any: ...
 def ask_sync(card: Any, answer: Any = None, *, client: Client | None = None, **terms: Unpack[Terms]) -> Any:
     """Do the same as ``ask``, and block until the answer is there."""
     if client is not None:

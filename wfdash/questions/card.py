@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -102,6 +102,10 @@ class Card(BaseModel):
     context: JsonObject = Field(default_factory=dict)
     """Names and values that give context."""
 
+    def __class_getitem__(cls, _types: Any) -> type[Self]:
+        """Return the class itself: what stands in brackets is for checkers and editors."""
+        return cls
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
@@ -134,6 +138,10 @@ class Given(BaseModel):
     """When they did."""
     lapsed: bool = Field(default=False, exclude=True)
     """No person answered in time: this is the policy's default answer."""
+
+    def __class_getitem__(cls, _types: Any) -> type[Self]:
+        """Return the class itself: what stands in brackets is for checkers and editors."""
+        return cls
 
     # A stored decision is the answer only: its circumstances belong to the step that asked.
 

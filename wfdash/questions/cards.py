@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, Literal, _SpecialForm, cast
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypeVar
 
 from checkpoints.ids import RequestKey
 from checkpoints.records import Json, JsonObject, Request
@@ -39,12 +41,18 @@ from wfdash.values.errors import InvalidCall, WorkflowError
 from wfdash.values.schemas.validate import problems_of
 from wfdash.values.schemas.work import UnsupportedPattern, refuse_unsupported
 
+T = TypeVar("T", default=Any)
+"""The type of an edited proposal. Only checkers and editors see it: at run time there is one class."""
 
-class Approval(Card):
-    """Approve or reject; with ``edit=Model`` also approve an edited version. Answer: ``Decision``."""
 
-    edit: Any = None
-    """The type of the edited proposal."""
+class Approval(Card, Generic[T]):
+    """Approve or reject; with ``edit=Model`` also approve an edited version. Answer: ``Decision[Model]``."""
+
+    if TYPE_CHECKING:
+        edit: type[T] | UnionType | _SpecialForm | JsonObject | None = None
+    else:
+        edit: Any = None
+    """The type of the edited proposal, or its JSON Schema."""
     require_reason: bool = False
     """A rejection must say why."""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -59,7 +67,7 @@ class Form(Card):
     """A form: ``answer=Model`` on ``ctx.ask`` says which fields."""
 
 
-class Decision(Given):
+class Decision(Given, Generic[T]):
     """The answer to an ``Approval``. ``value`` is what was approved: continue with that.
 
     ``proposal``: what was shown; ``edited``: what it was edited to. Both are of the type given as ``edit``.
@@ -68,19 +76,20 @@ class Decision(Given):
 
     action: Literal["approve", "reject", "edit"]
     reason: str | None = None
-    edited: Any = None
+    edited: T | None = None
     line_comments: tuple[LineComment, ...] = Field(default=(), exclude_if=lambda comments: not comments)
-    proposal: Any = Field(default=None, exclude=True)
+    proposal: T | None = Field(default=None, exclude=True)
 
     @property
-    def value(self) -> Any:
-        """Return what was approved: the edited proposal, else the proposal that was shown; None if it was rejected.
+    def value(self) -> T:
+        """Return what was approved: the edited proposal, else the proposal that was shown; None if it was rejected,
+        which its type does not say: test ``approved`` first.
 
         ``AttributeError`` for an approval of a card without a proposal, and for one that was loaded from storage: it is
         stored without the proposal.
         """
         if self.action != "approve":
-            return self.edited if self.action == "edit" else None
+            return cast(T, self.edited if self.action == "edit" else None)
         if "proposal" not in self.model_fields_set:
             raise AttributeError("a decision is stored without its proposal: return decision.value from the step")
         if self.proposal is None:

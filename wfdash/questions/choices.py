@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import TypeVar
 
 from checkpoints.records import SIGNAL, Json, JsonObject
 from wfdash.questions.card import AnswerType, Asking, Card, Style, action, action_field, decision_schema, shown, typed
@@ -142,18 +143,24 @@ class Option(BaseModel):
     style: Style = "quiet"
 
 
-class Choice(Card):
+Several = TypeVar("Several", bound=bool, default=Literal[False])
+
+
+class Choice(Card, Generic[Several]):
     """Choose one of ``options``; with ``multiple`` several of them. Answer: the name, or the list of names."""
 
     options: list[str | Option] | dict[str, str]
     """Names, ``Option``s, or name -> label."""
-    multiple: bool = False
+    if TYPE_CHECKING:
+        multiple: Several = cast(Several, False)
+    else:
+        multiple: bool = False
     at_least: int | None = Field(default=None, ge=0)
     """How many must be selected, by default one."""
     at_most: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _check_options(self) -> Choice:
+    def _check_options(self) -> Self:
         names = [option.name for option in listed(self)]
         if not names or len(set(names)) < len(names):
             raise ValueError("options need at least one name, each of them once")
@@ -166,19 +173,19 @@ class Choice(Card):
         return self
 
 
-def listed(card: Choice) -> list[Option]:
+def listed(card: Choice[Any]) -> list[Option]:
     """Return the options of a choice."""
     if isinstance(card.options, dict):
         return [Option(name=name, label=label) for name, label in card.options.items()]
     return [option if isinstance(option, Option) else Option(name=option, label=option) for option in card.options]
 
 
-def ask_choice(card: Choice, answer: Any) -> Asking:
+def ask_choice(card: Choice[Any], answer: Any) -> Asking:
     """Return the question of a choice."""
     return _ask_several(card, answer) if card.multiple else _ask_one(card, answer)
 
 
-def _ask_one(card: Choice, answer: Any) -> Asking:
+def _ask_one(card: Choice[Any], answer: Any) -> Asking:
     options, wanted = listed(card), AnswerType(Any if answer is None else answer)
     actions = [
         action(option.name, option.style, [], [], option.label or option.name)
@@ -191,7 +198,7 @@ def _ask_one(card: Choice, answer: Any) -> Asking:
     )
 
 
-def _ask_several(card: Choice, answer: Any) -> Asking:
+def _ask_several(card: Choice[Any], answer: Any) -> Asking:
     options, wanted = listed(card), AnswerType(list[str] if answer is None else answer)
     schema: JsonObject = {
         "type": "array",

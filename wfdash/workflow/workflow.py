@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, ParamSpec, Self, cast
+
+from typing_extensions import TypeVar
 
 from checkpoints.ids import CheckpointId, RequestKey, RunId, WorkflowId, new_run_id
 from checkpoints.records import Checkpoint, EventDraft, Json, JsonObject, Phase, RunInfo
@@ -168,9 +170,28 @@ Answers = Mapping[str, Any] | Mapping[RequestKey, Any]
 NAME = re.compile(r"\w[\w.-]*")
 """The pattern of a workflow's name."""
 
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", default=Any)
+S = TypeVar("S", default=Any)
 
-class Workflow:
+
+def _in_a_loop_of_its_own(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """Return the method that makes the same call and blocks until it has ended."""
+
+    def run_sync(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Make the call of ``run`` where no event loop runs, and return its outcome; ``InvalidCall`` where one runs."""
+        if asyncio._get_running_loop() is not None:
+            raise InvalidCall("run_sync blocks, and an event loop runs here: write await workflow.run(...)")
+        return asyncio.run(call(*args, **kwargs))
+
+    return run_sync
+
+
+class Workflow(Generic[M, S]):
     """A named graph of steps. It holds no run: one definition serves any number of runs at once.
+
+    ``Workflow[Claim]`` says what message its runs take, for checkers and editors: ``run`` then wants a ``Claim``.
 
     ``state``: a pydantic model or dataclass for ``ctx.state``, with defaults; None for a free dict. ``reducers``: key
     -> ``f(current, contribution)`` for keys that overlapping steps write. ``max_steps``: how many steps of one loop may
@@ -187,7 +208,7 @@ class Workflow:
         title: str = "",
         run_title: str = "",
         doc: str = "",
-        state: Any = None,
+        state: type[S] | None = None,
         reducers: Mapping[str, Callable[[Any, Any], Any]] | None = None,
         max_steps: int = 1000,
         policy: Policy | None = None,
@@ -221,6 +242,10 @@ class Workflow:
         frame = sys._getframe(1)
         self.place: tuple[str, int] = (frame.f_code.co_filename, frame.f_lineno)
         """The file and line at which it is made."""
+
+    def __class_getitem__(cls, _types: Any) -> type[Self]:
+        """Return the class itself: what stands in brackets is for checkers and editors."""
+        return cls
 
     def __repr__(self) -> str:
         """Return its name."""
@@ -313,7 +338,7 @@ class Workflow:
     def sub(
         self,
         name: str,
-        child: Workflow,
+        child: Workflow[Any, Any],
         *,
         start: bool = False,
         after: After | None = None,
@@ -362,7 +387,7 @@ class Workflow:
         checked("step name", name)
         self._graph = None
 
-    def bind(self, storage: StorageLike) -> BoundWorkflow:
+    def bind(self, storage: StorageLike) -> BoundWorkflow[M]:
         """Return the workflow with a storage or manager that keeps its runs: ``start``, ``resume``, ``runs``."""
         return BoundWorkflow(self, storage)
 
@@ -376,7 +401,7 @@ class Workflow:
 
     async def run(
         self,
-        message: Any = UNSET,
+        message: M = UNSET,
         *,
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
@@ -407,9 +432,11 @@ class Workflow:
         prepare = self._prepare(message, answers, checkpoint, follows, storage, run_id, park_after)
         return await (await prepare(None)).go()
 
+    run_sync = _in_a_loop_of_its_own(run)
+
     def run_stream(
         self,
-        message: Any = UNSET,
+        message: M = UNSET,
         *,
         answers: Answers | None = None,
         checkpoint: Checkpoint | CheckpointId | str | None = None,
@@ -440,16 +467,16 @@ class Workflow:
         return partial(resume, self.graph, self.hooks, answers or {}, chosen, storage, run, park)
 
 
-class BoundWorkflow:
+class BoundWorkflow(Generic[M]):
     """What ``workflow.bind(storage)`` returns. It holds no run; errors are those of ``Workflow.run``."""
 
-    def __init__(self, workflow: Workflow, storage: StorageLike) -> None:
+    def __init__(self, workflow: Workflow[M, Any], storage: StorageLike) -> None:
         self.workflow = workflow
         self.storage = storage
 
-    async def start(self, message: Any = None, *, run_id: RunId | str | None = None) -> Outcome:
+    async def start(self, message: M | None = None, *, run_id: RunId | str | None = None) -> Outcome:
         """Start a run and return how it ended or what it waits for; ``outcome.checkpoint.run`` is its id."""
-        return await self.workflow.run(message, storage=self.storage, run_id=run_id)
+        return await self.workflow.run(cast(M, message), storage=self.storage, run_id=run_id)
 
     async def resume(self, run_id: RunId | str, *, answers: Answers | None = None) -> Outcome:
         """Continue a run from its newest checkpoint, with answers or after a crash."""

@@ -43,7 +43,7 @@ class Unset:
     """The message was not given (None is a message)."""
 
 
-UNSET = Unset()
+UNSET: Any = Unset()
 
 
 async def begin(

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import takewhile
 from operator import is_
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, overload
+
+from typing_extensions import TypeVar
 
 from checkpoints.errors import InvalidValue
 from checkpoints.events import EventKind
@@ -19,8 +21,8 @@ from checkpoints.rules import check_label, usage_of
 from wfdash.contract import Message, pack_transcript, unpack_transcript
 from wfdash.domain.search_attributes import cleaned
 from wfdash.questions.card import Asking, Card, Given
-from wfdash.questions.cards import Approval, Decision, make_request, prepare
-from wfdash.questions.choices import fails_after, key_prefix, waiting_for
+from wfdash.questions.cards import Approval, Decision, Question, make_request, prepare
+from wfdash.questions.choices import Choice, fails_after, key_prefix, waiting_for
 from wfdash.questions.policy import Duration, Policy, policy_of, refuse_unknown, span_of
 from wfdash.questions.tools import ToolCall, ToolDecision
 from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
@@ -30,7 +32,6 @@ from wfdash.values.fingerprints import MOST_AGAIN, identify, parts_to_keep
 from wfdash.workflow.answers import marked
 from wfdash.workflow.authoring import Retry, StepContext
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
-from wfdash.workflow.reducer.moment import StateView
 from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, ModelUsed, TranscriptGrown
 from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.invoke import invoke as invoke_function
@@ -38,21 +39,41 @@ from wfdash.workflow.runtime.step_ops import PendingQuestion, StepOps
 from wfdash.workflow.stored import CallIntent, JournalEntry, decode_exception, encode_exception, intent
 
 T = TypeVar("T")
+S = TypeVar("S", default=Any)
+"""The type of a run's state. Only checkers and editors see it."""
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Context(StepContext):
-    """A step's way to the world. One per activation; takes the second parameter of a step."""
+class Terms(TypedDict, total=False):
+    """How a question is asked: the named arguments of ``ctx.ask``."""
 
-    def __init__(self, ops: StepOps, state: StateView, *, attempt: int) -> None:
+    by: str | Sequence[str]
+    not_by: str | Sequence[str]
+    due: datetime | Duration | None
+    policy: Policy | None
+    name: str | None
+    same: str | Sequence[str] | None
+
+
+class Context(StepContext, Generic[S]):
+    """A step's way to the world. One per activation; takes the second parameter of a step.
+
+    ``Context[Model]`` says the type of ``ctx.state`` where the workflow has ``state=Model``.
+    """
+
+    def __init__(self, ops: StepOps, state: Any, *, attempt: int) -> None:
         self._ops = ops
         self._answers: list[Answer] = []
-        self.state: Any = state
+        self.state: S = state
         """The run's state: as it was when the step started, plus own writes. Mapping and attributes."""
         self.item = ops.item
         """Index of the item inside the innermost map, None outside of maps."""
         self.attempt = attempt
         """1, 2, 3 ...: which attempt of this step this is."""
+
+    def __class_getitem__(cls, _state: Any) -> type[Self]:
+        """Return the class itself: what stands in brackets is for checkers and editors."""
+        return cls
 
     @property
     def step(self) -> str:
@@ -75,60 +96,28 @@ class Context(StepContext):
         return f"{self.run_id}:{self._ops.called}.{self._ops.activation}:{self._ops.replay.upcoming()}"
 
     @overload
-    def ask(
-        self,
-        card: ToolCall,
-        answer: None = None,
-        *,
-        by: str | Sequence[str] = (),
-        not_by: str | Sequence[str] = (),
-        due: datetime | Duration | None = None,
-        policy: Policy | None = None,
-        name: str | None = None,
-        same: str | Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, ToolDecision]: ...
+    def ask(self, card: ToolCall, answer: None = None, **terms: Unpack[Terms]) -> Coroutine[Any, Any, ToolDecision]: ...
 
     @overload
     def ask(
-        self,
-        card: Approval,
-        answer: None = None,
-        *,
-        by: str | Sequence[str] = (),
-        not_by: str | Sequence[str] = (),
-        due: datetime | Duration | None = None,
-        policy: Policy | None = None,
-        name: str | None = None,
-        same: str | Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, Decision]: ...
+        self, card: Approval[T], answer: None = None, **terms: Unpack[Terms]
+    ) -> Coroutine[Any, Any, Decision[T]]: ...
 
     @overload
     def ask(
-        self,
-        card: Card | str,
-        answer: type[T],
-        *,
-        by: str | Sequence[str] = (),
-        not_by: str | Sequence[str] = (),
-        due: datetime | Duration | None = None,
-        policy: Policy | None = None,
-        name: str | None = None,
-        same: str | Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, T]: ...
+        self, card: Choice | Question | str, answer: None = None, **terms: Unpack[Terms]
+    ) -> Coroutine[Any, Any, str]: ...
 
     @overload
     def ask(
-        self,
-        card: Card | str,
-        answer: JsonObject | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        not_by: str | Sequence[str] = (),
-        due: datetime | Duration | None = None,
-        policy: Policy | None = None,
-        name: str | None = None,
-        same: str | Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, Any]: ...
+        self, card: Choice[Literal[True]], answer: None = None, **terms: Unpack[Terms]
+    ) -> Coroutine[Any, Any, list[str]]: ...
+
+    @overload
+    def ask(self, card: Card | str, answer: type[T], **terms: Unpack[Terms]) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def ask(self, card: Card | str, answer: JsonObject, **terms: Unpack[Terms]) -> Coroutine[Any, Any, Any]: ...
 
     def ask(
         self,
