@@ -84,15 +84,15 @@ screenshots: $(FRAMEWORKS)/installed
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed
-	$(LOCK) --extra postgres --extra cluster --extra redis --extra celery --extra encryption --extra apprise --extra push --extra otel --extra oidc -o requirements.lock
-	$(LOCK) --extra dev -o requirements-dev.lock
-	$(LOCK) --extra dev --extra dev-frameworks -o requirements-frameworks.lock
+	$(LOCK) --extra postgres --extra cluster --extra redis --extra celery --extra encryption --extra apprise --extra push --extra otel --extra oidc -o .ci/locks/requirements.lock
+	$(LOCK) --extra dev -o .ci/locks/requirements-dev.lock
+	$(LOCK) --extra dev --extra dev-frameworks -o .ci/locks/requirements-frameworks.lock
 
 # Exactly those versions, instead of the newest ones that pyproject.toml allows.
 locked: | $(VENV)/bin/python $(FRAMEWORKS)/bin/python
-	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --require-hashes -r .ci/locks/requirements-dev.lock
 	$(PIP) --no-deps -e .
-	$(PIP_FRAMEWORKS) --require-hashes -r requirements-frameworks.lock
+	$(PIP_FRAMEWORKS) --require-hashes -r .ci/locks/requirements-frameworks.lock
 	@touch $(VENV)/installed $(VENV)/installed-dev $(FRAMEWORKS)/installed
 
 audit: $(TOOLS)/installed

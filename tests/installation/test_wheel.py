@@ -44,7 +44,6 @@ def name_of(path: Path) -> str:
 
 FOLDERS = {".ci", "checkpoints", "docs", "static", "templates", "tests", "wfdash"}
 FILES = {".gitignore", "LICENSE", "Makefile", "manage.py", "pyproject.toml", *(path.name for path in ROOT.glob("*.md"))}
-FILES |= {"requirements.lock", "requirements-dev.lock"}
 LEFT = ("data/secret_key", "data/wfdash.sqlite3-wal", "build/notes.txt", "todo.txt", "wfdash/.env", "tests/t.sqlite3")
 """What lies about in a checkout in which someone works."""
 
