@@ -25,7 +25,6 @@ from wfdash.access.viewer import (
     AnswerStanding,
     Role,
     Viewer,
-    all_in,
     questions,
     roles_of,
     sources,
@@ -189,11 +188,6 @@ class WorkflowRights:
     workflow: str
     title: str
     rights: Mapping[str, tuple[Role, ...]]
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """Return the roles that the rights come from."""
-        return all_in(self.rights)
 
 
 @frozen

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role
+from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role, all_in
 from wfdash.domain.labels import label_of_key
 from wfdash.queries.account import service_names
 from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
@@ -347,6 +347,9 @@ def standing_text(standing: AnswerStanding) -> str:
     kinds = {"excluded": f"excluded {standing.words}", "override": "may override (operator, with a reason)"}
     words = kinds.get(standing.kind, f"may answer: {standing.words}")
     return f"{words}, {standing.own}" if standing.own else words
+
+
+register.filter("all_in", all_in)
 
 
 @register.filter
