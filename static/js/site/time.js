@@ -136,7 +136,11 @@ function tick() {
     let known = begins.get(element);
     if (known?.written !== written) begins.set(element, (known = { written, at: now - Number(written) * 1000 }));
     const words = duration((now - known.at) / 1000) + (element.dataset.tickingRest ?? "");
-    if (element.textContent !== words) element.textContent = words;
+    if (element.textContent === words) continue;
+    // What has a name of its own is called as it is shown.
+    const named = element.closest("a[aria-label]");
+    if (named) named.ariaLabel = named.ariaLabel.replace(element.textContent.trim(), words);
+    element.textContent = words;
   }
   refreshYoung();
 }
