@@ -62,6 +62,7 @@ check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
 	$(BIN)/python .ci/size.py
+	$(BIN)/python .ci/public.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
 
 format: $(VENV)/installed-dev
