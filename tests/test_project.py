@@ -86,8 +86,8 @@ def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
 
 
 TOP_LEVEL = """
-.ci .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md checkpoints docs manage.py pyproject.toml
-static templates tests wfdash
+.ci .github .gitignore .pre-commit-config.yaml CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md LICENSE Makefile
+README.md SECURITY.md checkpoints docs manage.py pyproject.toml static templates tests wfdash
 """
 
 
