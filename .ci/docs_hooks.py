@@ -1,4 +1,5 @@
-"""What the site of the documentation adds to docs/: README and changelog, links that leave docs/, the HTTP API.
+"""What the site of the documentation adds to docs/: README and changelog, links that leave docs/, the HTTP API, and for
+language models ``llms.txt`` (https://llmstxt.org) with each page as Markdown beside its HTML.
 
 The pages of docs/ are written to be read in the repository as well, so their links lead to files of the repository.
 """
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files above docs/ that are pages of the site."""
+WRITTEN: dict[str, str] = {}
+"""The Markdown of each page of the site that is not made from code, by its path."""
 ENTRY = re.compile(r"\[(.+?)\]\((\S+)\): (.+)")
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]+?)(#[^)\s]*)?\)")
 
@@ -76,7 +79,26 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == "reference/http-api.md":
         return markdown.replace("<!-- operations -->", docs_openapi.operations())
     text = re.sub(r"(!\[[^\]]*\]\()docs/", r"\1", markdown) if folder == ROOT else markdown
-    return LINK.sub(lambda link: rewritten(link, folder, page.file.src_uri), text)
+    text = LINK.sub(lambda link: rewritten(link, folder, page.file.src_uri), text)
+    if not re.search(r"^:::", text, re.MULTILINE):
+        WRITTEN[page.file.src_uri] = text
+    return text
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write ``llms.txt``, and the pages that it leads to."""
+    site = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "- [Overview](index.md): what it is"]
+    now = ""
+    for group, _, (title, uri, line) in listed():
+        if group != now:
+            now = group
+            # What may be left out where there is little room has this name.
+            lines += ["", f"## {'Optional' if group == 'Internals' else group}", ""]
+        lines.append(f"- [{title}]({uri if uri in WRITTEN else uri.replace('.md', '.html')}): {line}")
+    (site / "llms.txt").write_text("\n".join([*lines, ""]))
+    for uri, text in WRITTEN.items():
+        (site / uri).write_text(text)
 
 
 def folder_of(uri: str) -> Path:

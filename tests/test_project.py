@@ -75,16 +75,6 @@ def is_module(dotted: str) -> bool:
     return any(re.search(rf"\b{name}\b", path.read_text()) for path in sources)
 
 
-def test_every_page_of_the_docs_is_reachable_from_the_readme() -> None:
-    reached, todo = set(), [ROOT / "README.md"]
-    while todo:
-        page = todo.pop()
-        reached.add(page)
-        links = re.findall(r"\]\(([^)\s#]+\.md)", page.read_text())
-        todo += [path for link in links if (path := (page.parent / link).resolve()) not in reached]
-    assert [name_of(page) for page in (ROOT / "docs").rglob("*.md") if page not in reached] == []
-
-
 TOP_LEVEL = """
 .ci .github .gitignore .pre-commit-config.yaml CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md LICENSE Makefile
 README.md SECURITY.md checkpoints docs manage.py pyproject.toml static templates tests wfdash

@@ -39,6 +39,13 @@ def test_no_page_of_the_site_loads_anything_from_another_server(site: Path) -> N
 def test_readme_and_changelog_are_pages_whose_links_and_pictures_stay_in_the_site(site: Path) -> None:
     home = (site / "index.html").read_text()
     links = re.findall(r'(?:href|src)="([^"#:]+)[#"]', home)
-    assert "workflows.html" in links
-    assert "changelog.html" in links
+    assert {"contents.html", "workflows.html", "changelog.html"} <= {*links}
     assert [link for link in links if link != "." and not (site / link.split("?")[0]).exists()] == []
+
+
+@pytest.mark.process
+def test_language_models_find_every_page_with_a_line_and_as_text(site: Path) -> None:
+    entries = re.findall(r"^- \[.+\]\((\S+)\): .+$", (site / "llms.txt").read_text(), re.MULTILINE)
+    pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
+    assert {Path(entry).with_suffix("") for entry in entries} >= pages
+    assert [entry for entry in entries if not (site / entry).exists()] == []
