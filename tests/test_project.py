@@ -135,8 +135,8 @@ async def test_the_readme_s_workflow_runs_and_waits_for_a_person(tmp_path: Path)
 
 
 def test_every_python_block_of_the_author_s_guide_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/workflows.md").read_text(), flags=re.DOTALL)
-    (tmp_path / "guide.py").write_text("\n".join(blocks))
+    pages = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("workflows", "library"))
+    (tmp_path / "guide.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL)))
     done = subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 

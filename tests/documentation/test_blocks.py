@@ -19,7 +19,7 @@ INDENTED = re.compile(r"(?<=\n\n)((?:    [^\n]*\n)+)")
 RUN = {
     "agent-framework.md": "tests/documentation/test_agent_framework.py",
     "README.md": "tests/documentation/test_types.py",
-    "quickstart.md": "tests/documentation/test_quickstart.py",
+    **dict.fromkeys(("quickstart.md", "tutorial.md"), "tests/documentation/test_quickstart.py"),
     "django.md": "tests/documentation/test_django.py",
     "agent-framework-storage.md": "tests/checkpoints/agent_framework/test_page.py",
     "langgraph-saver.md": "tests/checkpoints/langgraph/test_page.py",

@@ -1,4 +1,4 @@
-"""The quickstart, done: its file is served by its command, a shell runs its commands, its tests pass."""
+"""The quickstart, done: its file is served, a shell runs its commands; its tests and those of the tutorial pass."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.keys import AUDIT_KEY
 from wfdash.client import Client
 
 COOKBOOK = Path(__file__).parents[2] / "docs/cookbook"
-PAGE = (Path(__file__).parents[2] / "docs/quickstart.md").read_text()
+PAGE, TUTORIAL = ((COOKBOOK.parent / name).read_text() for name in ("quickstart.md", "tutorial.md"))
 COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-FILES = dict(re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE, re.DOTALL))
+FILES = dict(re.findall(r'```python title="(\w+\.py)"\n(.*?)```', PAGE + TUTORIAL, re.DOTALL))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the page."""
+    """A folder with the files of both pages."""
     folder = tmp_path_factory.mktemp("quickstart")
     for name, text in FILES.items():
         (folder / name).write_text(text)
@@ -96,4 +96,4 @@ def test_its_tests_pass_by_its_command(folder: Path) -> None:
         ["bash", "-c", command], cwd=folder, env=environment(0), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert "5 passed" in done.stdout

@@ -14,13 +14,12 @@ import pytest
 from wfdash.cli.new import written
 
 ROOT = Path(__file__).parents[2]
-WHOLE = ("workflows", "testing", "policies", "webhooks", "agents")
+WHOLE = ("workflows", "projects", "testing", "policies", "webhooks", "agents")
 """Pages whose blocks are one program each."""
 PARTS = {
-    "ask-from-anywhere": "",
+    **dict.fromkeys(("ask-from-anywhere", "client", "event-streams"), ""),
     "cards": "from wfdash.workflow.evidence import Message, ToolUse, Transcript\n",
-    "client": "",
-    "event-streams": "",
+    "library": "from page_workflows import agent, batch, claims, parcels, payments, sorting\n",
     "schedules": """
 from wfdash.access.viewer import Viewer
 viewer: Viewer

@@ -36,7 +36,7 @@ def test_a_failed_run_leads_to_the_section_about_its_error(as_, settings, run):
     Run.objects.filter(pk=run.pk).update(phase="failed", error=error)
     settings.WFDASH_DOCS = ADDRESS
     shown = as_("otto").get(f"/runs/{run.pk}/").content.decode()
-    assert f'<a href="{ADDRESS}/workflows.html#what-can-be-stored">Read more</a>' in shown
+    assert f'<a href="{ADDRESS}/steps.html#what-can-be-stored">Read more</a>' in shown
 
 
 def slugs(page: str) -> set[str]:

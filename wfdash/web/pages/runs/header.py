@@ -381,17 +381,17 @@ HINTS: dict[str, str] = {
     "MemoryError": "The worker ran out of memory. Add memory or split the work into smaller pieces, then retry.",
 }
 SECTIONS: dict[str, tuple[str, str]] = {
-    "NotStorable": ("workflows", "what-can-be-stored"),
+    "NotStorable": ("steps", "what-can-be-stored"),
     "ReplayMismatch": ("workflows", "when-a-question-changes"),
     "Incompatible": ("versions", "a-run-that-is-held"),
     "Damaged": ("checkpointing", "recovery"),
     "Locked": ("encryption", "keys"),
     "NotEncrypted": ("encryption", "keys"),
-    "ImportError": ("workflows", "while-you-write"),
-    "ModuleNotFoundError": ("workflows", "while-you-write"),
+    "ImportError": ("projects", "while-you-write"),
+    "ModuleNotFoundError": ("projects", "while-you-write"),
 }
 """Page and section of the documentation about an error."""
-ERRORS = ("workflows", "what-can-go-wrong")
+ERRORS = ("steps", "what-can-go-wrong")
 TIMEOUTS = ("Timeout", "TimedOut")
 NETWORK = ("Connection", "Connect", "SSL", "Network", "gaierror", "HTTPError", "Unreachable", "RemoteProtocol")
 TRANSIENT = "The external service did not respond. Retry; consider a Retry policy for this step."
