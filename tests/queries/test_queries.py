@@ -210,9 +210,10 @@ def test_lanes_put_abandoned_branches_beside_the_line():
     assert [found.n for found in path_to(tree)] == [7, 6, 2, 1]
 
 
-def test_a_line_with_a_hole_ends_at_the_hole():
+def test_a_line_with_a_hole_ends_at_the_hole_and_what_happened_before_it_counts(run):
     tree = [CheckpointNode(id="5", n=5, parent="4", seq=9), CheckpointNode(id="6", n=6, parent="5", seq=12)]
     assert [found.n for found in path_to(tree)] == [6, 5]
+    assert [(span.low, span.high) for span in history.ranges_of(run.pk, tree)] == [(0, 12)]
 
 
 def test_the_board_counts_the_last_state_of_every_activation(run):

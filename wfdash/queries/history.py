@@ -155,7 +155,8 @@ def _ranges(run_id: str, nodes: list[CheckpointNode], path: list[CheckpointNode]
     ranges = []
     for node in path:
         earlier = before[node.id]
-        if node.reason not in COPIES and node.parent == (earlier.id if earlier else None):
+        # The first one's parent may have been deleted since.
+        if node.reason not in COPIES and (earlier is None or node.parent == earlier.id):
             ranges.append(EventRange(run=run_id, low=earlier.seq if earlier else 0, high=node.seq))
     return ranges
 
