@@ -400,7 +400,7 @@ def unedited(schema: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, An
 def shared_schema(schema: Mapping[str, Any], choices: Sequence[ActionButton]) -> dict[str, Any]:
     """Return the schema of the fields that belong to none of these actions; the whole one without actions."""
     if not choices:
-        return dict(schema)
+        return {"title": "Answer", **schema}
     known = mapping(schema.get("properties"))
     owned = {"action", FIELD, *(name for choice in choices for name in choice.schema["properties"])}
     fields = [name for name in known if name not in owned]
