@@ -1,4 +1,4 @@
-"""The engine of docs/engines.md in the dashboard: its runs wait, are answered and restored like any other."""
+"""The engine of docs/internals/engines.md in the dashboard: its runs wait, are answered and restored like any other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wfdash.domain.errors import Invalid
 from wfdash.engines import catalog
 from wfdash.engines.conformance import CHECKS
 
-PAGE = Path(__file__).parents[2] / "docs/engines.md"
+PAGE = Path(__file__).parents[2] / "docs/internals/engines.md"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

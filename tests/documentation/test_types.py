@@ -72,7 +72,7 @@ def test_what_the_documentation_shows_is_typed(tmp_path: Path) -> None:
     (tmp_path / "workflows.py").write_text(first)
     for name in WHOLE:
         (tmp_path / f"page_{name}.py").write_text("\n".join(blocks_of(ROOT / "docs" / f"{name}.md")))
-    engine, served, tested = blocks_of(ROOT / "docs" / "engines.md")
+    engine, served, tested = blocks_of(ROOT / "docs/internals/engines.md")
     (tmp_path / "checklist_engine.py").write_text(engine)
     (tmp_path / "page_engines.py").write_text(served)
     (tmp_path / "page_engines_tested.py").write_text(tested)
