@@ -15,8 +15,8 @@ from decimal import Decimal
 from string import Formatter
 from typing import Any
 
-from checkpoints.records import frozen
-from wfdash.domain.labels import label_of_field
+from checkpoints.records import Json, frozen
+from wfdash.domain.labels import label_of_field, label_of_key
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.values.schemas.work import Schema, is_secret, is_single, items_of, resolved, under
 
@@ -217,12 +217,16 @@ def _text_of(value: Any, spec: str = "") -> str:
     return cleaned(value) if isinstance(value, str) else ""
 
 
-# Fields of a run's input and output that a list can show as columns: scalars at the top, none that is secret. Pure.
+# Fields that a list can show as columns, none that is secret: scalars at the top of a run's input and output, and
+# single values of a request's card. Pure.
 
 INPUT_FIELD, OUTPUT = "input", "output"
 PARTS = (INPUT_FIELD, OUTPUT)
 NAME = re.compile(rf"({INPUT_FIELD}|{OUTPUT})\.([\w-]{{1,64}})")
 """A field as an address names it: ``input.amount``."""
+CARD_NAME = re.compile(r"(proposal|context|evidence)(\.[^.,$\0]{1,64}){1,3}")
+"""A value of a card as an address names it: ``proposal.amount``."""
+DECIMAL = re.compile(r"-?\d{1,15}\.\d{1,9}", re.ASCII)
 MOST_CHOSEN = 8
 """Fields that one list shows."""
 MOST_OFFERED = 40
@@ -234,7 +238,7 @@ CONTENT = frozenset({"contentEncoding", "contentMediaType"})
 
 
 @frozen
-class RunField:
+class ColumnField:
     """A field. ``kind``: number, moment, boolean, choice or text."""
 
     part: str
@@ -248,19 +252,28 @@ class RunField:
         return f"{self.part}.{self.key}"
 
 
-def known_names(names: Collection[str]) -> tuple[str, ...]:
+@frozen
+class FieldValue:
+    """A field of one row. ``problem``: why its value cannot be shown."""
+
+    field: ColumnField
+    value: Json = None
+    problem: str = ""
+
+
+def known_names(names: Iterable[str], pattern: re.Pattern[str] = NAME) -> tuple[str, ...]:
     """Return those that may be names of fields, each once, at most ``MOST_CHOSEN``."""
-    return tuple(name for name in dict.fromkeys(names) if NAME.fullmatch(name))[:MOST_CHOSEN]
+    return tuple(name for name in dict.fromkeys(names) if pattern.fullmatch(name))[:MOST_CHOSEN]
 
 
-def fields_of(part: str, schema: Schema, secrets: Collection[str]) -> tuple[RunField, ...]:
+def fields_of(part: str, schema: Schema, secrets: Collection[str]) -> tuple[ColumnField, ...]:
     """Return the fields of an input or an output, in the order of its schema, at most ``MOST_OFFERED``."""
     keys = dict.fromkeys(str(key) for node in resolved([schema], schema) for key in _properties(node))
     found = (field_of(f"{part}.{key}", schema, secrets) for key in keys)
     return tuple(field for field in found if field is not None)[:MOST_OFFERED]
 
 
-def field_of(name: str, schema: Schema, secrets: Collection[str]) -> RunField | None:
+def field_of(name: str, schema: Schema, secrets: Collection[str]) -> ColumnField | None:
     """Return the field that a name means in a schema; None for one that is secret, nested or not described."""
     found = NAME.fullmatch(name)
     if not found or found[2] in secrets:
@@ -274,7 +287,7 @@ def field_of(name: str, schema: Schema, secrets: Collection[str]) -> RunField | 
     if not types or types - SINGLE:
         return None
     title = next((node["title"] for node in described if isinstance(node, Mapping) and node.get("title")), "")
-    return RunField(part=part, key=key, label=label_of_field(key, title)[:LONGEST_LABEL], kind=_kind(nodes, types))
+    return ColumnField(part=part, key=key, label=label_of_field(key, title)[:LONGEST_LABEL], kind=_kind(nodes, types))
 
 
 def _properties(node: Schema) -> Mapping[str, Any]:
@@ -307,6 +320,20 @@ def _kind(nodes: list[Schema], types: frozenset[str]) -> str:
     if types == {"boolean"}:
         return "boolean"
     return "moment" if any(node.get("format") == "date-time" for node in nodes) else "text"
+
+
+def card_field(name: str, values: Iterable[Any] = ()) -> ColumnField:
+    """Return the field of a card with this name; its kind is that of these values, where they agree."""
+    part, _, key = name.partition(".")
+    kinds = {_kind_of(value) for value in values}
+    kind = kinds.pop() if len(kinds) == 1 else "text"
+    return ColumnField(part=part, key=key, label=" › ".join(map(label_of_key, key.split("."))), kind=kind)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "number" if DECIMAL.fullmatch(value) else "moment" if "T" in value and moment_in(value) else "text"
+    return "text" if isinstance(value, bool) else "number"
 
 
 MOST_INPUTS = 40

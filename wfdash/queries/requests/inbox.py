@@ -33,13 +33,15 @@ from checkpoints.database.compiled import (
     statement_of,
 )
 from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, RunFact
-from checkpoints.models.fields import JsonRows, MomentField
+from checkpoints.models.fields import JsonRows, MomentField, StoredSize
 from checkpoints.models.user_model import USERNAME, has_name
+from checkpoints.records import Json
 from checkpoints.rules import RISKS
-from wfdash.access.viewer import Viewer
+from wfdash.access.viewer import Viewer, origin_of
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import visible
+from wfdash.domain.search_attributes import CARD_NAME, FieldValue, card_field
 from wfdash.engines import catalog
 from wfdash.queries.requests import request
 from wfdash.queries.requests.request import PRESENCE_TIMEOUT
@@ -62,10 +64,12 @@ from wfdash.queries.search import (
     equals,
     listed,
 )
-from wfdash.queries.unreadable import hidden_cards, subject_in
+from wfdash.queries.timemachine import secrets_in
+from wfdash.queries.unreadable import LARGEST_LISTED, hidden_cards, is_readable, subject_in
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.base import Page
 from wfdash.records.requests import RequestSummary, Tab
+from wfdash.values.schemas.secrets import HIDDEN
 
 # How many requests saved views hold: counted up to a limit, all in one query.
 
@@ -300,6 +304,46 @@ def rows_shown(viewer: Viewer, hidden: tuple[str, ...]) -> QuerySet[Any, Any]:
     rows = HumanRequest.objects.filter(_visible(viewer), Among("pk", Placeholder("ids")))
     rows = rows.annotate(seen=seen, snoozed=Subquery(later.values("until")), **hidden_cards())
     return rows.values_list(*FIELDS, "seen", "snoozed", *hidden)
+
+
+def card_values(viewer: Viewer, ids: Sequence[str]) -> dict[str, dict[str, FieldValue]]:
+    """Return request id -> name -> value: what the cards of requests show this person beside their texts (one query).
+
+    Left out are secrets, values that a card has several of, and cards that are unreadable, large or not theirs to read.
+    """
+    rows = HumanRequest.objects.annotate(size=StoredSize("card")).filter(_visible(viewer), pk__in=ids)
+    rows = rows.filter(size__lt=LARGEST_LISTED).select_related("run__created_by").only(*CARD_COLUMNS)
+    shown = (
+        row
+        for row in rows
+        if viewer.reads_card(row.workflow, row.by, origin_of(row.run), assigned=row.assignee_id == viewer.user.pk)
+    )
+    return {row.pk: _values_of(row) for row in shown if is_readable(row)}
+
+
+CARD_COLUMNS = (
+    *("card", "answer_schema", "policy", "risk", "workflow", "by", "assignee"),
+    *("run__requesters", f"run__created_by__{USERNAME}"),
+)
+
+
+def _values_of(row: HumanRequest) -> dict[str, FieldValue]:
+    pieces = row.card.get("evidence")
+    parts = {name: row.card.get(name) for name in ("proposal", "context")}
+    parts["evidence"] = [
+        piece.get("value")
+        for piece in (pieces if isinstance(pieces, list) else [])
+        if isinstance(piece, dict) and piece.get("kind") in ("json", "table")
+    ]
+    secrets, found = secrets_in(row), dict[str, Json]()
+    for path, value in search_attributes.leaves(parts, {}):
+        name = ".".join(path)
+        found[name] = None if name in found or value == HIDDEN or not secrets.isdisjoint(path) else value
+    return {
+        name: FieldValue(field=card_field(name, [value]), value=value)
+        for name, value in found.items()
+        if value is not None and CARD_NAME.fullmatch(name)
+    }
 
 
 def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:

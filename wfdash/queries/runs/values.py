@@ -22,7 +22,7 @@ from checkpoints.records import CheckpointInfo, Event, Json, JsonObject, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.contract import Message
 from wfdash.domain.errors import NotAllowed, NotFound
-from wfdash.domain.search_attributes import OUTPUT, PARTS, RunField, field_of, fields_of
+from wfdash.domain.search_attributes import OUTPUT, PARTS, ColumnField, FieldValue, field_of, fields_of
 from wfdash.engines import catalog
 from wfdash.queries.history import CheckpointNode, EventRange, event_of, nodes_of, ranges_of, shown_info, workflow_of
 from wfdash.queries.runs.listing import RunRow
@@ -64,16 +64,7 @@ MAX_VALUE_LENGTH = 64_000
 TOO_LARGE = "Too large for the list"
 
 
-@frozen
-class FieldValue:
-    """A field of one run. ``problem``: why its value cannot be shown."""
-
-    field: RunField
-    value: Json = None
-    problem: str = ""
-
-
-def offered_fields(viewer: Viewer, text: str) -> tuple[RunField, ...]:
+def offered_fields(viewer: Viewer, text: str) -> tuple[ColumnField, ...]:
     """Return the fields that are offered as columns: those of the one workflow that a filter names."""
     names = asked_for(text, "workflow")
     found = [entry for entry in catalog.entries() if [entry.name.lower()] == list(names)]
@@ -86,7 +77,7 @@ def offered_fields(viewer: Viewer, text: str) -> tuple[RunField, ...]:
     )
 
 
-def fields_named(viewer: Viewer, names: Iterable[str]) -> tuple[RunField, ...]:
+def fields_named(viewer: Viewer, names: Iterable[str]) -> tuple[ColumnField, ...]:
     """Return the fields of these names that some workflow has which this person may inspect."""
     entries = [entry for entry in catalog.entries() if viewer.may("inspect", entry.name)]
     found = (next((field for entry in entries if (field := _field(entry, name))), None) for name in names)
@@ -118,7 +109,7 @@ def _documents(ids: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[str, 
         yield row["id"], row
 
 
-def _values(run_id: str, row: JsonObject, fields: Iterable[RunField]) -> Iterator[tuple[str, FieldValue]]:
+def _values(run_id: str, row: JsonObject, fields: Iterable[ColumnField]) -> Iterator[tuple[str, FieldValue]]:
     read: dict[str, FieldValue | Json] = {}
     for field in fields:
         if field.part not in read:
@@ -132,7 +123,7 @@ def _values(run_id: str, row: JsonObject, fields: Iterable[RunField]) -> Iterato
             yield field.name, FieldValue(field=field, value=None if isinstance(value, dict | list) else value)
 
 
-def _read(run_id: str, row: JsonObject, field: RunField) -> FieldValue | Json:
+def _read(run_id: str, row: JsonObject, field: ColumnField) -> FieldValue | Json:
     """Return a document, or why there is none."""
     if (row[f"{field.part}_size"] or 0) > MAX_VALUE_LENGTH:
         return FieldValue(field=field, problem=TOO_LARGE)
@@ -143,7 +134,7 @@ def _read(run_id: str, row: JsonObject, field: RunField) -> FieldValue | Json:
     return document
 
 
-def _field(entry: catalog.Entry, name: str) -> RunField | None:
+def _field(entry: catalog.Entry, name: str) -> ColumnField | None:
     return field_of(name, _schema(entry, name.partition(".")[0]), entry.secrets)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,21 +16,23 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.errors import Unreadable
-from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import MOST_ASSIGNED, assign_requests
 from wfdash.actions.requests.collaboration import snooze_request
 from wfdash.domain.errors import AlreadyAnswered, Invalid, NoLongerOpen, NotFound
+from wfdash.domain.search_attributes import CARD_NAME, MOST_OFFERED, card_field, known_names
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.requests.inbox import (
     FILTER,
     TABS,
+    Gate,
     RequestRow,
+    card_values,
     count_all,
     count_similar,
     count_similar_shown,
@@ -43,6 +45,7 @@ from wfdash.queries.requests.inbox import (
 from wfdash.queries.requests.request import read_assignees, read_request
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
+from wfdash.web.pages.site.context_processors import looks_of
 from wfdash.web.pages.site.decorators import (
     LOCAL,
     form_page,
@@ -54,8 +57,12 @@ from wfdash.web.pages.site.decorators import (
     zone_of,
 )
 from wfdash.web.pages.site.list_page import (
+    MAX_LINE,
+    FieldCell,
     InboxAddress,
+    cells_of,
     flaws_of,
+    grouped,
     open_view,
     read_inbox_address,
     search_context,
@@ -197,8 +204,7 @@ def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Se
         {"title": titles.get(gate[0], gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
         for gate, asked in gates.items()
     ]
-    now: dict[str, Any] = {"viewer": viewer, "place": place, "alike": {}, "now": timezone.now()}
-    closed = inbox_rows(RowsContext(rows=[row for row in rows if not row.open], **now))
+    closed = inbox_rows(viewer, place, [row for row in rows if not row.open])
     context = {"groups": groups, "closed": closed, "missing": len(ids) - len(rows), "spot": place}
     return render(request, "requests/selected/groups.html", context)
 
@@ -218,7 +224,7 @@ ROW = (
     '<li id="row-{id}" class="{classes}" data-row="{id}" data-nav-row>{box}'
     '<a class="row-link" href="{href}" data-nav data-cell="row"{here}>'
     '<span class="row-mark">{unread}</span>'
-    '<span class="row-title" title="{subject}" dir="auto">{same}<span class="row-own">{own}</span></span>'
+    '<span class="row-title" title="{subject}" dir="auto">{same}<span class="row-own">{own}</span></span>{values}'
     '<span class="row-risk">{risk}</span><span class="row-run" title="{run} · {step}" dir="auto">{run} · {step}</span>'
     '<span class="row-meta">{meta}</span></a></li>'
 )
@@ -237,7 +243,7 @@ def render_row(line: InboxRow) -> SafeString:
             line.row.id,
             line.row.subject,
         )
-        if line.selectable
+        if not line.answered
         else NOTHING,
         href=line.href,
         here=SafeString(' aria-current="true"') if line.here else NOTHING,
@@ -246,10 +252,21 @@ def render_row(line: InboxRow) -> SafeString:
         subject=row.subject,
         same=format_html('<span class="row-same">{}</span>', line.same) if line.same else NOTHING,
         own=row.subject.removeprefix(line.same),
+        values=format_html('<span class="row-values">{}</span>', format_html_join("", VALUE, map(_value, line.cells)))
+        if line.cells
+        else NOTHING,
         run=row.run_title,
         step=line.step,
         meta=SafeString("".join((*_marks(line), *_times(line)))),
     )
+
+
+VALUE = '<span class="row-value{}" title="{}: {}"><span class="row-label">{}</span> {}</span>'
+
+
+def _value(cell: FieldCell) -> tuple[str, str, str, str, str]:
+    look = " is-none" * (not cell.kind) + " is-number" * cell.numeric
+    return look, cell.label, cell.text, cell.label, draw_time(cell.at) if cell.at else cell.text
 
 
 def _risk(level: str) -> SafeString:
@@ -332,7 +349,11 @@ LABELS = {
 }
 SORTS = {"age": "Oldest first", "due": "Due date", "risk": "Risk", "alike": "Similar"}
 TEMPLATES = {False: "requests/inbox/page.html", True: "requests/inbox/focus.html"}
-FRAGMENTS = {"list": "requests/inbox/list.html", "news": "requests/inbox/news.html"}
+FRAGMENTS = {
+    "list": "requests/inbox/list.html",
+    "news": "requests/inbox/news.html",
+    "columns": "requests/inbox/columns.html",
+}
 MOST_IDS = 200
 
 
@@ -341,7 +362,8 @@ def inbox(request: HttpRequest) -> HttpResponse:
     """Show a tab of the inbox. ``request`` names the selected one; without it the first is shown on wide screens.
 
     ``view`` alone opens a saved view; ``focus`` shows one card and nothing else; ``fragment=news`` says what became
-    of the requests named by ``ids``, and how many are new since ``since``.
+    of the requests named by ``ids``, and how many are new since ``since``; ``fragment=columns`` which values of their
+    cards can be shown.
     """
     viewer, place = viewer_of(request), read_inbox_address(request.GET)
     if place.view and "tab" not in request.GET:
@@ -350,7 +372,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     if fragment == "news":
         return respond(request, "requests/inbox/page.html", _news_context(request, viewer, place), FRAGMENTS)
     context, place, shown = _surroundings(request, viewer, place, request.GET.get("request", ""))
-    if fragment != "list":
+    if fragment not in FRAGMENTS:
         context |= _card(viewer, shown, place) | views_context(viewer, place)
     return respond(request, TEMPLATES[place.focus], context, FRAGMENTS)
 
@@ -406,11 +428,13 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
     else:
         alike = count_similar_shown(found.items)
     request.open_count = waiting  # type: ignore[attr-defined]
+    shown = {"cells": {}} if place.focus else _columns(request, viewer, place, found.items)
     return common | {
         "tabs": _tabs(place, counts),
         "counts": counts,
         "count": counts[place.tab],
-        "rows": inbox_rows(RowsContext(viewer=viewer, place=place, rows=found.items, alike=alike, now=now)),
+        "rows": inbox_rows(viewer, place, found.items, alike=alike, cells=shown.pop("cells")),
+        **shown,
         "older": place.url(after=found.next) if found.next else "",
         "paged": bool(cursor),
     }
@@ -418,15 +442,39 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
 
 def _news_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> dict[str, Any]:
     ids = [one for one in request.GET.get("ids", "").split(",") if one][:MOST_IDS]
-    rows, now = request_rows(viewer, ids), timezone.now()
+    rows = request_rows(viewer, ids)
     counts, waiting = count_all(viewer, place.q)
     request.open_count = waiting  # type: ignore[attr-defined]
-    since, known = moment_in(request.GET.get("since", "")) or now, ids if request.GET.get("whole") else None
+    since, known = moment_in(request.GET.get("since", "")) or timezone.now(), ids if request.GET.get("whole") else None
+    cells = _columns(request, viewer, place.at(columns=place.columns or ()), rows)["cells"]
     return {
         "spot": place,
         "tabs": _tabs(place, counts),
-        "rows": inbox_rows(RowsContext(viewer=viewer, place=place, rows=rows, alike={}, now=now)),
+        "rows": inbox_rows(viewer, place, rows, cells=cells),
         "new": count_since(viewer, place.tab, place.q, since, known),
+    }
+
+
+def _columns(request: HttpRequest, viewer: Viewer, place: InboxAddress, rows: Sequence[RequestRow]) -> dict[str, Any]:
+    """Return the values of cards that rows show, by request, and what the menu offers once it is asked (one query)."""
+    names = place.columns
+    if names is None:
+        names = known_names(looks_of(request).columns.get("inbox", ()), CARD_NAME)
+    asked = names or "choose" in request.GET or request.GET.get("fragment") == "columns"
+    values = card_values(viewer, [row.id for row in rows]) if asked else {}
+    found: dict[str, list[Any]] = {}
+    for name, one in (item for cells in values.values() for item in cells.items()):
+        short = len(found) < MOST_OFFERED and not (isinstance(one.value, str) and len(one.value) > MAX_LINE)
+        if short or name in found or name in names:
+            found.setdefault(name, []).append(one.value)
+    fields = {name: card_field(name, found.get(name, ())) for name in (*found, *names)}
+    shown = [fields[name] for name in names]
+    return {
+        "heads": shown,
+        "choosing": asked,
+        "field_columns": grouped(fields.values(), names),
+        "live_address": (place.at(columns=names) if names else place).url(),
+        "cells": {row.id: cells_of(shown, values.get(row.id, {})) for row in rows if names},
     }
 
 
@@ -476,17 +524,6 @@ SOON = timedelta(hours=4)
 MOST_NAMES = 2
 
 
-@frozen
-class RowsContext:
-    """Rows, for whom they are drawn, and where."""
-
-    viewer: Viewer
-    place: InboxAddress
-    rows: Iterable[RequestRow]
-    alike: Mapping[tuple[str, str, str], int]
-    now: datetime
-
-
 @dataclass(kw_only=True)
 class InboxRow:
     """A row. ``gone``: what became of it, if it is not open any more; ``head``: begins a group of alike ones."""
@@ -507,9 +544,9 @@ class InboxRow:
     here: bool = False
     answered: bool = False
     """It stands among one's answers."""
-    selectable: bool = False
-    """It can be selected, to be acted upon with others."""
     states: list[str] = field(default_factory=list)
+    cells: Sequence[FieldCell] = ()
+    """Values of its card, one for each column that was chosen."""
 
     @property
     def classes(self) -> str:
@@ -517,23 +554,36 @@ class InboxRow:
         return " ".join(["inbox-row", *self.states, *(["is-here"] if self.here else [])])
 
 
-def inbox_rows(listed: RowsContext) -> list[InboxRow]:
-    """Return the rows as they are shown."""
-    return list(_rows(listed, catalog.titles()))
+def inbox_rows(
+    viewer: Viewer,
+    place: InboxAddress,
+    rows: Sequence[RequestRow],
+    *,
+    alike: Mapping[Gate, int] | None = None,
+    cells: Mapping[str, Sequence[FieldCell]] | None = None,
+) -> list[InboxRow]:
+    """Return the rows as they are shown to this person, with these ``cells`` of each."""
+    return list(_rows(viewer, place, rows, alike or {}, cells or {}))
 
 
-def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
-    last, grouped, rows = None, set(), list(listed.rows)
+def _rows(
+    viewer: Viewer,
+    place: InboxAddress,
+    rows: Sequence[RequestRow],
+    alike: Mapping[Gate, int],
+    cells: Mapping[str, Sequence[FieldCell]],
+) -> Iterator[InboxRow]:
+    titles, now, answered = catalog.titles(), timezone.now(), place.tab == "answered"
+    last, grouped = None, set()
     begun = Counter((row.gate, begin) for row in rows for begin in beginnings(row.subject))
     asked = Counter(row.gate for row in rows)
     for row in rows:
         most = max(2, asked[row.gate] / 2)
-        number = listed.alike.get(row.gate, 0)
+        number = alike.get(row.gate, 0)
         first = row.gate not in grouped
         grouped.add(row.gate)
-        batch = reverse("wfdash:similar", args=[row.id]) + f"?{listed.place.query}" if number and first else ""
-        due = _due(row, listed.now)
-        answered = listed.place.tab == "answered"
+        batch = reverse("wfdash:similar", args=[row.id]) + f"?{place.query}" if number and first else ""
+        due = _due(row, now)
         found = {
             "is-unread": row.unread and row.open and not answered,
             "is-gone": not row.open and not answered,
@@ -546,16 +596,16 @@ def _rows(listed: RowsContext, titles: Mapping[str, str]) -> Iterator[InboxRow]:
                 (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most), key=len, default=""
             ),
             step=step_label(row.step, row.workflow),
-            href=listed.place.url(request=row.id),
-            whom=_responsible(row, listed.viewer),
+            href=place.url(request=row.id),
+            whom=_responsible(row, viewer),
             due=due,
-            gone=_outcome(row, listed),
+            gone="" if answered else _outcome(row, viewer),
             alike=number,
             batch=batch,
-            answered=listed.place.tab == "answered",
-            selectable=listed.place.tab != "answered",
-            head=listed.place.sort == "alike" and row.gate != last,
+            answered=answered,
+            head=place.sort == "alike" and row.gate != last,
             states=[name for name, holds in found.items() if holds],
+            cells=cells.get(row.id, ()),
         )
         last = row.gate
 
@@ -584,12 +634,12 @@ def _responsible(row: RequestRow, viewer: Viewer) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-def _outcome(row: RequestRow, listed: RowsContext) -> str:
+def _outcome(row: RequestRow, viewer: Viewer) -> str:
     """Say what became of a request that is not open any more."""
-    if row.open or listed.place.tab == "answered":
+    if row.open:
         return ""
     if row.answered is not None:
-        who = "You" if row.answered_by == listed.viewer.name else row.answered_by or "A deadline"
+        who = "You" if row.answered_by == viewer.name else row.answered_by or "A deadline"
         return f"{who} {past(row.verdict)} it"
     if row.settles is not None:
         return "Just decided"

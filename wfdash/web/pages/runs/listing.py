@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
-from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from django.contrib import messages
@@ -18,7 +16,6 @@ from django.utils.dateparse import parse_datetime
 
 from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
-from wfdash.actions.account import set_columns
 from wfdash.actions.retention import text_of
 from wfdash.actions.runs.bulk import (
     MOST_AT_ONCE,
@@ -30,9 +27,8 @@ from wfdash.actions.runs.bulk import (
     start_bulk,
 )
 from wfdash.domain.errors import Invalid, KeyReused
-from wfdash.domain.labels import escaped, visible
-from wfdash.domain.search_attributes import INPUT, OUTPUT, RunField
-from wfdash.domain.search_attributes import moment_in as moment_of_text
+from wfdash.domain.labels import escaped
+from wfdash.domain.search_attributes import ColumnField
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.run_names import titles_of
@@ -48,7 +44,7 @@ from wfdash.queries.runs.listing import (
     read_runs,
     run_rows,
 )
-from wfdash.queries.runs.values import FieldValue, field_values, fields_named, offered_fields
+from wfdash.queries.runs.values import field_values, fields_named, offered_fields
 from wfdash.queries.search import (
     RANGE,
     Term,
@@ -67,10 +63,13 @@ from wfdash.web.pages.site.decorators import LOCAL, form_page, get_page, key_of,
 from wfdash.web.pages.site.list_page import (
     COLUMNS,
     DURATIONS,
+    FieldCell,
     RunsAddress,
-    address_in,
+    cells_of,
     flaws_of,
+    grouped,
     known_columns,
+    label_of,
     open_view,
     pages_context,
     read_runs_address,
@@ -79,7 +78,6 @@ from wfdash.web.pages.site.list_page import (
 )
 from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.fragments import csv_text, harmless, respond
-from wfdash.web.pages.ui.times import number
 
 MAX_EXPORTED_RUNS = 100_000
 EXPORTED = (
@@ -118,36 +116,31 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         return redirect(RunsAddress(q=text).url())
     record_export(viewer, "runs", text=text, kind=kind)
     media = "text/csv; charset=utf-8" if kind == "csv" else "application/x-ndjson"
-    lines = as_csv(first, pages) if kind == "csv" else as_json_lines(first, pages)
+    found = chain([first], pages)
+    lines = as_csv(found) if kind == "csv" else as_json_lines(found)
     response = StreamingHttpResponse(lines, content_type=media)
     response["Content-Disposition"] = f'attachment; filename="wfdash-runs-{now:%Y%m%d-%H%M%S}.{kind}"'
     return response
 
 
-def as_csv(first: tuple[RunRow, ...], pages: Iterator[tuple[RunRow, ...]]) -> Iterator[str]:
+def as_csv(pages: Iterable[tuple[RunRow, ...]]) -> Iterator[str]:
     """Give the runs as CSV with a header, page by page; what a spreadsheet would run as a formula is made text."""
     yield csv_text([list(EXPORTED)])
-    yield csv_text([[_exported_cell(value) for value in exported_run(run).values()] for run in first])
     for rows in pages:
         yield csv_text([[_exported_cell(value) for value in exported_run(run).values()] for run in rows])
 
 
-def as_json_lines(first: tuple[RunRow, ...], pages: Iterator[tuple[RunRow, ...]]) -> Iterator[str]:
+def as_json_lines(pages: Iterable[tuple[RunRow, ...]]) -> Iterator[str]:
     """Give the runs as one JSON document a line, page by page."""
-    yield _json(first)
     for rows in pages:
-        yield _json(rows)
+        lines = (json.dumps(exported_run(run), ensure_ascii=False, default=text_of) for run in rows)
+        yield "".join(escaped(line) + "\n" for line in lines)
 
 
 def exported_run(run: RunRow) -> dict[str, Any]:
     """Return what is exported of a run."""
     found = {name: getattr(run, name) for name in EXPORTED}
     return found | {"status": run.status.value}
-
-
-def _json(page: tuple[RunRow, ...]) -> str:
-    lines = (json.dumps(exported_run(run), ensure_ascii=False, default=text_of) for run in page)
-    return "".join(escaped(line) + "\n" for line in lines)
 
 
 def _exported_cell(value: Any) -> str:
@@ -366,14 +359,6 @@ def runs(request: HttpRequest) -> HttpResponse:
     return respond(request, "runs/listing/page.html", context, FRAGMENTS)
 
 
-@post_page
-def columns(request: HttpRequest) -> HttpResponse:
-    """Keep which columns this person sees, here and from now on."""
-    chosen = known_columns(request.POST.getlist("column"))
-    set_columns(viewer_of(request), "runs", chosen)
-    return redirect(address_in("runs", request.POST.get("query", "")).at(columns=chosen).url())
-
-
 def sort_of(place: RunsAddress, column: str) -> ColumnSort:
     """Return how a column is sorted, and where a click on its head leads: latest first, then the other way round."""
     down = place.sort == f"-{column}"
@@ -381,7 +366,7 @@ def sort_of(place: RunsAddress, column: str) -> ColumnSort:
     return ColumnSort(href=place.at(sort=column if down else f"-{column}", view="").url(), state=state)
 
 
-def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[RunField] = ()) -> list[ListedRun]:
+def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[ColumnField] = ()) -> list[ListedRun]:
     """Return runs as rows show them, with these fields of input and output."""
     titles, values = catalog.titles(), field_values(viewer, rows, [field.name for field in fields])
     return [
@@ -410,7 +395,9 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
         "spot": place,
         "now": timezone.now(),
         "columns": [(name, label, name in shown) for name, label in COLUMNS.items()],
-        "field_columns": field_columns(viewer, place.q, fields),
+        "field_columns": grouped(
+            {field.name: field for field in (*offered_fields(viewer, place.q), *fields)}.values(), shown
+        ),
         "fields": fields,
         "field_heads": [(field, label_of(field)) for field in fields],
         "heads": [
@@ -425,7 +412,7 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
 
 
 def _list_context(
-    request: HttpRequest, viewer: Viewer, place: RunsAddress, fields: Sequence[RunField]
+    request: HttpRequest, viewer: Viewer, place: RunsAddress, fields: Sequence[ColumnField]
 ) -> dict[str, Any]:
     """Return the list and everything about it; with a filter that is none, what is wrong with it instead."""
     cursor, far = request.GET.get("after", ""), bool(request.GET.get("far"))
@@ -519,87 +506,6 @@ def count_text(viewer: Viewer, text: str) -> str:
 
 def _joined(values: tuple[str, ...]) -> str:
     return ",".join(values)
-
-
-MAX_LINE = 80
-DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")
-"""A decimal, which JSON has as text."""
-FieldColumns = tuple[str, list[tuple[RunField, bool]]]
-"""A heading of the columns menu, and the fields below it with whether they are shown."""
-HEADINGS = (("Input", INPUT), ("Output", OUTPUT))
-YEARS = range(2, 9999)
-"""Years whose times exist in every zone."""
-
-
-@frozen
-class FieldCell:
-    """A cell. ``kind``: moment, choice, text, problem; empty where there is no value."""
-
-    name: str
-    label: str
-    numeric: bool = False
-    kind: str = ""
-    text: str = ""
-    at: datetime | None = None
-
-
-def label_of(field: RunField) -> str:
-    """Return a field's label as the head of its column."""
-    label = visible(field.label)
-    return f"{label} (output)" if field.part == OUTPUT else label
-
-
-def field_columns(viewer: Viewer, text: str, chosen: Sequence[RunField]) -> list[FieldColumns]:
-    """Return what the columns menu offers: the fields of the one workflow that the filter names, and those chosen."""
-    names = {field.name for field in chosen}
-    offered = {field.name: field for field in (*offered_fields(viewer, text), *chosen)}.values()
-    groups = [(title, [field for field in offered if field.part == part]) for title, part in HEADINGS]
-    return [(title, [(field, field.name in names) for field in found]) for title, found in groups if found]
-
-
-def cells_of(fields: Sequence[RunField], values: Mapping[str, FieldValue]) -> tuple[FieldCell, ...]:
-    """Return a row's cells, one for each column."""
-    return tuple(_cell(field, values.get(field.name)) for field in fields)
-
-
-def _cell(column: RunField, found: FieldValue | None) -> FieldCell:
-    """Return one cell. The type is that of the row's own workflow, label and alignment are the column's."""
-    cell = FieldCell(name=column.name, label=label_of(column), numeric=column.kind == "number")
-    if found is None or found.problem:
-        return replace(cell, kind="problem", text=found.problem) if found else cell
-    kind, value = found.field.kind, found.value
-    at = moment_of_text(value) if kind == "moment" else None
-    if value is None or value == "":
-        return cell
-    if at is not None and at.year in YEARS:
-        return replace(cell, kind="moment", at=at)
-    written = _written(value) if kind == "number" else None
-    return replace(cell, kind="choice" if kind == "choice" else "text", text=shortened(written or _text(value)))
-
-
-def _written(value: Any) -> str | None:
-    """Return a number as text, None for what is none."""
-    if isinstance(value, bool) or (isinstance(value, str) and not DIGITS.fullmatch(value)):
-        return None
-    try:
-        return number(Decimal(value) if isinstance(value, str) else value)
-    except ValueError:  # More digits than Python writes.
-        return None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    try:
-        return str(value)
-    except ValueError:  # More digits than Python writes.
-        return "a very large number"
-
-
-def shortened(text: str) -> str:
-    """Return text as one line of at most ``MAX_LINE`` characters in which none is invisible."""
-    line = visible(" ".join(text[: MAX_LINE * 4].split()))
-    return line if len(line) <= MAX_LINE and len(text) <= MAX_LINE * 4 else line[: MAX_LINE - 1] + "…"
 
 
 KEY = "started"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote_plus, urlencode
@@ -15,8 +17,11 @@ from django.urls import reverse
 
 from checkpoints.records import frozen
 from wfdash.access.viewer import Viewer
+from wfdash.actions.account import set_columns
 from wfdash.domain.errors import Invalid
-from wfdash.domain.search_attributes import known_names
+from wfdash.domain.labels import visible
+from wfdash.domain.search_attributes import CARD_NAME, OUTPUT, ColumnField, FieldValue, known_names
+from wfdash.domain.search_attributes import moment_in as moment_of_text
 from wfdash.queries.account import ViewRow, read_view, read_views
 from wfdash.queries.audit import audit_suggestions
 from wfdash.queries.requests.decisions import decision_suggestions
@@ -28,7 +33,18 @@ from wfdash.queries.schedules import FILTER as SCHEDULES
 from wfdash.queries.search import ListFilter
 from wfdash.queries.workflows import workflow_suggestions
 from wfdash.records.base import Page, ScannedPage
-from wfdash.web.pages.site.decorators import get_page, viewer_of
+from wfdash.web.pages.site.decorators import get_page, post_page, viewer_of
+from wfdash.web.pages.ui.times import number
+
+
+@post_page
+def columns(request: HttpRequest, page: str) -> HttpResponse:
+    """Keep which columns of a list this person sees, here and from now on."""
+    chosen = {"columns": ",".join(request.POST.getlist("column")) or NONE}
+    place = read_address(page, dict(parse_qsl(request.POST.get("query", ""))) | chosen)
+    set_columns(viewer_of(request), page, place.columns or ())
+    return redirect(place.url())
+
 
 # Addresses of lists by what they shall find: every number of a chart leads to what it counts.
 
@@ -132,19 +148,12 @@ def views_context(viewer: Viewer, place: ListAddress) -> dict[str, Any]:
 def counted_views(viewer: Viewer, name: str, views: Sequence[ViewRow]) -> tuple[ViewRow, ...]:
     """Return saved views of a list with how many rows they have: the first of them, and up to a limit each."""
     counted, rest = views[:COUNTED_VIEWS], views[COUNTED_VIEWS:]
-    places = [address_in(name, view.query) for view in counted]
-    count = _count_runs if name == "runs" else _count_requests
-    numbers = count(viewer, places)
-    return (*(_with_count(view, number) for view, number in zip(counted, numbers, strict=True)), *rest)
-
-
-def _count_requests(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
-    wanted = [(place.tab, place.q) for place in places if isinstance(place, InboxAddress)]
-    return count_in_views(viewer, wanted, MOST_COUNTED + 1)
-
-
-def _count_runs(viewer: Viewer, places: Sequence[ListAddress]) -> list[int | None]:
-    return [_found_runs(viewer, place.q) for place in places]
+    if name == "runs":
+        numbers = [_found_runs(viewer, address_in(name, view.query).q) for view in counted]
+    else:
+        places = [read_inbox_address(dict(parse_qsl(view.query))) for view in counted]
+        numbers = count_in_views(viewer, [(place.tab, place.q) for place in places], MOST_COUNTED + 1)
+    return (*map(_with_count, counted, numbers), *rest)
 
 
 def _found_runs(viewer: Viewer, text: str) -> int | None:
@@ -197,11 +206,15 @@ class ListAddress:
     q: str = ""
     view: str = ""
     sort: str = "age"
+    columns: tuple[str, ...] | None = None
+    """Those the address names, None if it names none."""
 
     @property
     def given(self) -> dict[str, str]:
         """The query parameters, empty where they have their default."""
-        return {"q": self.q, "view": self.view}
+        columns = "" if self.columns is None else ",".join(self.columns) or NONE
+        sort = self.sort if self.is_sorted else ""
+        return {"q": self.q, "sort": sort, "columns": columns, "view": self.view}
 
     @property
     def parts(self) -> dict[str, str]:
@@ -274,8 +287,8 @@ class InboxAddress(ListAddress):
     @property
     def given(self) -> dict[str, str]:
         """The query parameters. The tab is always there: it says that the person comes from the inbox."""
-        found = {"tab": self.tab, "q": self.q, "sort": self.sort if self.sort != "age" else "", "view": self.view}
-        return found | {"focus": "1" if self.focus else "", "of": str(self.of or "") if self.focus else ""}
+        found = {"tab": self.tab, **super().given}
+        return found | {"focus": "1", "of": str(self.of or "")} if self.focus else found
 
     @property
     def kept(self) -> Self:
@@ -285,17 +298,10 @@ class InboxAddress(ListAddress):
 
 @frozen
 class RunsAddress(ListAddress):
-    """The list of runs. ``columns``: those the address names, None if it names none."""
+    """The list of runs."""
 
     page: str = "runs"
     sort: str = DEFAULT_SORT
-    columns: tuple[str, ...] | None = None
-
-    @property
-    def given(self) -> dict[str, str]:
-        """The query parameters."""
-        columns = "" if self.columns is None else ",".join(self.columns) or NONE
-        return {"q": self.q, "sort": self.sort if self.is_sorted else "", "columns": columns, "view": self.view}
 
 
 def read_address(page: str, query: Query) -> ListAddress:
@@ -308,9 +314,10 @@ def read_address(page: str, query: Query) -> ListAddress:
 def read_inbox_address(query: Query) -> InboxAddress:
     """Return the address of the inbox that query parameters name."""
     tab, sort = query.get("tab") or "", query.get("sort") or ""
-    number = query.get("of") or ""
+    number, given = query.get("of") or "", query.get("columns") or ""
     return InboxAddress(
         **_common(query),
+        columns=known_names(given.split(","), CARD_NAME) if given else None,
         tab=tab if tab in TABS else "mine",
         sort=sort if sort in SORTS else "age",
         focus=bool(query.get("focus")),
@@ -342,3 +349,76 @@ def known_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 def _common(query: Query) -> dict[str, str]:
     return {"q": (query.get("q") or "").strip().replace("\0", ""), "view": (query.get("view") or "")[:36]}
+
+
+# Columns that show fields: what the menu offers, and cells.
+
+MAX_LINE = 80
+DIGITS = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{1,40})?")
+"""A decimal, which JSON has as text."""
+FieldColumns = tuple[str, list[tuple[ColumnField, bool]]]
+"""A heading of the columns menu, and the fields below it with whether they are shown."""
+YEARS = range(2, 9999)
+"""Years whose times exist in every zone."""
+
+
+@frozen
+class FieldCell:
+    """A cell. ``kind``: moment, choice, text, problem; empty where there is no value."""
+
+    name: str
+    label: str
+    numeric: bool = False
+    kind: str = ""
+    text: str = ""
+    at: datetime | None = None
+
+
+def label_of(field: ColumnField) -> str:
+    """Return a field's label as the head of its column."""
+    label = visible(field.label)
+    return f"{label} (output)" if field.part == OUTPUT else label
+
+
+def grouped(fields: Iterable[ColumnField], chosen: Collection[str]) -> list[FieldColumns]:
+    """Return what the columns menu offers: fields by the part they are of, each with whether it is chosen."""
+    groups: dict[str, list[tuple[ColumnField, bool]]] = {}
+    for field in fields:
+        groups.setdefault(field.part.capitalize(), []).append((field, field.name in chosen))
+    return list(groups.items())
+
+
+def cells_of(fields: Sequence[ColumnField], values: Mapping[str, FieldValue]) -> tuple[FieldCell, ...]:
+    """Return a row's cells, one for each column."""
+    return tuple(_cell(field, values.get(field.name)) for field in fields)
+
+
+def _cell(column: ColumnField, found: FieldValue | None) -> FieldCell:
+    """Return one cell. The type is that of the row's own workflow, label and alignment are the column's."""
+    cell = FieldCell(name=column.name, label=label_of(column), numeric=column.kind == "number")
+    if found is None or found.problem:
+        return replace(cell, kind="problem", text=found.problem) if found else cell
+    kind, value = found.field.kind, found.value
+    at = moment_of_text(value) if kind == "moment" else None
+    if value is None or value == "":
+        return cell
+    if at is not None and at.year in YEARS:
+        return replace(cell, kind="moment", at=at)
+    return replace(cell, kind="choice" if kind == "choice" else "text", text=shortened(_text(value, kind)))
+
+
+def _text(value: Any, kind: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    try:
+        if kind == "number" and (not isinstance(value, str) or DIGITS.fullmatch(value)):
+            return number(Decimal(value) if isinstance(value, str) else value)
+        return str(value)
+    except ValueError:  # More digits than Python writes.
+        return "a very large number"
+
+
+def shortened(text: str) -> str:
+    """Return text as one line of at most ``MAX_LINE`` characters in which none is invisible."""
+    line = visible(" ".join(text[: MAX_LINE * 4].split()))
+    return line if len(line) <= MAX_LINE and len(text) <= MAX_LINE * 4 else line[: MAX_LINE - 1] + "…"
