@@ -337,6 +337,12 @@ def step_title(workflow: str, step: str) -> str:
     return entry.step_titles.get(step, "") if entry else ""
 
 
+def title_of(workflow: str) -> str:
+    """Return the title of a workflow; its name where it has none or is not loaded."""
+    entry = find(workflow)
+    return (entry and entry.description.title) or workflow
+
+
 def titles() -> dict[str, str]:
     """Return workflow name -> title of what is loaded."""
     return {entry.name: entry.description.title or entry.name for entry in entries()}

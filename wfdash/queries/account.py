@@ -34,7 +34,7 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import NotAllowed, NotFound
 from wfdash.domain.labels import visible
 from wfdash.engines import catalog
-from wfdash.engines.catalog import titles
+from wfdash.engines.catalog import title_of
 from wfdash.notifications.letters import ANSWERABLE, headline, page_of
 from wfdash.notifications.preferences import BROWSER, KINDS
 from wfdash.queries.run_names import titles_of
@@ -337,13 +337,13 @@ def _view(row: Notice, called: Mapping[str, str]) -> NoticeView:
         kind=row.kind,
         headline=payload.get(UNREADABLE) or headline(row.kind, payload),
         text=visible(str(payload.get("text") or "")[:300]),
-        run=called.get(_run_of(row)) or titles().get(name, name),
+        run=called.get(_run_of(row)) or title_of(name),
         at=row.created,
         read=row.read is not None,
         moot=row.kind in ANSWERABLE and decided,
         request=row.request_id or "",
         page="" if row.request_id else page_of(row.kind, payload),
-        workflow=titles().get(name, name),
+        workflow=title_of(name),
     )
 
 

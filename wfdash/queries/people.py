@@ -86,12 +86,12 @@ def managed_workflows(viewer: Viewer) -> tuple[tuple[str, str], ...]:
     """Return name and title of the workflows whose roles this person manages: loaded ones, and those with grants
     (one query). ``NotAllowed`` for someone who manages none.
     """
-    mine, titles = administered(viewer), catalog.titles()
+    mine = administered(viewer)
     if mine == ():
         raise NotAllowed("Only admins can see who may do what")
     granted = Grant.objects.exclude(workflow=EVERY).values_list("workflow", flat=True).distinct()
-    names = {*titles, *granted} if mine is None else set(mine)
-    return tuple(sorted(((name, titles.get(name, name)) for name in names), key=lambda one: (one[1].lower(), one[0])))
+    names = {*catalog.titles(), *granted} if mine is None else set(mine)
+    return tuple(sorted(((name, catalog.title_of(name)) for name in names), key=lambda one: (one[1].lower(), one[0])))
 
 
 def workflow_access(viewer: Viewer, workflow: str, *, number: int = 1) -> WorkflowAccess:
@@ -141,19 +141,16 @@ def _people(workflow: str) -> QuerySet[User]:
 
 
 def _questions(workflow: str) -> tuple[QuestionAccess, ...]:
-    asked, titles = questions([workflow]), step_titles()
+    asked = questions([workflow])
     lacking = needs_of(asked)
     people = _answerers(workflow) if asked else []
-    return tuple(
-        _question(one, titles.get((workflow, one.step), one.step), people, [n for n in lacking if n.name in one.names])
-        for one in asked
-    )
+    return tuple(_question(one, people, [n for n in lacking if n.name in one.names]) for one in asked)
 
 
-def _question(one: AddressedQuestion, title: str, people: Iterable[Viewer], lacking: Iterable[Need]) -> QuestionAccess:
+def _question(one: AddressedQuestion, people: Iterable[Viewer], lacking: Iterable[Need]) -> QuestionAccess:
     found = [(person.name, standing_of(person, one)) for person in people]
     kinds = {kind: tuple(each for each in found if each[1].kind == kind) for kind in ("may", "override", "excluded")}
-    return QuestionAccess(question=one, title=title, needs=tuple(lacking), **kinds)
+    return QuestionAccess(question=one, title=step_title(one), needs=tuple(lacking), **kinds)
 
 
 def _answerers(workflow: str) -> list[Viewer]:
@@ -280,14 +277,13 @@ def _duties(user: User) -> Duties:
 
 def _rights(row: PersonRow, mine: Sequence[str] | None) -> tuple[WorkflowRights, ...]:
     """Return the rights for every workflow, and those for single ones that give more than that."""
-    titles = catalog.titles()
     named = dict.fromkeys(role.workflow for role in row.roles if not role.everywhere)
     everywhere = any(role.everywhere for role in row.roles)
     wanted = [*([EVERY] if everywhere else []), *(name for name in named if mine is None or name in mine)]
     return tuple(
         WorkflowRights(
             workflow=name,
-            title="Every workflow" if name == EVERY else titles.get(name, name),
+            title="Every workflow" if name == EVERY else catalog.title_of(name),
             rights=sources(row.roles, name),
         )
         for name in wanted
@@ -296,22 +292,15 @@ def _rights(row: PersonRow, mine: Sequence[str] | None) -> tuple[WorkflowRights,
 
 def _answers(user: User, mine: Sequence[str] | None) -> tuple[MayAnswer, ...]:
     """Return the questions a person may answer or is excluded from, by title of the workflow (four queries)."""
-    of, titles = viewer_for(user), step_titles()
+    of = viewer_for(user)
     known = (question for question in questions(mine) if mine is None or question.workflow in mine)
-    found = [
-        MayAnswer(question=one, title=titles.get((one.workflow, one.step), one.step), standing=standing_of(of, one))
-        for one in known
-    ]
+    found = [MayAnswer(question=one, title=step_title(one), standing=standing_of(of, one)) for one in known]
     return tuple(one for one in found if one.standing.kind != "none")
 
 
-def step_titles() -> dict[tuple[str, str], str]:
-    """Return the title of each step of each workflow that is loaded."""
-    return {
-        (entry.name, step.name): step.title or step.name
-        for entry in catalog.entries()
-        for step in entry.description.steps
-    }
+def step_title(question: AddressedQuestion) -> str:
+    """Return the title of the step that asks, its name without one."""
+    return catalog.step_title(question.workflow, question.step) or question.step
 
 
 # The list of people, and one of them, as far as an admin of every workflow or of some may know.

@@ -224,7 +224,7 @@ def title_for_everyone(run: Run) -> str:
         own = run.own_title
     except CheckpointsError:
         own = None
-    return own or run.title or catalog.titles().get(run.workflow, run.workflow)
+    return own or run.title or catalog.title_of(run.workflow)
 
 
 def error_class(run: Run) -> str:

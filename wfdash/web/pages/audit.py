@@ -13,7 +13,7 @@ from django.utils import timezone
 from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.labels import visible
-from wfdash.engines.catalog import titles
+from wfdash.engines.catalog import title_of
 from wfdash.notifications.rendering import render
 from wfdash.queries.audit import (
     FILTER,
@@ -77,7 +77,7 @@ def act(request: HttpRequest, n: int) -> HttpResponse:
     """Show one entry: who, by which right, what exactly was shown, what was changed, and why."""
     viewer = viewer_of(request)
     row = _legible(read_entry(viewer, n))
-    title = titles().get(row.workflow, row.workflow)
+    title = title_of(row.workflow)
     run_title = titles_of(viewer, [row.run]).get(row.run, "") if row.run else ""
     context = entry_context(row, read_evidence(row)) | {"title": title, "run_title": run_title}
     return render(request, "audit/entry.html", context)

@@ -462,4 +462,4 @@ def grant_form(viewer: Viewer, typed: Mapping[str, Any], problems: Mapping[str, 
 
 def role_title(workflow: str) -> str:
     """Return what a grant's workflow is called; one that is not loaded keeps its name."""
-    return "every workflow" if workflow == EVERY else catalog.titles().get(workflow, workflow)
+    return "every workflow" if workflow == EVERY else catalog.title_of(workflow)

@@ -6,7 +6,7 @@ operator's home says what fails, waits too long or is stuck, each with the list 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -27,6 +27,7 @@ from checkpoints.rules import NANOS, money_text
 from wfdash.actions.statistics import triage_error
 from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.engines import catalog
+from wfdash.engines.catalog import title_of
 from wfdash.installation.keep_rules import days_text
 from wfdash.notifications.rendering import render
 from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
@@ -125,7 +126,7 @@ def statistics(request: HttpRequest) -> HttpResponse:
     """
     days, zone = chosen_days(request.GET.get("days", "")), timezone.get_current_timezone()
     found = read_statistics(viewer_of(request), days, request.GET.get("workflow", ""), zone, examples=False)
-    titles, axis = catalog.titles(), axis_of(found)
+    axis = axis_of(found)
     charts = {
         "flows": outcome_charts(found, axis),
         "usage": usage_charts(found, axis),
@@ -136,7 +137,7 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "statistics": found,
         "days": days,
         "ranges": [(n, label, n == days) for n, label in RANGES],
-        "workflows": [(name, titles.get(name, name)) for name in found.workflows],
+        "workflows": [(name, title_of(name)) for name in found.workflows],
         "unit": "hour" if found.hourly else "day",
     }
     if wanted := request.GET.get("table"):
@@ -149,14 +150,14 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "times": "|".join(axis.ranges),
         "slots": len(axis.names),
         "states": state_rows(found),
-        "used": used_rows(found, titles, axis.whole),
-        "runs": run_rows(found, titles, axis.whole),
-        "steps": step_rows(found, titles, axis.whole),
-        "gates": gate_rows(found, titles, axis.whole, charts["trends"]),
+        "used": used_rows(found, axis.whole),
+        "runs": run_rows(found, axis.whole),
+        "steps": step_rows(found, axis.whole),
+        "gates": gate_rows(found, axis.whole, charts["trends"]),
         "people": asked_rows(found, axis.whole),
         "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
-        "reasons": reason_rows(found, titles, axis.whole),
-        "oldest": named_requests(found.oldest[:MOST_OLDEST], titles),
+        "reasons": reason_rows(found, axis.whole),
+        "oldest": found.oldest[:MOST_OLDEST],
         "open": _open_requests(term("workflow", found.workflow) if found.workflow else ""),
     }
     return render(request, "statistics/page.html", context)
@@ -181,19 +182,19 @@ def state_rows(found: Statistics) -> tuple[StateRow, ...]:
     )
 
 
-def run_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+def run_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     """Return the durations of completed runs, by workflow."""
     spreads = [one.spread for one in found.runs]
 
     def row(one: TimingRecord) -> TimedRow:
         href = runs_that(Phase.COMPLETED.value, one.workflow)(when)
         cells = (("Runs", Cell(text=number(one.count), href=href)),)
-        return _timed(one.spread, spreads, titles.get(one.workflow, one.workflow), "", href, cells)
+        return _timed(one.spread, spreads, title_of(one.workflow), "", href, cells)
 
     return tuple(map(row, found.runs))
 
 
-def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+def step_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     """Return the slowest steps. They lead to the runs of that time which reached them: an execution has no list."""
     spreads = [one.spread for one in found.steps]
 
@@ -201,19 +202,13 @@ def step_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[
         href = runs_address(term("step", one.step), f"active:{when}", workflow=one.workflow)
         counts = (("Count", one.count), ("Retried", one.retried), ("Failed", one.failed))
         cells = tuple((name, Cell(text=number(count))) for name, count in counts)
-        return _timed(
-            one.spread,
-            spreads,
-            step_label(one.step, one.workflow),
-            titles.get(one.workflow, one.workflow),
-            href,
-            cells,
-        )
+        name = step_label(one.step, one.workflow)
+        return _timed(one.spread, spreads, name, title_of(one.workflow), href, cells)
 
     return tuple(map(row, found.steps))
 
 
-def gate_rows(found: Statistics, titles: Mapping[str, str], when: str, charts: Iterable[Chart]) -> tuple[TimedRow, ...]:
+def gate_rows(found: Statistics, when: str, charts: Iterable[Chart]) -> tuple[TimedRow, ...]:
     """Return how each question was decided, over time and each number with its list, and how long people took.
 
     Ways in which none was decided have no column.
@@ -221,7 +216,7 @@ def gate_rows(found: Statistics, titles: Mapping[str, str], when: str, charts: I
     kinds = [kind for kind in TREND if any(gate.total(kind) for gate in found.decisions.gates)]
 
     def row(gate: GateRecord, chart: Chart) -> TimedRow:
-        workflow = " · ".join(filter(None, (titles.get(gate.workflow, gate.workflow), approved(gate))))
+        workflow = " · ".join(filter(None, (title_of(gate.workflow), approved(gate))))
         cells = tuple((DECIDED[kind], _decided(gate, kind, when)) for kind in kinds)
         return replace(_timed(gate.spread, (), chart.title, workflow, chart.href, cells), chart=chart)
 
@@ -270,7 +265,7 @@ def _timed(
     )
 
 
-def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tuple[TimedRow, ...]:
+def reason_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
     """Return why runs failed, each with the address of the list of those that did."""
     most = max((group.count for group in found.failures), default=0)
 
@@ -279,7 +274,7 @@ def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tupl
         href, bar = runs_address(*terms, workflow=group.workflow), share(group.count, most)
         return TimedRow(
             name=group.called or "unknown",
-            workflow=titles.get(group.workflow, group.workflow),
+            workflow=title_of(group.workflow),
             href=href,
             half=bar,
             most=bar,
@@ -287,15 +282,6 @@ def reason_rows(found: Statistics, titles: Mapping[str, str], when: str) -> tupl
         )
 
     return tuple(map(row, found.failures))
-
-
-def named_requests(
-    rows: Iterable[WaitingRequestRecord], titles: Mapping[str, str]
-) -> list[tuple[WaitingRequestRecord, str, str]]:
-    """Return requests, each with its subject (else its step) and the title of its workflow."""
-    return [
-        (one, one.subject or step_label(one.step, one.workflow), titles.get(one.workflow, one.workflow)) for one in rows
-    ]
 
 
 # The charts of the statistics page: names of slots in the reader's zone, and the list that each slot leads to.
@@ -418,13 +404,11 @@ def usage_charts(found: Statistics, axis: SlotAxis) -> tuple[Chart, ...]:
     return (money(**given), charts) if any(cost.counts) else (charts,)
 
 
-def used_rows(
-    found: Statistics, titles: Mapping[str, str], when: str
-) -> list[tuple[str, list[tuple[str, str, UsageRecord]]]]:
+def used_rows(found: Statistics, when: str) -> list[tuple[str, list[tuple[str, str, UsageRecord]]]]:
     """Return what was used by model, and by workflow with the address of the runs, where there are several."""
     models = [(row.name, "", row) for row in found.usage.models]
     link = partial(runs_address, "tokens:>0", f"active:{when}")
-    workflows = [(titles.get(row.name, row.name), link(workflow=row.name), row) for row in found.usage.workflows]
+    workflows = [(title_of(row.name), link(workflow=row.name), row) for row in found.usage.workflows]
     return [("Model", models), *([] if found.workflow else [("Workflow", workflows)])]
 
 
@@ -547,14 +531,14 @@ def due_text(plan: RetentionPlan) -> str:
 
 def rules_of(found: Retention) -> list[WorkflowRule]:
     """Return the workflows, those with a rule of their own first; one that is no longer served, if runs of it go."""
-    titles, plans = catalog.titles(), {plan.workflow: plan for plan in found.plan.removed}
+    plans = {plan.workflow: plan for plan in found.plan.removed}
     rules = [
         WorkflowRule(
             name=name,
-            title=titles.get(name, name),
+            title=title_of(name),
             kept=days_text(found.rules.days(name)),
             own=name in found.rules.named,
-            known=name in titles or name in plans,
+            known=catalog.find(name) is not None or name in plans,
             due=number(plans[name].runs) if name in plans else "",
             oldest=plans[name].oldest if name in plans else None,
         )
@@ -599,7 +583,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         raise NotAllowed("Operations are for the operators of a workflow")
     days = 7 if request.GET.get("days") == "7" else 1
     assignee = request.GET.get("assignee", "")
-    found, titles = read_operations(viewer, timedelta(days=days), assignee, examples=False), catalog.titles()
+    found = read_operations(viewer, timedelta(days=days), assignee, examples=False)
     figures = figures_of(found, days)
     context: dict[str, Any] = {
         "operations": found,
@@ -609,21 +593,16 @@ def operations(request: HttpRequest) -> HttpResponse:
         "assignee": assignee,
         "owners": [(name, label, name == assignee) for name, label in OWNERS],
         "mutes": MUTES,
-        "muted": [(one, titles.get(one.workflow, one.workflow)) for one in found.muted],
         "quiet": [one for one in figures if one.count == "0"],
-        "groups": [group_row(group, titles, days) for group in found.groups],
-        "held": [(row, titles.get(row.workflow, row.workflow)) for row in found.held],
-        "stuck": [
-            (one, titles.get(one.run.workflow, one.run.workflow), duration_or_dash(one.usual)) for one in found.stuck
-        ],
-        "overdue": [(*row, "") for row in named_requests(found.overdue, titles)],
-        "unanswerable": [(*row, why_stuck(row[0])) for row in named_requests(found.unanswerable, titles)],
+        "groups": [group_row(group, days) for group in found.groups],
+        "stuck": [(one, duration_or_dash(one.usual)) for one in found.stuck],
+        "overdue": [(one, "") for one in found.overdue],
+        "unanswerable": [(one, why_stuck(one)) for one in found.unanswerable],
         "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
         "unserved": [
-            (titles.get(name, name), number(count), runs_address("is:unserved", workflow=name))
+            (title_of(name), number(count), runs_address("is:unserved", workflow=name))
             for name, count in sorted(found.backlog.unserved.items())
         ],
-        "late": [(one, titles.get(one.workflow, one.workflow)) for one in found.late],
     }
     return respond(request, "statistics/operations.html", context, FRAGMENTS)
 
@@ -659,14 +638,14 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     )
 
 
-def group_row(group: ErrorGroup, titles: dict[str, str], days: int) -> GroupRow:
+def group_row(group: ErrorGroup, days: int) -> GroupRow:
     """Return an error group with the addresses of its runs: the list, and the preview of a retry of all."""
     terms = ("status:failed", f"finished:<{days}d", error_term(group.error))
     text = " ".join((*terms, term("workflow", group.workflow)))
     return GroupRow(
         group=group,
         error=group.called or "Unknown error",
-        title=titles.get(group.workflow, group.workflow),
+        title=title_of(group.workflow),
         message=group.message,
         runs=runs_address(*terms, workflow=group.workflow),
         retry=group.error and f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}",

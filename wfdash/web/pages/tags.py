@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role, all_in
 from wfdash.domain.labels import label_of_key
 from wfdash.queries.account import service_names
-from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_titles
+from wfdash.queries.people import EMPTY, MISSING, POWERLESS, step_title
 from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
 from wfdash.web.pages import audit
@@ -322,9 +322,8 @@ def workflow_title(name: str) -> str:
 @register.filter
 def question_text(question: AddressedQuestion) -> str:
     """Return where a question is asked: workflow and step, with how many are open."""
-    step = step_titles().get((question.workflow, question.step), question.step)
     opened = f" ({question.open} open)" if question.open else ""
-    return f"{role_title(question.workflow)} / {step}{opened}"
+    return f"{role_title(question.workflow)} / {step_title(question)}{opened}"
 
 
 @register.filter

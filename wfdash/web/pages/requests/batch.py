@@ -94,13 +94,12 @@ def decisions(request: HttpRequest) -> HttpResponse:
         context["number"], context["more"] = count_decisions(viewer, place.q)
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
-    titles = catalog.titles()
     week = place if "answered:" in place.q else _with(place, ("answered",), WEEK)
     theirs = {by: _with(week, ("by",), term("by", by)).url() for by in {row.answered_by for row in found.items} if by}
     context["rows"] = [
         (
             row,
-            titles.get(row.workflow, row.workflow),
+            catalog.title_of(row.workflow),
             DECIDED[row.outcome],
             TONES.get(row.outcome, "cancelled"),
             theirs.get(row.answered_by, ""),
@@ -260,7 +259,7 @@ def _context(
     shared = {path: value for path, value in (tool | found.same).items() if path not in ONCE}
     return {
         "batch": found,
-        "title": catalog.titles().get(found.like.workflow, found.like.workflow),
+        "title": catalog.title_of(found.like.workflow),
         "body": found.same.get(BODY, ""),
         "same": [(heading(path, shared), text) for path, value in shared.items() if (text := _words(path, value))],
         "spot": place,

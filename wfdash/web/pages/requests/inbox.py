@@ -199,9 +199,8 @@ def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Se
             gates.setdefault(row.gate, []).append(row)
     if len(gates) == 1:
         return redirect(_table(place, next(iter(gates.values()))))
-    titles = catalog.titles()
     groups = [
-        {"title": titles.get(gate[0], gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
+        {"title": catalog.title_of(gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
         for gate, asked in gates.items()
     ]
     closed = inbox_rows(viewer, place, [row for row in rows if not row.open])
@@ -573,7 +572,7 @@ def _rows(
     alike: Mapping[Gate, int],
     cells: Mapping[str, Sequence[FieldCell]],
 ) -> Iterator[InboxRow]:
-    titles, now, answered = catalog.titles(), timezone.now(), place.tab == "answered"
+    now, answered = timezone.now(), place.tab == "answered"
     last, grouped = None, set()
     begun = Counter((row.gate, begin) for row in rows for begin in beginnings(row.subject))
     asked = Counter(row.gate for row in rows)
@@ -591,7 +590,7 @@ def _rows(
         }
         yield InboxRow(
             row=row,
-            title=titles.get(row.workflow, row.workflow),
+            title=catalog.title_of(row.workflow),
             same=max(
                 (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most), key=len, default=""
             ),

@@ -66,7 +66,7 @@ def panel(
         "suggested": parse_datetime(str((found.suggestion or {}).get("at") or "")),
         "card": drawn,
         "authors": found.viewer.may("code", found.workflow),
-        "title": catalog.titles().get(found.workflow, found.workflow),
+        "title": catalog.title_of(found.workflow),
         "override_problem": next((e["msg"] for e in errors if overrides and list(e["loc"]) == ["reason"]), ""),
         "behalf": answerable_for(found) if overrides else (),
         "behalf_problem": next((e["msg"] for e in errors if list(e["loc"]) == ["on_behalf_of"]), ""),

@@ -50,7 +50,7 @@ from wfdash.domain.errors import (
     NotFound,
     WrongState,
 )
-from wfdash.engines.catalog import titles
+from wfdash.engines.catalog import title_of
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.inbox import next_request
 from wfdash.queries.requests.request import RequestView, assignable, mentionable, read_collaboration, read_request
@@ -159,7 +159,7 @@ def _context(request: HttpRequest, link: AnswerLink, token: str, **given: Any) -
         "item": found,
         "link": link,
         "card": card.build(found.card, found.answer_schema, url=url if decides else "", initial=begin, **given),
-        "title": titles().get(found.workflow, found.workflow),
+        "title": title_of(found.workflow),
         "person": link.viewer.name,
         "stranger": signed_in.get_username() if stranger and signed_in else "",
         "asks_sign_in": asks and found.open and not stranger,

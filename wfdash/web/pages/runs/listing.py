@@ -368,12 +368,12 @@ def sort_of(place: RunsAddress, column: str) -> ColumnSort:
 
 def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[ColumnField] = ()) -> list[ListedRun]:
     """Return runs as rows show them, with these fields of input and output."""
-    titles, values = catalog.titles(), field_values(viewer, rows, [field.name for field in fields])
+    values = field_values(viewer, rows, [field.name for field in fields])
     return [
         ListedRun(
             run=run,
             words=status_sentence(run),
-            title=titles.get(run.workflow, run.workflow),
+            title=catalog.title_of(run.workflow),
             marks=(*filter(None, run.altered.split(",")), *(("forked",) if run.forked else ())),
             fields=cells_of(fields, values.get(run.id, {})),
         )
