@@ -21,6 +21,8 @@ T = TypeVar("T")
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, finite float, str, list of JSON, dict of str to JSON."""
 JsonObject: TypeAlias = dict[str, Json]
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+"""Names with their texts, values with their labels, in order."""
 
 FORMAT = 1
 """The checkpoint format this code writes. Older formats keep a reader and a test."""

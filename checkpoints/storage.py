@@ -26,6 +26,7 @@ from checkpoints.records import (
     Claim,
     Commit,
     Event,
+    Pairs,
     Phase,
     RunInfo,
     frozen,
@@ -171,7 +172,7 @@ class Serves:
     """
 
     workflows: tuple[str, ...]
-    others: tuple[tuple[str, str], ...] = ()
+    others: Pairs = ()
     limits: Mapping[str, int] = field(default_factory=dict)
 
     def without(self, workflows: Collection[str]) -> Serves:

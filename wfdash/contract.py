@@ -17,7 +17,18 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias, runtime_checkabl
 from pydantic import AwareDatetime, Field, TypeAdapter
 
 from checkpoints.ids import RequestKey, RunId, WorkflowId
-from checkpoints.records import Answer, Checkpoint, ErrorInfo, EventDraft, Json, JsonObject, Record, Request, frozen
+from checkpoints.records import (
+    Answer,
+    Checkpoint,
+    ErrorInfo,
+    EventDraft,
+    Json,
+    JsonObject,
+    Pairs,
+    Record,
+    Request,
+    frozen,
+)
 from checkpoints.storage import PortType, Recorder
 
 # Where runs of a workflow execute, and how many at once: its queue and its limit. Pure.
@@ -271,7 +282,7 @@ class NamesSecrets(Protocol, metaclass=PortType):
 class LocatesFlaws(Protocol, metaclass=PortType):
     """An engine that knows where in the code the problems of an invalid definition are."""
 
-    def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
+    def flaws(self, definition: object, error: Exception) -> Pairs:
         """Return each problem that ``describe`` raised, with ``file:line``."""
 
 

@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import connections
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.contract import (
     DEFAULT_QUEUE,
     Addressees,
@@ -256,7 +256,7 @@ class Failure:
     traceback: str
     where: str = ""
     """The file and line at which it failed, empty where no line did."""
-    flaws: tuple[tuple[str, str], ...] = ()
+    flaws: Pairs = ()
     """Each problem of an invalid workflow, with file and line."""
     kept: tuple[str, ...] = ()
     """The workflows whose last good version is served all the same."""
@@ -501,7 +501,7 @@ def _add_entry(catalog: Catalog, source: str, definition: object, engine: Engine
         catalog.entries[name] = entry
 
 
-def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: tuple[tuple[str, str], ...] = ()) -> None:
+def _note_failure(catalog: Catalog, source: str, error: Exception, flaws: Pairs = ()) -> None:
     error = error.with_traceback(own_traceback(error))
     trace = "".join(traceback.format_exception(error))
     message = ". ".join(filter(None, (f"{type(error).__name__}: {error}", remedy_for(error))))

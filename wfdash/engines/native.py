@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from checkpoints.records import Checkpoint, Json, JsonObject, Request
+from checkpoints.records import Checkpoint, Json, JsonObject, Pairs, Request
 from checkpoints.storage import Recorder
 from wfdash.contract import (
     Addressees,
@@ -50,7 +50,7 @@ class NativeEngine:
         """Return its description; ``InvalidWorkflow`` names the steps that are wrong."""
         return describe(_as_workflow(definition))
 
-    def flaws(self, definition: object, error: Exception) -> tuple[tuple[str, str], ...]:
+    def flaws(self, definition: object, error: Exception) -> Pairs:
         """Return each problem of an invalid definition, with file and line."""
         return flaws_of(_as_workflow(definition), error)
 

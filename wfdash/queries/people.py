@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints.limits import findable
 from checkpoints.models import OPEN, Absence, Grant, HumanRequest, Run, Schedule, ServiceAccount, SignInLink
 from checkpoints.models.user_model import USERNAME, User, email_of, full_name_of, has_name, has_text, is_staff
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.access.directory import administered, holders, obstacle, people_who
 from wfdash.access.signin.identities import identity_row
 from wfdash.access.signin.second_factor import has_second_factor
@@ -82,7 +82,7 @@ class WorkflowAccess:
     grants: tuple[tuple[str, bool, Role], ...]
 
 
-def managed_workflows(viewer: Viewer) -> tuple[tuple[str, str], ...]:
+def managed_workflows(viewer: Viewer) -> Pairs:
     """Return name and title of the workflows whose roles this person manages: loaded ones, and those with grants
     (one query). ``NotAllowed`` for someone who manages none.
     """

@@ -20,6 +20,7 @@ from hashlib import sha256
 
 from checkpoints.database.alias import connection
 from checkpoints.models import Leader
+from checkpoints.records import Pairs
 from checkpoints.sql.claims import SideStatement
 from checkpoints.sql.statements import Rows
 from wfdash import pubsub
@@ -174,7 +175,7 @@ def code_here() -> str:
 
 
 @lru_cache(maxsize=1)
-def _hash_of(loaded: tuple[tuple[str, str], ...]) -> str:
+def _hash_of(loaded: Pairs) -> str:
     return sha256(json.dumps(loaded).encode()).hexdigest()
 
 

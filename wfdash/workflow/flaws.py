@@ -12,6 +12,7 @@ from enum import Enum
 from types import CodeType
 from typing import Any, Literal, get_origin
 
+from checkpoints.records import Pairs
 from wfdash.questions.card import Card
 from wfdash.questions.cards import Approval
 from wfdash.questions.choices import Choice
@@ -21,7 +22,7 @@ from wfdash.workflow.graph import Graph, Node
 from wfdash.workflow.workflow import Workflow
 
 
-def flaws_of(workflow: Workflow, error: Exception) -> tuple[tuple[str, str], ...]:
+def flaws_of(workflow: Workflow, error: Exception) -> Pairs:
     """Return each problem with ``file:line`` of its step, or of the workflow where it names none."""
     problems = getattr(error, "facts", {}).get("problems") or [str(error)]
     return tuple((str(problem), _place(workflow, str(problem))) for problem in problems)

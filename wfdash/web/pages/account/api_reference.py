@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.domain.errors import ProblemKind
 from wfdash.notifications.rendering import render
 from wfdash.web.pages.site.decorators import get_page
@@ -55,7 +55,7 @@ class OperationView:
     body: tuple[ReferenceField, ...]
     status: str
     answer: tuple[ReferenceField, ...]
-    problems: tuple[tuple[str, str], ...]
+    problems: Pairs
     curl: str
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import Outcome, answer_batch, undo_batch
 from wfdash.domain import json_patch
@@ -54,7 +54,7 @@ DECIDED = {
 }
 """What can become of a request, and what that is called."""
 TONES = {"approved": "completed", "edited": "running", "rejected": "failed"}
-QUICK: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
+QUICK: tuple[tuple[str, tuple[str, ...], Pairs], ...] = (
     ("Time", ("answered",), (("", "Any time"), ("answered:<1d", "24 hours"), ("answered:<7d", "7 days"))),
     ("Person", ("by",), (("", "Everyone"), ("by:me", "Me"))),
     (
@@ -142,7 +142,7 @@ class BatchRow:
     lead: str
     cells: tuple[tuple[str, str, str], ...]
     """Heading, class, text."""
-    more: tuple[tuple[str, str], ...]
+    more: Pairs
     ticked: bool
     value: str
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.contract import Description
 from wfdash.queries.runs.listing import RunView
 from wfdash.queries.step_states import OPEN, StepTransition
@@ -161,7 +161,7 @@ class Timeline:
         return f"Time in {self.zone}, from {ticks[0]} to {ticks[1]}{folded}"
 
     @property
-    def keys(self) -> tuple[tuple[str, str], ...]:
+    def keys(self) -> Pairs:
         """Return the legend of the colours that occur: state and text."""
         seen = {bar.state for row in self.rows for bar in row.bars}
         return tuple((state, words) for state, words in LEGEND.items() if state in seen)

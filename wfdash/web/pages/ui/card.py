@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from django.http import QueryDict
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.contract import Description, EdgeInfo, StepInfo
 from wfdash.domain.json_patch import FIELD
 from wfdash.domain.labels import humanize, in_words, visible
@@ -347,7 +347,7 @@ class PostedAnswer(NamedTuple):
     forms: dict[str, BoundForm]
     shared: BoundForm
     choices: tuple[ActionButton, ...]
-    lines: tuple[tuple[str, str], ...] = ()
+    lines: Pairs = ()
     """Comments on lines as they were typed: spot and text; one that was just begun is empty."""
     as_text: bool = False
     """It was confirmed that a text which reads like yes or no is meant as text."""

@@ -8,7 +8,7 @@ from html import escape
 
 from django.utils.safestring import SafeString
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.web.pages.ui.times import duration, estimate, number
 
 # Bars within the rows of a table: how large a value is compared to the others. Pure.
@@ -71,7 +71,7 @@ class Chart:
     axis: tuple[str, ...]
     ticks: tuple[str, ...]
     names: tuple[str, ...]
-    paths: tuple[tuple[str, str], ...]
+    paths: Pairs
     said: tuple[str, ...]
     to: str
     head: tuple[str, ...]
@@ -242,7 +242,7 @@ def bar_chart(
     )
 
 
-def bar_paths(series: Sequence[tuple[str, Sequence[int]]], top: float) -> tuple[tuple[str, str], ...]:
+def bar_paths(series: Sequence[tuple[str, Sequence[int]]], top: float) -> Pairs:
     """Return the bars of ``(style, counts)`` as paths: a mark for every slot, and over it from the highest down."""
     slots = len(series[0][1])
     feet, layers = [0] * slots, list[tuple[str, str]]()

@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.domain.labels import visible
 from wfdash.notifications.rendering import render
 from wfdash.queries.history import created_at, plain, traceless, workflow_by_run
@@ -193,7 +193,7 @@ RISKS = {"low": "shield-check", "medium": "shield-exclamation", "high": "exclama
 
 
 @lru_cache(maxsize=500)
-def draw_icon(name: str, size: int = 20, attributes: tuple[tuple[str, str], ...] = ()) -> SafeString:
+def draw_icon(name: str, size: int = 20, attributes: Pairs = ()) -> SafeString:
     """Return a heroicon, hidden from screen readers; its style follows its size (16 micro, 20 mini, 24 outline)."""
     svg = _archive().read(f"{STYLES.get(size, 'outline')}/{name}.svg").decode().rstrip()
     head, end, drawn = svg.replace(SPACE, "", 1).partition(">")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.http import QueryDict
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.domain.json_patch import FIELD, MAX_COMMENTS, comments_in, place_of
 from wfdash.domain.labels import visible
 from wfdash.web.pages.ui.diff.lines import DiffLine
@@ -64,7 +64,7 @@ class LineNotes:
 class ReadLines(NamedTuple):
     """The line comments of a POST. ``value``: for the answer; ``begun``: one was begun, nothing is to be submitted."""
 
-    typed: tuple[tuple[str, str], ...]
+    typed: Pairs
     value: dict[str, Any]
     problems: list[dict[str, Any]]
     begun: bool
@@ -140,7 +140,7 @@ def placed(
     return drawn, LineNotes(takes=takes, typed=tuple(own), elsewhere=elsewhere)
 
 
-def spots_of(parts: Iterable[CardPart | None], value: Any) -> tuple[tuple[str, str], ...]:
+def spots_of(parts: Iterable[CardPart | None], value: Any) -> Pairs:
     """Return the comments of an earlier answer as if they had been typed: those on lines that are shown."""
     files = tuple(_files(parts))
     found = ((_find(files, comment), str(comment["text"])) for comment in comments_in(value))

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.contract import unpack_transcript
 from wfdash.domain.images import MAX_BYTES, TEXT, Picture, is_pdf, media_type_of, picture_of, safe_name, text_of
 from wfdash.domain.labels import label_of_field, label_of_key, visible
@@ -452,21 +452,21 @@ class TableView:
         return tuple(_column_class(cells) for cells in zip(*self.rows, strict=True))
 
     @property
-    def heads(self) -> tuple[tuple[str, str], ...]:
+    def heads(self) -> Pairs:
         """Return the columns, each with its class."""
         return tuple(zip_longest(self.columns, self.looks[: len(self.columns)], fillvalue=""))
 
     @property
-    def first(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+    def first(self) -> tuple[Pairs, ...]:
         """Return the rows that are shown at once: cells with their classes."""
         return self._cells(self.rows if len(self.rows) <= FIRST_ROWS else self.rows[: FIRST_ROWS - 2])
 
     @property
-    def others(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+    def others(self) -> tuple[Pairs, ...]:
         """Return the rows behind a fold; a long table is never folded for two."""
         return self._cells(() if len(self.rows) <= FIRST_ROWS else self.rows[FIRST_ROWS - 2 :])
 
-    def _cells(self, rows: Sequence[Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    def _cells(self, rows: Sequence[Sequence[str]]) -> tuple[Pairs, ...]:
         looks = self.looks
         return tuple(tuple(zip(row, looks, strict=True)) for row in rows)
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.domain.labels import humanize, label_of_field, label_of_type
 from wfdash.questions.choices import is_open
 from wfdash.values.schemas import formats
@@ -389,7 +389,7 @@ OWN_DIRECTION = (("dir", "auto"),)
 """What is typed is written from its own side."""
 
 
-def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def control(spec: Spec, text: str) -> tuple[str, Pairs]:
     """Return the template kind and the attributes of the control that can show this text unchanged."""
     if spec.kind in {"area", "json"} or "\n" in text:
         return "area", _area(spec, text)
@@ -407,17 +407,15 @@ def control(spec: Spec, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return "input", (("type", "text"), ("inputmode", spec.input_type), *OWN_DIRECTION, *_placeholder(spec))
 
 
-def _area(spec: Spec, text: str) -> tuple[tuple[str, str], ...]:
+def _area(spec: Spec, text: str) -> Pairs:
     # Lines of code stay lines; prose wraps, a file of it too.
     code = spec.kind == "json" or (spec.uploads and spec.schema.get("contentMediaType") not in PROSE)
     lines = min(max(text.count("\n") + 2, 6 if spec.uploads else 4), MAX_LINES)
-    look: tuple[tuple[str, str], ...] = (
-        (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else OWN_DIRECTION
-    )
+    look: Pairs = (("class", "mono"), ("spellcheck", "false"), ("wrap", "off")) if code else OWN_DIRECTION
     return (("rows", str(lines)), *look, *_placeholder(spec))
 
 
-def _placeholder(spec: Spec) -> tuple[tuple[str, str], ...]:
+def _placeholder(spec: Spec) -> Pairs:
     first = _example(spec)
     return (("placeholder", first[:MAX_LABEL]),) if first and "\n" not in first else ()
 

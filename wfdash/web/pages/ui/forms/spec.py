@@ -14,7 +14,7 @@ from urllib.parse import quote
 from django.forms.utils import flatatt
 from django.utils.safestring import SafeString
 
-from checkpoints.records import frozen
+from checkpoints.records import Pairs, frozen
 from wfdash.values.schemas import formats
 from wfdash.values.schemas.work import target_of
 
@@ -74,7 +74,7 @@ class Field:
     required: bool = False
     text: str = ""
     original: str | None = None
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: Pairs = ()
     options: tuple[FieldOption, ...] = ()
     blank: str = ""
     children: tuple[Field, ...] = ()
