@@ -53,16 +53,12 @@ def found(name: str = "otto", **kwargs: Any) -> Operations:
 
 
 def test_failures_are_grouped_by_workflow_and_class_of_error(everybody):
-    for _ in range(3):
-        fail("lib.TimeoutError")
-    fail("ValueError")
+    for error in ["lib.TimeoutError"] * 3 + ["ValueError"]:
+        fail(error)
     fail("TimeoutError", workflow="publish_article")
     groups = [(group.workflow, group.error, group.count) for group in found().groups]
-    assert groups == [
-        (people.WORKFLOW, "timeouterror", 3),
-        (people.WORKFLOW, "valueerror", 1),
-        ("publish_article", "timeouterror", 1),
-    ]
+    mine = [(people.WORKFLOW, "timeouterror", 3), (people.WORKFLOW, "valueerror", 1)]
+    assert groups == [*mine, ("publish_article", "timeouterror", 1)]
 
 
 def test_a_failure_whose_class_is_not_known_is_counted_too(everybody, as_):
@@ -158,16 +154,9 @@ def test_held_runs_overdue_and_unanswerable_requests_and_late_schedules_are_show
     make_run(phase="paused", acted_by="otto", title="Paused on purpose")
     ask(run, "Late?", due=timezone.now() - timedelta(hours=1))
     ask(run, "For no one?", stuck="nobody", by=["legal"])
-    Schedule.objects.create(
-        id="0" * 32,
-        name="Nightly",
-        workflow=people.WORKFLOW,
-        cron="@daily",
-        created=people.THEN,
-        updated=people.THEN,
-        next_at=timezone.now() - timedelta(hours=2),
-        owner=everybody["otto"],
-    )
+    times = {"created": people.THEN, "updated": people.THEN, "next_at": timezone.now() - timedelta(hours=2)}
+    of = {"id": "0" * 32, "name": "Nightly", "workflow": people.WORKFLOW, "owner": everybody["otto"]}
+    Schedule.objects.create(cron="@daily", **of, **times)
     page = page_of(as_("otto"))
     assert all(text in page for text in ("Held one", held.pk[-8:], "Late?", "For no one?", "Nightly"))
     assert "Paused on purpose" not in page
@@ -251,9 +240,7 @@ def test_an_error_is_assigned_to_who_may_operate_and_found_by_that(everybody, as
     client.post("/operations/errors/", sent)
     assert [len(found(assignee=name).groups) for name in ("adam", "me", "none")] == [1, 0, 0]
     assert "adam</a> is on it" in page_of(client)
-    assert "does not operate" in html.unescape(
-        client.post("/operations/errors/", sent | {"assignee": "ana"}, follow=True).content.decode()
-    )
+    assert "does not operate" in client.post("/operations/errors/", sent | {"assignee": "ana"}, follow=True).text
     assert client.put("/api/v1/operations/errors", sent | {"assignee": "ana"}, "application/json").status_code == 422
     assert client.put("/api/v1/operations/errors", sent | {"assignee": ""}, "application/json").status_code == 204
     assert [entry.facts["assignee"] for entry in AuditEntry.objects.filter(verb="assign error")] == ["adam", ""]

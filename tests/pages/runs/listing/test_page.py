@@ -3,7 +3,6 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
-from django.urls import reverse
 
 from checkpoints.models import Preference, Run, RunFact, SavedView
 from tests import people
@@ -124,11 +123,6 @@ def test_the_filter_suggests_keys_fields_and_values_that_occur(failed, as_):
 def test_who_may_not_operate_is_offered_no_verbs(run, as_):
     assert 'name="verb"' not in as_("vera").get("/runs/").content.decode()
     assert 'name="verb"' in as_("otto").get("/runs/").content.decode()
-
-
-def test_the_pages_have_addresses():
-    assert reverse("wfdash:runs-bulk") == "/runs/bulk/"
-    assert reverse("wfdash:runs-suggestions") == "/runs/suggestions/"
 
 
 def test_facts_go_with_their_run(failed):
