@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -203,7 +203,7 @@ def _together(request: HttpRequest, viewer: Viewer, place: InboxAddress, ids: Se
         {"title": catalog.title_of(gate[0]), "step": gate[1], "rows": asked, "href": _table(place, asked)}
         for gate, asked in gates.items()
     ]
-    closed = inbox_rows(viewer, place, [row for row in rows if not row.open])
+    closed = list(inbox_rows(viewer, place, [row for row in rows if not row.open]))
     context = {"groups": groups, "closed": closed, "missing": len(ids) - len(rows), "spot": place}
     return render(request, "requests/selected/groups.html", context)
 
@@ -251,7 +251,9 @@ def render_row(line: InboxRow) -> SafeString:
         subject=row.subject,
         same=format_html('<span class="row-same">{}</span>', line.same) if line.same else NOTHING,
         own=row.subject.removeprefix(line.same),
-        values=format_html('<span class="row-values">{}</span>', format_html_join("", VALUE, map(_value, line.cells)))
+        values=format_html(
+            '<span class="row-values">{}</span>', format_html_join("", VALUE, (_value(cell) for cell in line.cells))
+        )
         if line.cells
         else NOTHING,
         run=row.run_title,
@@ -432,7 +434,7 @@ def _list_context(request: HttpRequest, viewer: Viewer, place: InboxAddress) -> 
         "tabs": _tabs(place, counts),
         "counts": counts,
         "count": counts[place.tab],
-        "rows": inbox_rows(viewer, place, found.items, alike=alike, cells=shown.pop("cells")),
+        "rows": list(inbox_rows(viewer, place, found.items, alike=alike, cells=shown.pop("cells"))),
         **shown,
         "older": place.url(after=found.next) if found.next else "",
         "paged": bool(cursor),
@@ -543,14 +545,19 @@ class InboxRow:
     here: bool = False
     answered: bool = False
     """It stands among one's answers."""
-    states: list[str] = field(default_factory=list)
     cells: Sequence[FieldCell] = ()
     """Values of its card, one for each column that was chosen."""
 
     @property
     def classes(self) -> str:
         """Return the row's state as classes."""
-        return " ".join(["inbox-row", *self.states, *(["is-here"] if self.here else [])])
+        states = {
+            "is-unread": self.row.unread and self.row.open and not self.answered,
+            "is-gone": not self.row.open and not self.answered,
+            "is-overdue": self.due == "late",
+            "is-here": self.here,
+        }
+        return " ".join(["inbox-row", *(name for name, holds in states.items() if holds)])
 
 
 def inbox_rows(
@@ -560,51 +567,32 @@ def inbox_rows(
     *,
     alike: Mapping[Gate, int] | None = None,
     cells: Mapping[str, Sequence[FieldCell]] | None = None,
-) -> list[InboxRow]:
-    """Return the rows as they are shown to this person, with these ``cells`` of each."""
-    return list(_rows(viewer, place, rows, alike or {}, cells or {}))
-
-
-def _rows(
-    viewer: Viewer,
-    place: InboxAddress,
-    rows: Sequence[RequestRow],
-    alike: Mapping[Gate, int],
-    cells: Mapping[str, Sequence[FieldCell]],
 ) -> Iterator[InboxRow]:
+    """Yield the rows as they are shown to this person, with these ``cells`` of each."""
     now, answered = timezone.now(), place.tab == "answered"
-    last, grouped = None, set()
+    last, offered = None, set()
     begun = Counter((row.gate, begin) for row in rows for begin in beginnings(row.subject))
     asked = Counter(row.gate for row in rows)
     for row in rows:
         most = max(2, asked[row.gate] / 2)
-        number = alike.get(row.gate, 0)
-        first = row.gate not in grouped
-        grouped.add(row.gate)
-        batch = reverse("wfdash:similar", args=[row.id]) + f"?{place.query}" if number and first else ""
-        due = _due(row, now)
-        found = {
-            "is-unread": row.unread and row.open and not answered,
-            "is-gone": not row.open and not answered,
-            "is-overdue": due == "late",
-        }
+        number = (alike or {}).get(row.gate, 0)
+        first = row.gate not in offered
+        offered.add(row.gate)
+        same = (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most)
         yield InboxRow(
             row=row,
             title=catalog.title_of(row.workflow),
-            same=max(
-                (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most), key=len, default=""
-            ),
+            same=max(same, key=len, default=""),
             step=step_label(row.step, row.workflow),
             href=place.url(request=row.id),
             whom=_responsible(row, viewer),
-            due=due,
+            due=_due(row, now),
             gone="" if answered else _outcome(row, viewer),
             alike=number,
-            batch=batch,
+            batch=reverse("wfdash:similar", args=[row.id]) + f"?{place.query}" if number and first else "",
             answered=answered,
             head=place.sort == "alike" and row.gate != last,
-            states=[name for name, holds in found.items() if holds],
-            cells=cells.get(row.id, ()),
+            cells=(cells or {}).get(row.id, ()),
         )
         last = row.gate
 
