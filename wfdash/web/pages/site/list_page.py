@@ -347,7 +347,7 @@ def known_columns(names: Iterable[str]) -> tuple[str, ...]:
     return (*(name for name in COLUMNS if name in given), *known_names(given))
 
 
-def _common(query: Query) -> dict[str, str]:
+def _common(query: Query) -> dict[str, Any]:
     return {"q": (query.get("q") or "").strip().replace("\0", ""), "view": (query.get("view") or "")[:36]}
 
 
