@@ -49,7 +49,12 @@ routes = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
 async def application(scope: Message, receive: Receive, send: Send) -> None:
     """Serve one connection of the dashboard; with the first one, this process hears of others' changes."""
     signals.start()
-    await routes(scope, receive, send)
+    if scope["type"] == "http" and scope["path"].removesuffix("/") == f"{reverse('wfdash:inbox')}mcp":
+        from wfdash.web.mcp import serve_mcp  # The client that it needs would cost every start.
+
+        await serve_mcp(routes, scope, receive, send)
+    else:
+        await routes(scope, receive, send)
 
 
 def with_dashboard(pages: Application, *, sockets: Application | None = None) -> ProjectApplication:

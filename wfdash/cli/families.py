@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wfdash.cli.commands import (
     MOST_DAYS,
+    OK,
     argument,
     call,
     command,
@@ -24,6 +25,8 @@ from wfdash.cli.commands import (
     json_value,
     limit,
     listed,
+    plain_command,
+    print_error,
     rows,
     says,
     up_to,
@@ -461,4 +464,31 @@ OPERATIONS = command(
     call("operations", in_words(_operations)),
     argument("--days", "failures of the last 1 to 30 days (default: 1)", type=up_to(MOST_DAYS), default=1),
 )
-COMMANDS = (CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, STATISTICS, OPERATIONS)
+
+
+def serve_agent(options: argparse.Namespace) -> int:
+    """Serve an agent until it closes its standard input."""
+    try:
+        from wfdash.client.mcp import serve_stdio
+    except ImportError:
+        return print_error('The door for agents is not installed: pip install "wfdash[mcp]"')
+    from wfdash.client import ClientError
+
+    if not (url := options.url or os.environ.get("WFDASH_URL", "")):
+        return print_error("Name the server that people use: --url ADDRESS, or WFDASH_URL; and a token in WFDASH_TOKEN")
+    try:
+        serve_stdio(url, options.token)
+    except ClientError as error:
+        return print_error(str(error))
+    return OK
+
+
+MCP = plain_command(
+    "mcp",
+    "serve an agent over standard input and output (Model Context Protocol), as a client of a server",
+    serve_agent,
+    argument("--url", "address of the server (default: $WFDASH_URL)"),
+    argument("--token", "API token (default, and safer: $WFDASH_TOKEN)"),
+    needs_data=False,
+)
+COMMANDS = (MCP, CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, STATISTICS, OPERATIONS)

@@ -1,0 +1,140 @@
+"""An agent asks people over the Model Context Protocol, by HTTP and by standard input, and has no way to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+mcp = pytest.importorskip("mcp", reason="runs with mark.frameworks")
+import httpx2  # noqa: E402
+from mcp.client.streamable_http import streamable_http_client  # noqa: E402
+
+from tests.client.serving import Served, problem  # noqa: E402
+from tests.client.test_live import FILE, open_request  # noqa: E402
+from tests.e2e.server import Server  # noqa: E402
+from wfdash.client import Client  # noqa: E402
+from wfdash.client.mcp import mcp_server  # noqa: E402
+
+pytestmark = pytest.mark.process
+TOKENS = """
+from django.contrib.auth import get_user_model
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.account import create_token
+from wfdash.actions.people.accounts import create_service_account
+admin = viewer_for(get_user_model().objects.get(username="admin"))
+create_service_account(admin, "agent", roles=[("operator", "ask_people")])
+rights = ["see", "inspect", "start", "operate"]
+print(create_token(admin, "agent", rights=rights, owner="agent").text)
+print(create_token(admin, "person", rights=[*rights, "answer"]).text)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("mcp")
+    (folder / "flow.py").write_text(FILE)
+    server = Server(folder / "data", files=[folder / "flow.py"], template=sqlite_template, asks=True).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def tokens(server: Server) -> list[str]:
+    return server.shell(TOKENS).split()
+
+
+@pytest.fixture
+def person(server: Server, tokens: list[str]) -> Iterator[Client]:
+    with Client(server.url, tokens[1], patience=60) as client:
+        yield client
+
+
+class Agent:
+    """A host with an agent in it: over HTTP, or with ``wfdash mcp`` as its process."""
+
+    def __init__(self, server: Server, token: str, *, stdio: bool = False) -> None:
+        self._url, self._token, self._stdio, self._open = server.url, token, stdio, AsyncExitStack()
+
+    async def __aenter__(self) -> Agent:
+        if self._stdio:
+            env = {"WFDASH_URL": self._url, "WFDASH_TOKEN": self._token}
+            transport: Any = mcp.StdioServerParameters(command=sys.executable, args=["-m", "wfdash", "mcp"], env=env)
+        else:
+            sender = httpx2.AsyncClient(headers={"Authorization": f"Bearer {self._token}"}, timeout=60)
+            await self._open.enter_async_context(sender)
+            transport = streamable_http_client(f"{self._url}/mcp", http_client=sender)
+        self.client = await self._open.enter_async_context(mcp.Client(transport))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._open.aclose()
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        result = await self.client.call_tool(tool, arguments)
+        text = result.content[0].text
+        return text if result.is_error else json.loads(text)
+
+
+async def test_an_agent_that_is_killed_while_it_waits_finds_its_question_and_gets_one_answer(
+    server: Server, tokens: list[str], person: Client
+) -> None:
+    async with Agent(server, tokens[0]) as first:
+        asked = await first.call("ask_people", subject="Ship it?", ref="ship", proposal={"version": "2.4"})
+        waiting = asyncio.create_task(first.call("wait_for_answer", question=asked["question"]))
+        await asyncio.sleep(0.3)
+        waiting.cancel()
+    request = open_request(person, asked["question"])
+    assert (asked["status"], asked["link"]) == ("waiting", f"{server.url}/requests/{request}/")
+    async with Agent(server, tokens[0], stdio=True) as second:
+        again = await second.call("ask_people", subject="Ship it?", ref="ship", proposal={"version": "2.4"})
+        assert again["question"] == asked["question"]
+        person.answer(request, {"action": "approve"})
+        said = await second.call("wait_for_answer", question=again["question"])
+        assert (said["status"], said["answer"], said["by"]) == ("answered", {"action": "approve"}, "admin")
+        other = await second.call("ask_people", subject="Ship another?", ref="ship")
+        assert "another" in other or "differ" in other, other
+    assert len(person.decisions("workflow:ask_people").items) == 1
+
+
+async def test_no_tool_answers_and_an_agent_sees_its_own_questions_alone(
+    server: Server, tokens: list[str], person: Client
+) -> None:
+    hidden = person.start("flow", 1)
+    open_request(person, hidden.id)
+    async with Agent(server, tokens[0]) as agent:
+        tools = {tool.name for tool in (await agent.client.list_tools()).tools}
+        assert tools == {"ask_people", "wait_for_answer", "cancel_question", "list_requests", "start_run", "run_status"}
+        asked = await agent.call("ask_people", subject="Delete it?", kind="choice", options=["yes", "no"], wait=1)
+        seen = await agent.call("list_requests")
+        runs = {one["run"] for one in seen["items"]}
+        assert (asked["question"] in runs, hidden.id in runs) == (True, False)
+        assert "not found" in (await agent.call("run_status", run=hidden.id)).lower()
+        assert (await agent.call("cancel_question", question=asked["question"]))["status"] == "cancelled"
+        read = await agent.client.read_resource(f"wfdash://runs/{asked['question']}")
+        assert json.loads(read.contents[0].text)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("token", ["", "Basic x", "Bearer wfd_1_wrong", "Bearer \x7f"])
+def test_without_a_valid_token_nothing_is_told(server: Server, token: str) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    reply = httpx.post(f"{server.url}/mcp", json=call, headers={"Authorization": token})
+    assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+    assert "tools" not in reply.text
+
+
+async def test_a_refused_call_names_field_and_remedy_and_no_call_waits_longer_than_hosts_do() -> None:
+    errors = [{"loc": ["message", "due"], "msg": "Write 4h or 2d"}]
+    client = Served(problem(422, "invalid", errors=errors)).async_client()
+    async with client, mcp.Client(mcp_server(lambda: client, lambda: "http://wfdash.test/")) as agent:
+        refused = await agent.call_tool("ask_people", {"subject": "Ship it?", "due": "soon"})
+        assert "message.due: Write 4h or 2d" in refused.content[0].text
+        long = await agent.call_tool("wait_for_answer", {"question": "r1", "wait": 60})
+        assert "less than or equal to 45" in long.content[0].text

@@ -1,0 +1,217 @@
+"""wfdash as a server of the Model Context Protocol: the tools with which an agent asks people. Needs ``wfdash[mcp]``.
+
+Each tool is a call of ``wfdash.client`` with the caller's token: the server decides what the token may do. No tool
+answers a question, so no agent can answer its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from wfdash.client.calls.runs import ENDED, WORKFLOW
+from wfdash.client.client import AsyncClient
+from wfdash.client.errors import ClientError, TimedOut
+from wfdash.records.requests import RequestDetail, RequestPage
+from wfdash.records.runs import RunDetail
+from wfdash.workflow.asking import PeopleAnswer
+
+LONGEST_WAIT = 45
+"""Seconds that one call of a tool waits: hosts give up after a minute."""
+SOON = 3.0
+"""Seconds in which a worker has opened a question, so that its link leads to the request."""
+Ref = Annotated[
+    str | None,
+    Field(description="Your own name for it. The same ref finds the same one again, also after a restart."),
+]
+Wait = Annotated[
+    float, Field(ge=0, le=LONGEST_WAIT, description=f"Seconds to wait before this returns, at most {LONGEST_WAIT}.")
+]
+ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+INSTRUCTIONS = """\
+Ask people with ask_people before anything that a person should decide, and continue only with their answer. People
+answer in their own time: while the status is "waiting", call wait_for_answer again, or do other work first. Always
+give a ref, so that you find the same question after a restart. You cannot answer a question."""
+STILL = "No one has answered yet: call wait_for_answer again, or ask later with the same ref."
+
+
+class AskedQuestion(BaseModel):
+    """A question to people and what became of it."""
+
+    question: str = Field(description="Its id: for wait_for_answer and cancel_question.")
+    status: Literal["waiting", "answered", "failed", "cancelled"]
+    answer: Any = Field(None, description='What people answered: {"action": "approve"} for an approval.')
+    by: str | None = Field(None, description="Who answered.")
+    at: datetime | None = None
+    lapsed: bool = Field(False, description="No person answered in time: this is the answer that was set for that.")
+    link: str = Field(description="Where a person reads and answers it.")
+    note: str = ""
+
+
+def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MCPServer[Any]:
+    """Return the server. ``client`` gives that of the caller, whose token decides what each tool may do; ``home`` the
+    address of the dashboard as people open it.
+    """
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    server: MCPServer[Any] = MCPServer("wfdash", title="wfdash", instructions=INSTRUCTIONS, log_level="WARNING")
+    add_questions(server, client, home)
+    add_runs(server, client)
+    return server
+
+
+def serve_stdio(url: str, token: str) -> None:
+    """Serve an agent over standard input and output until it closes them, as a client of the server at ``url``."""
+    client = AsyncClient(url, token)
+    mcp_server(lambda: client, lambda: url.rstrip("/") + "/").run("stdio")
+
+
+def add_questions(server: MCPServer[Any], client: Callable[[], AsyncClient], home: Callable[[], str]) -> None:
+    """Add what an agent asks people with."""
+
+    async def state_of(run: str, seconds: float) -> AskedQuestion:
+        found = await _waited(client(), run, seconds)
+        if found.workflow != WORKFLOW:
+            raise ToolError(f"{run} is a run of {found.workflow}, not a question: use run_status")
+        asked = next((f"requests/{one.id}/" for one in found.requests), f"runs/{run}/")
+        state = AskedQuestion(question=run, status="waiting", note=STILL, link=home() + asked)
+        if found.status not in ENDED:
+            return state
+        if found.status == "completed":
+            said = PeopleAnswer.model_validate(found.output)
+            given: dict[str, Any] = {"answer": said.value, "by": said.by, "at": said.at, "lapsed": said.lapsed}
+            return state.model_copy(update={"status": "answered", "note": "", **given})
+        why = found.error.message if found.error else ""
+        return state.model_copy(update={"status": found.status, "note": why})
+
+    @server.tool(annotations=ASKS)
+    async def ask_people(
+        subject: Annotated[str, Field(description="What is to be decided, in one line.")],
+        ref: Ref = None,
+        kind: Literal["approval", "choice", "question", "form"] = "approval",
+        body: Annotated[str, Field(description="Markdown: all that a person needs to know to decide.")] = "",
+        proposal: Annotated[Any, Field(description="The value to decide on; people see it as a table or text.")] = None,
+        current: Annotated[Any, Field(description="The value of today: the difference is then shown.")] = None,
+        options: Annotated[list[str] | None, Field(description="Of a choice.")] = None,
+        answer: Annotated[dict[str, Any] | None, Field(description="JSON Schema of the answer to a form.")] = None,
+        edit: Annotated[
+            dict[str, Any] | None, Field(description="JSON Schema of the proposal, if people may change it.")
+        ] = None,
+        evidence: Annotated[
+            Sequence[dict[str, Any]], Field(description="{kind, title, value}; kind: text, markdown, code, table ...")
+        ] = (),
+        consequence: Annotated[dict[str, str] | str | None, Field(description="Action -> what happens then.")] = None,
+        risk: Literal["low", "medium", "high"] | None = None,
+        by: Annotated[Sequence[str], Field(description="Users or groups that may answer; empty: reviewers.")] = (),
+        due: Annotated[str | None, Field(description="By when: 4h, 2d, or a time with an offset.")] = None,
+        wait: Wait = 0,
+    ) -> AskedQuestion:
+        """Ask people a question and return its state, with a link for them.
+
+        People answer minutes or days later. Without a ref each call is a question of its own.
+        """
+        given = {
+            "subject": subject,
+            "kind": kind,
+            "body": body,
+            "proposal": proposal,
+            "current": current,
+            "options": options,
+            "answer": answer,
+            "edit": edit,
+            "evidence": list(evidence),
+            "consequence": consequence,
+            "risk": risk,
+            "by": list(by),
+            "due": due,
+        }
+        message = {name: value for name, value in given.items() if value not in (None, "", [])}
+        with _explained(ToolError):
+            run = await client().start(WORKFLOW, message, key=f"ask:{ref}" if ref else None)
+            await _waited(client(), run.id, SOON, for_people=True)
+            return await state_of(run.id, wait)
+
+    @server.tool(annotations=READS)
+    async def wait_for_answer(question: str, wait: Wait = LONGEST_WAIT) -> AskedQuestion:
+        """Wait until people have answered a question, and return its state. Call it again while it is waiting."""
+        with _explained(ToolError):
+            return await state_of(question, wait)
+
+    @server.tool(annotations=ENDS)
+    async def cancel_question(question: str) -> AskedQuestion:
+        """Take a question back that is no longer needed: it cannot be answered afterwards."""
+        with _explained(ToolError):
+            if (await state_of(question, 0)).status == "waiting":
+                await client().cancel(question)
+            return await state_of(question, 1)
+
+    @server.tool(annotations=READS, structured_output=False)
+    async def list_requests(
+        filter: Annotated[str, Field(description="As in the inbox: is:open, workflow:refund, by:ana, a word.")] = "",  # noqa: A002
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    ) -> RequestPage:
+        """List what people are asked, of all that you may see."""
+        with _explained(ToolError):
+            return await client().requests(filter, limit=limit)
+
+    @server.resource("wfdash://requests/{request}", mime_type="application/json")
+    async def request(request: str) -> RequestDetail:
+        """Return a request: its card, what it may be answered with, and its votes."""
+        with _explained(ResourceError):
+            return await client().request(request)
+
+
+def add_runs(server: MCPServer[Any], client: Callable[[], AsyncClient]) -> None:
+    """Add what an agent starts workflows with, and looks after them."""
+
+    @server.tool(annotations=ASKS, structured_output=False)
+    async def start_run(
+        workflow: str,
+        message: Annotated[Any, Field(description="The workflow's input, as its input schema has it.")] = None,
+        ref: Ref = None,
+        wait: Wait = 0,
+    ) -> RunDetail:
+        """Start a run of a workflow and return it. It may wait for people: run_status says for whom."""
+        with _explained(ToolError):
+            run = await client().start(workflow, message, key=f"mcp:{ref}" if ref else None)
+            return await _waited(client(), run.id, wait) if wait else run
+
+    @server.tool(annotations=READS, structured_output=False)
+    async def run_status(run: str, wait: Wait = 0) -> RunDetail:
+        """Return a run: its status, what it waits for, its output. ``wait``: until it has ended or needs people."""
+        with _explained(ToolError):
+            return await client().run(run, wait=wait)
+
+    @server.resource("wfdash://runs/{run}", mime_type="application/json")
+    async def run(run: str) -> RunDetail:
+        """Return a run: its status, what it waits for, its input and output."""
+        with _explained(ResourceError):
+            return await client().run(run)
+
+
+async def _waited(client: AsyncClient, run: str, seconds: float, *, for_people: bool = False) -> RunDetail:
+    """Return a run once it has ended (or waits for people), or after these seconds as it is then."""
+    if seconds:
+        try:
+            return await client.wait(run, timeout=seconds, for_people=for_people)
+        except TimedOut:
+            pass
+    return await client.run(run)
+
+
+@contextmanager
+def _explained(error: type[Exception]) -> Iterator[None]:
+    """Tell the agent what the server said of a call that was refused: it names field and remedy."""
+    try:
+        yield
+    except ClientError as refused:
+        raise error(str(refused)) from refused

@@ -1,0 +1,90 @@
+"""The door for agents over HTTP: ``/mcp``. It knows no rule: each tool calls the REST API with the caller's token.
+
+Stateless: every request stands alone, so any server process may serve it, and a restart loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any
+
+import httpx
+from django.urls import reverse
+
+from wfdash.client.client import AsyncClient
+from wfdash.client.errors import ClientError, Unauthorized
+from wfdash.notifications.rendering import absolute
+
+Scope = MutableMapping[str, Any]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+FORWARDED = ("host", "origin", "user-agent")
+MISSING = 'This server has no door for agents: install "wfdash[mcp]" and start it again'
+CALLER: ContextVar[AsyncClient] = ContextVar("caller")
+
+
+async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -> None:
+    """Serve one request. ``pages`` answers the calls of its tools."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    try:
+        application_of = door()
+        if kind.lower() != "bearer":
+            raise Unauthorized("Give a token: Authorization: Bearer wfd_...", status=401)
+        inside = _Inside(pages, headers, scope)
+        client = AsyncClient(
+            f"http://{headers.get('host', '')}{reverse('wfdash:inbox')}", token, transport=inside, patience=5
+        )
+        await client.me()
+    except ImportError:
+        await _refuse(send, 501, MISSING)
+    except ClientError as error:
+        await _refuse(send, getattr(error, "status", 401) or 503, str(error))
+    else:
+        CALLER.set(client)
+        async with client, (app := application_of()).router.lifespan_context(app):
+            await app({**scope, "path": "/", "root_path": ""}, receive, send)
+
+
+class _Inside(httpx.ASGITransport):
+    """Calls the API in this process as the agent's host would: from its address, under the name that it called."""
+
+    def __init__(self, pages: Application, headers: dict[str, str], scope: Scope) -> None:
+        super().__init__(pages, client=tuple(scope.get("client") or ("127.0.0.1", 0)))
+        self._headers = {n: v for n, v in headers.items() if n in FORWARDED or n.startswith("x-forwarded-")}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a call."""
+        request.headers.update(self._headers)
+        return await super().handle_async_request(request)
+
+
+@cache
+def door() -> Callable[[], Any]:
+    """Return what makes the application of one request. Hosts are not looked at again: who calls has a token, and was
+    asked for by a host of the settings.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from wfdash.client.mcp import mcp_server
+
+    server = mcp_server(CALLER.get, partial(absolute, reverse("wfdash:inbox")))
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return partial(
+        server.streamable_http_app,
+        streamable_http_path="/",
+        json_response=True,
+        stateless_http=True,
+        transport_security=unchecked,
+    )
+
+
+async def _refuse(send: Any, status: int, detail: str) -> None:
+    headers = [(b"content-type", b"application/problem+json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    body = json.dumps({"type": "about:blank", "status": status, "detail": detail}).encode()
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
