@@ -128,6 +128,7 @@ def test_without_a_valid_token_nothing_is_told(server: Server, token: str) -> No
     reply = httpx.post(f"{server.url}/mcp", json=call, headers={"Authorization": token})
     assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert "tools" not in reply.text
+    assert httpx.get(f"{server.url}/mcp").status_code == 405
 
 
 async def test_a_refused_call_names_field_and_remedy_and_no_call_waits_longer_than_hosts_do() -> None:

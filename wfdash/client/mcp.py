@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -62,8 +63,12 @@ def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MC
     """Return the server. ``client`` gives that of the caller, whose token decides what each tool may do; ``home`` the
     address of the dashboard as people open it.
     """
+    handlers = logging.root.handlers[:]
+    server: MCPServer[Any] = MCPServer(
+        "wfdash", title="wfdash", version=version("wfdash"), instructions=INSTRUCTIONS, log_level="WARNING"
+    )
+    logging.root.handlers[:] = handlers  # It adds one to a process that has a log already.
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    server: MCPServer[Any] = MCPServer("wfdash", title="wfdash", instructions=INSTRUCTIONS, log_level="WARNING")
     add_questions(server, client, home)
     add_runs(server, client)
     return server

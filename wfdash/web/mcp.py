@@ -29,6 +29,9 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
     """Serve one request. ``pages`` answers the calls of its tools."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     kind, _, token = headers.get("authorization", "").partition(" ")
+    if scope["method"] != "POST":  # A stream that nothing is sent on would only be held open.
+        await _refuse(send, 405, "The door for agents takes POST alone", (b"allow", b"POST"))
+        return
     try:
         application_of = door()
         if kind.lower() != "bearer":
@@ -41,7 +44,8 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
     except ImportError:
         await _refuse(send, 501, MISSING)
     except ClientError as error:
-        await _refuse(send, getattr(error, "status", 401) or 503, str(error))
+        status = getattr(error, "status", 401) or 503
+        await _refuse(send, status, str(error), *[(b"www-authenticate", b"Bearer")] * (status == 401))
     else:
         CALLER.set(client)
         async with client, (app := application_of()).router.lifespan_context(app):
@@ -81,10 +85,8 @@ def door() -> Callable[[], Any]:
     )
 
 
-async def _refuse(send: Any, status: int, detail: str) -> None:
-    headers = [(b"content-type", b"application/problem+json")]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+async def _refuse(send: Any, status: int, detail: str, *more: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", b"application/problem+json"), *more]
     body = json.dumps({"type": "about:blank", "status": status, "detail": detail}).encode()
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
