@@ -25,7 +25,7 @@ django.forms django.template.defaultfilters django.template.loader django.templa
 django.test.client django.urls django.views.decorators.cache
 twisted.internet.asyncioreactor twisted.internet.tcp twisted.protocols.tls twisted.web.http
 autobahn.websocket.protocol service_identity whitenoise.middleware
-argon2 cronsim cryptography.hazmat.primitives.ciphers.aead fast_sugiyama heroicons jsonschema markdown_it nh3 psycopg
+argon2 cronsim cryptography.hazmat.primitives.ciphers.aead heroicons jsonschema markdown_it nh3 psycopg
 prometheus_client pydantic.json_schema pygments.formatters pygments.lexers pyotp referencing qrcode.image.svg uuid_utils
 checkpoints.manager checkpoints.sql.sqlite
 wfdash.client wfdash.domain.cron wfdash.records wfdash.values.schemas wfdash.workflow

@@ -64,12 +64,7 @@ def test_the_graph_of_a_run_counts_what_is_folded_and_leads_to_steps() -> None:
         for n, state in enumerate(("running", "done"))
         for name in ("a", "b", "deep/c")
     ]
-    moves += [
-        move("pay", "running", 4),
-        move("pay", "failed", 5),
-        move("pay", "retrying", 5),
-        move("pay", "running", 9),
-    ]
+    moves += [move("pay", *turn) for turn in (("running", 4), ("failed", 5), ("retrying", 5), ("running", 9))]
     drawn: Any = draw(graph(), moves, count_states(moves), intervals_by_state(moves, at(10)), link=link, chosen="pay")
     nodes = {node.name: node for node in drawn.nodes}
     assert (nodes["part"].counts, nodes["part"].state, nodes["part"].folded) == ("3/3", "done", True)
@@ -181,12 +176,8 @@ def test_the_label_of_a_join_is_drawn_once_and_no_label_lies_on_a_box_or_another
 
 
 def test_arrows_that_lead_back_to_one_step_arrive_apart() -> None:
-    drawn = layout(
-        describe(
-            ["draft", "check", "review"],
-            [("draft", "check"), ("check", "review"), ("check", "draft"), ("review", "draft")],
-        )
-    )
+    edges = [("draft", "check"), ("check", "review"), ("check", "draft"), ("review", "draft")]
+    drawn = layout(describe(["draft", "check", "review"], edges))
     back = [edge.head for edge in drawn.edges if edge.target == "draft"]
     assert len(set(back)) == 2
 

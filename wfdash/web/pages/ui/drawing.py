@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from urllib.parse import quote
-
-from fast_sugiyama import from_edges
 
 from checkpoints.records import frozen
 
@@ -441,13 +440,14 @@ def _crossed(box: Rectangle, cells: dict[tuple[int, int], set[int]], own: int) -
     return len(set().union(*(cells.get((x, y), set()) for x in columns for y in rows)) - {own})
 
 
-# Layered layout of boxes: from top to bottom, few crossings, no overlaps. Pure; milliseconds for 200 nodes.
+# Layered layout of boxes (Sugiyama's way): from top to bottom, few crossings, no overlaps. Pure; 2,000 boxes in 0.2 s.
 
 GAP = 28.0
 RISE = 28.0
 BEND = 12.0
-UNIT = 100.0
 ROW = 4
+SWEEPS = 10
+MOST_BENDS = 5_000
 
 
 @frozen
@@ -487,7 +487,8 @@ class _Component:
     """A connected part of the graph."""
 
     spots: dict[int, _PlacedNode] = field(default_factory=dict)
-    edges: list[tuple[int, int]] = field(default_factory=list)
+    edges: dict[tuple[int, int], range] = field(default_factory=dict)
+    """Each edge with its bends, by number."""
 
     @property
     def width(self) -> float:
@@ -519,7 +520,9 @@ def place_boxes(
             for s in part.spots.values()
             if s.id < len(sizes)
         }
-        bends |= _trace(part, len(sizes))
+        bends |= {
+            edge: tuple((part.spots[one].x, part.spots[one].y) for one in passed) for edge, passed in part.edges.items()
+        }
         left = part.width + GAP * 1.5
     height = max((part.height for part in parts), default=0.0)
     own = {edge: bends.get(way, ())[:: 1 if edge == way else -1] for edge, way in forward.items()}
@@ -564,20 +567,74 @@ def _walk(root: int, onward: dict[int, list[int]], done: set[int], back: set[tup
 
 
 def _connected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Component]:
-    if not edges:
-        return []
-    parts = []
-    for positions, _, _, traced in from_edges(
-        list(edges), vertex_spacing=UNIT, dummy_vertices=True, check_layout=False
-    ):
-        layers = {y: i for i, y in enumerate(sorted({round(y) for _, (_, y) in positions}, reverse=True))}
-        part = _Component(edges=[(int(a), int(b)) for a, b in traced or ()])
-        for raw, (x, y) in positions:
-            number = int(raw)
-            width, height = sizes[number] if number < len(sizes) else (BEND, 0.0)
-            part.spots[number] = _PlacedNode(id=number, layer=layers[round(y)], x=float(x), width=width, height=height)
-        parts.append(part)
-    return sorted(parts, key=lambda part: min(part.spots))
+    joined = _neighbours([*edges, *(edge[::-1] for edge in edges)])[1]
+    home: dict[int, int] = {}
+    for number in sorted(joined):
+        if number not in home:
+            found: set[int] = set()
+            _walk(number, joined, found, set())
+            home |= dict.fromkeys(found, number)
+    parts: dict[int, list[tuple[int, int]]] = {}
+    for edge in edges:
+        parts.setdefault(home[edge[0]], []).append(edge)
+    return [_in_columns(_in_layers(sizes, parts[number])) for number in sorted(parts)]
+
+
+def _neighbours(edges: Iterable[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return what leads to each number, and what it leads to."""
+    above, below = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for source, target in edges:
+        above[target].append(source)
+        below[source].append(target)
+    return above, below
+
+
+def _in_layers(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> _Component:
+    """Return a connected part with a layer for each box: below all that lead to it, and as low as those that it leads
+    to allow, where they are more. An edge has a bend in each layer that it passes, as long as there are few.
+    """
+    above, below = _neighbours(edges)
+    layers: dict[int, int] = {}
+    for number in TopologicalSorter(above).static_order():
+        layers[number] = max((layers[one] + 1 for one in above[number]), default=0)
+    for number in reversed(list(layers)):
+        if len(below[number]) > len(above[number]):
+            layers[number] = min(layers[one] for one in below[number]) - 1
+    part, bends = _Component(), len(sizes)
+    for source, target in edges:
+        passed = range(layers[source] + 1, layers[target])
+        if bends + len(passed) > len(sizes) + MOST_BENDS:
+            passed = range(0)
+        layers |= enumerate(passed, bends)
+        part.edges[source, target] = range(bends, bends + len(passed))
+        bends += len(passed)
+    for number, layer in layers.items():
+        width, height = sizes[number] if number < len(sizes) else (BEND, 0.0)
+        part.spots[number] = _PlacedNode(id=number, layer=layer, x=0.0, width=width, height=height)
+    return part
+
+
+def _in_columns(part: _Component) -> _Component:
+    """Sweep up and down through the layers: each box goes to the mean of its neighbours in the layer before, which has
+    few lines cross (a barycentre heuristic); in the last sweeps the order stays.
+    """
+    rows = defaultdict[int, list[_PlacedNode]](list)
+    for spot in part.spots.values():
+        spot.x = float(len(rows[spot.layer]))
+        rows[spot.layer].append(spot)
+    above, below = _neighbours(
+        pair for (source, target), bends in part.edges.items() for pair in itertools.pairwise([source, *bends, target])
+    )
+    for sweep in range(SWEEPS):
+        near = above if sweep % 2 else below
+        for _, row in sorted(rows.items(), reverse=near is below):
+            for spot in row:
+                if others := near.get(spot.id):
+                    spot.x = sum(part.spots[one].x for one in others) / len(others)
+            if sweep < SWEEPS - 2:
+                row.sort(key=lambda spot: spot.x)
+            _push_apart(row)
+    return part
 
 
 def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> list[_Component]:
@@ -587,8 +644,7 @@ def _unconnected(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int
     part = _Component()
     for place, number in enumerate(alone):
         width, height = sizes[number]
-        x = (place % ROW) * UNIT
-        part.spots[number] = _PlacedNode(id=number, layer=place // ROW, x=x, width=width, height=height)
+        part.spots[number] = _PlacedNode(id=number, layer=place // ROW, x=place, width=width, height=height)
     return [part] if alone else []
 
 
@@ -597,14 +653,12 @@ def _settle(part: _Component, above: Mapping[int, float]) -> None:
     layers: dict[int, list[_PlacedNode]] = {}
     for spot in part.spots.values():
         layers.setdefault(spot.layer, []).append(spot)
-    widest = max(spot.width for spot in part.spots.values())
     top = 0.0
     for number in sorted(layers):
         row = sorted(layers[number], key=lambda spot: spot.x)
         height = max(spot.height for spot in row)
         top += max(RISE, *(above.get(spot.id, 0.0) for spot in row)) if top else 0.0
         for spot in row:
-            spot.x *= (widest + GAP) / UNIT
             spot.y = top + height / 2
         _push_apart(row)
         top += height
@@ -614,26 +668,18 @@ def _settle(part: _Component, above: Mapping[int, float]) -> None:
 
 
 def _push_apart(row: list[_PlacedNode]) -> None:
-    """Move boxes right until none overlap, then the whole row back by half of what it grew."""
-    before = sum(spot.x for spot in row) / len(row)
-    for left, right in itertools.pairwise(row):
-        right.x = max(right.x, left.x + (left.width + right.width) / 2 + GAP / 2)
-    drift = sum(spot.x for spot in row) / len(row) - before
-    for spot in row:
-        spot.x -= drift
-
-
-def _trace(part: _Component, real: int) -> dict[tuple[int, int], tuple[tuple[float, float], ...]]:
-    """Return for each edge the bends between its ends; a bend has one incoming and one outgoing edge."""
-    onward: dict[int, list[int]] = {}
-    for source, target in part.edges:
-        onward.setdefault(source, []).append(target)
-    found = {}
-    for source in [number for number in part.spots if number < real]:
-        for step in onward.get(source, ()):
-            bends, at = [], step
-            while at >= real:
-                bends.append((part.spots[at].x, part.spots[at].y))
-                at = onward[at][0]
-            found[source, at] = tuple(bends)
-    return found
+    """Move boxes as little as possible until none are too close: those that are spread around their mean (isotonic
+    regression).
+    """
+    gaps = ((left.width + right.width) / 2 + GAP for left, right in itertools.pairwise(row))
+    offsets = list(itertools.accumulate(gaps, initial=0.0))
+    groups: list[tuple[float, int]] = []
+    for spot, offset in zip(row, offsets, strict=True):
+        mean, many = spot.x - offset, 1
+        while groups and groups[-1][0] > mean:
+            before, count = groups.pop()
+            mean, many = (before * count + mean * many) / (count + many), count + many
+        groups.append((mean, many))
+    means = itertools.chain.from_iterable(itertools.repeat(mean, many) for mean, many in groups)
+    for spot, offset, mean in zip(row, offsets, means, strict=True):
+        spot.x = mean + offset
