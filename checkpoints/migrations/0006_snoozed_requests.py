@@ -25,4 +25,28 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('request', 'user'), name='one_snooze_per_person')],
             },
         ),
+        migrations.RemoveIndex(
+            model_name='run',
+            name='run_to_list',
+        ),
+        migrations.RemoveIndex(
+            model_name='run',
+            name='run_to_note',
+        ),
+        migrations.RemoveIndex(
+            model_name='webhook',
+            name='webhook_active',
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('listed__in', [False])), fields=['id'], name='run_to_list'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('noted__in', [False]), ('phase', 'failed')), fields=['phase', 'id'], name='run_to_note'),
+        ),
+        migrations.AddIndex(
+            model_name='webhook',
+            index=models.Index(condition=models.Q(('run', None)), fields=['workflow'], name='webhook_of_workflow'),
+        ),
     ]

@@ -145,7 +145,8 @@ class Run(Removable):
                 condition=Q(finished__isnull=True),
                 name="run_unfinished",
             ),
-            models.Index(fields=["id"], condition=Q(listed=False), name="run_to_list"),
+            # IN is written alike by each version of Django, ``= False`` is not: SQLite proves an index by its words.
+            models.Index(fields=["id"], condition=Q(listed__in=[False]), name="run_to_list"),
             models.Index(
                 models.F("priority").desc(),
                 Coalesce("ready_at", "created"),
@@ -154,7 +155,7 @@ class Run(Removable):
                 name="run_to_take",
             ),
             models.Index(fields=["created_by", "-created", "-id"], name="run_by_person"),
-            models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted=False), name="run_to_note"),
+            models.Index(fields=["phase", "id"], condition=Q(phase="failed", noted__in=[False]), name="run_to_note"),
             models.Index(fields=["workflow", "-created", "-id"], name="run_by_workflow"),
             models.Index(fields=["phase", "-created", "-id"], name="run_by_phase"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_to_wake"),

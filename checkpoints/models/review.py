@@ -50,7 +50,7 @@ class Webhook(models.Model):
     """A callback: it hears of this run only, and is asked for when the run is started."""
 
     class Meta:
-        indexes = [models.Index(fields=["workflow"], condition=Q(active=True, run=None), name="webhook_active")]
+        indexes = [models.Index(fields=["workflow"], condition=Q(run=None), name="webhook_of_workflow")]
 
     def __str__(self) -> str:
         return self.name

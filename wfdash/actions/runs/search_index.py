@@ -34,7 +34,7 @@ from wfdash.domain.errors import NotFound
 from wfdash.engines import catalog
 from wfdash.notifications.write import notify_workflow
 
-UNLISTED = Run.objects.filter(listed=False)
+UNLISTED = Run.objects.filter(listed__in=[False])
 _unlisted = SweepBackoff("Could not index run %s")
 _unnoted = SweepBackoff("Why run %s failed could not be noted")
 
@@ -180,7 +180,7 @@ def _decrypted_or_none(run: Run, column: str) -> Any:
         return None
 
 
-FAILURE_NOT_INDEXED = Q(Literally("phase", "= 'failed'"), noted=False)
+FAILURE_NOT_INDEXED = Q(Literally("phase", "= 'failed'"), noted__in=[False])
 FAILURES = Run.objects.filter(FAILURE_NOT_INDEXED)
 
 
