@@ -194,7 +194,7 @@ class DatabaseWorld:
             with write(self.alias):
                 return act()
         finally:
-            connections[self.alias].close()
+            connections.close_all()
 
 
 def empty(alias: str) -> None:

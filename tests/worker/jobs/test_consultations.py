@@ -341,7 +341,7 @@ def test_each_question_is_answered_by_one_of_several_workers(strict_elsewhere) -
         thread.start()
     for thread in threads:
         thread.join()
-    assert not Consultation.objects.filter(reply=None).exists()
+    assert not Consultation.objects.filter(reply__isnull=True).exists()
     rows = Consultation.objects.values_list("worker").annotate(n=Count("pk"))
     assert dict(rows) == {name: count for name, count in counts.items() if count}
 
