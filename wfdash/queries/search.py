@@ -499,7 +499,7 @@ SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
 MAX_DURATION = timedelta(days=36_500)
 DAY = timedelta(days=1)
 MOMENT = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)(?:T(?P<hour>\d\d)(?::(?P<minute>\d\d))?)?(?P<offset>Z|[+-]\d\d:\d\d)?",
+    r"(?P<day>\d{4}-\d\d-\d\d)(?:T(?P<hour>[01]\d|2[0-3])(?::(?P<minute>\d\d))?)?(?P<offset>Z|[+-]\d\d:\d\d)?",
     re.ASCII | re.IGNORECASE,
 )
 """A day, an hour or a minute, in UTC or at an offset from it."""
