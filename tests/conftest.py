@@ -166,18 +166,18 @@ def threads_of(alias: str, count: int) -> Iterator[ThreadPoolExecutor]:
     """Give so many threads whose default database is this one."""
     before = connections.settings[DEFAULT_DB_ALIAS]
     connections.settings[DEFAULT_DB_ALIAS] = connections.settings[alias]
-    together = Barrier(count)
-
-    def close() -> None:
-        together.wait()
-        connections[DEFAULT_DB_ALIAS].close()
-
     try:
         with ThreadPoolExecutor(count) as threads:
             yield threads
-            wait([threads.submit(close) for _ in range(count)])
+            close_in(threads)
     finally:
         connections.settings[DEFAULT_DB_ALIAS] = before
+
+
+def close_in(threads: ThreadPoolExecutor) -> None:
+    """Close the connections of all threads of a pool, when none of them is at work any more."""
+    together = Barrier(threads._max_workers)
+    wait([threads.submit(lambda: (together.wait(), connections.close_all())) for _ in range(together.parties)])
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from tests.conftest import close_in
 from tests.live.serving import Served
 from tests.live.world import OPENED, make_person, make_run, sign_in
+from wfdash.web.http import PagesHandler
 from wfdash.web.live.database import DatabaseThreads, Limits
 from wfdash.web.live.hub import Hub
 
@@ -49,6 +51,14 @@ async def make_hub(transactional_db: None) -> AsyncIterator[Callable[..., Hub]]:
 
 def row(event: object, *, inspect: bool) -> str:
     return f"<li>{event.seq} {event.data if inspect else ''}</li>"  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def handler(transactional_db: None, settings) -> Iterator[PagesHandler]:
+    """The whole of Django, in this process."""
+    settings.ALLOWED_HOSTS = ["localhost", "testserver"]
+    yield (made := PagesHandler())
+    close_in(made._threads._pool)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -38,15 +38,14 @@ class Opened(NamedTuple):
 
 
 @pytest_asyncio.fixture
-async def opened(make_hub, db, run, settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opened]:
+async def opened(make_hub, db, run, handler, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opened]:
     """Open everything; rights are read again soon, also without a signal."""
-    settings.ALLOWED_HOSTS = ["localhost"]
     hub = make_hub(recheck_every=0.3, spread=0.0)
     monkeypatch.setattr(stream_module, "get_hub", lambda: hub)
     monkeypatch.setattr(long_poll, "LOOKS", (0.1,))
     monkeypatch.setattr(long_poll, "REST_SECONDS", 0.0)
     new = await db.call(make_token)
-    bearer, handler = f"Bearer {new.text}", PagesHandler()
+    bearer = f"Bearer {new.text}"
     sockets = [open_socket(hub, path.format(run=run), [*handshake(), authorization(bearer)]) for path in SOCKETS]
     async with AsyncExitStack() as stack:
         streams = [

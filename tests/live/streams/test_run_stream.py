@@ -15,7 +15,6 @@ from tests.live.streams.streaming import Streaming
 from tests.live.world import append_events, end_run, make_person, sign_in, sign_out
 from wfdash import pubsub
 from wfdash.web import http
-from wfdash.web.http import PagesHandler
 from wfdash.web.live import hub as hub_module
 from wfdash.web.live import streams as stream_module
 from wfdash.web.live.database import Limits
@@ -24,7 +23,7 @@ from wfdash.web.live.hub import Hub, process_admissions
 NEVER = 1000.0
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def limits(monkeypatch: pytest.MonkeyPatch, make_hub) -> Callable[..., None]:
     """Let a test set limits before its first stream: ``limits(heartbeat=0.1)``."""
 
@@ -39,12 +38,6 @@ def limits(monkeypatch: pytest.MonkeyPatch, make_hub) -> Callable[..., None]:
 
     use()
     return use
-
-
-@pytest.fixture
-def handler(settings, limits) -> PagesHandler:
-    settings.ALLOWED_HOSTS = ["localhost"]
-    return PagesHandler()
 
 
 def address(run: str, query: str = "") -> str:

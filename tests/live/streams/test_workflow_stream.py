@@ -17,7 +17,6 @@ from wfdash import pubsub
 from wfdash.access.viewer import viewer_for
 from wfdash.actions.account import create_token, revoke_token
 from wfdash.queries import history
-from wfdash.web.http import PagesHandler
 from wfdash.web.live import streams as stream_module
 from wfdash.web.live.hub import Hub, process_admissions
 
@@ -25,7 +24,7 @@ ADDRESS = "/api/v1/workflows/expense/events"
 NEVER = 1000.0
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def hubs(monkeypatch: pytest.MonkeyPatch, make_hub) -> Callable[..., list[Hub]]:
     """Let a test set limits before its first stream: ``hubs(heartbeat=0.1)``. Returns the hub, once there is one."""
     made: list[Hub] = []
@@ -40,12 +39,6 @@ def hubs(monkeypatch: pytest.MonkeyPatch, make_hub) -> Callable[..., list[Hub]]:
 
     use()
     return use
-
-
-@pytest.fixture
-def handler(settings, hubs) -> PagesHandler:
-    settings.ALLOWED_HOSTS = ["localhost", "testserver"]
-    return PagesHandler()
 
 
 @pytest.fixture
