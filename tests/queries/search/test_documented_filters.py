@@ -1,4 +1,4 @@
-"""The page of filters: one table per list, which follows from its qualifiers."""
+"""The page of filters: one list of keys per list, which follows from its qualifiers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = {
 
 
 def documented() -> str:
-    """Return the tables of all lists."""
+    """Return the keys of all lists."""
     return "\n".join(table(TITLES[name], known) for name, known in FILTERS.items())
 
 
@@ -29,8 +29,8 @@ def table(title: str, known: ListFilter[Any, Any]) -> str:
     """Return the section of one list."""
     rows = [(one.example, one.meaning, one.values + one.only) for one in known.qualifiers]
     rows.append(('"blue chair"', known.words, ()))
-    lines = [f"| `{example}` | {plain(meaning)} | {code(values)} |" for example, meaning, values in rows]
-    return "\n".join([f"## {title}\n", "| write | finds | suggested |", "|---|---|---|", *lines, ""])
+    lines = [f"- `{example}`: {plain(meaning)}{code(values)}" for example, meaning, values in rows]
+    return "\n".join([f"## {title}\n", *lines, ""])
 
 
 def plain(text: str) -> str:
@@ -39,8 +39,8 @@ def plain(text: str) -> str:
 
 
 def code(values: tuple[str, ...]) -> str:
-    """Return values as code."""
-    return ", ".join(f"`{value}`" for value in values)
+    """Return the values that are suggested, in brackets."""
+    return f" ({', '.join(f'`{value}`' for value in values)})" if values else ""
 
 
 def test_the_page_of_filters_shows_every_key_of_every_list() -> None:
