@@ -39,8 +39,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         entries = groups.setdefault(group, [])
         if section and not (entries and section in entries[-1]):
             entries.append({section: []})
-        (entries[-1][section] if section else entries).append(page.uri)
-    config.nav = ["index.md", *({group: entries} for group, entries in groups.items())]
+        (entries[-1][section] if section else entries).append({page.title: page.uri})
+    config.nav = [{"Overview": "index.md"}, *({group: entries} for group, entries in groups.items())]
     return config
 
 
