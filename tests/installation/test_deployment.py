@@ -278,6 +278,7 @@ def test_commands_to_type_next_are_called_as_this_one_was(
     path: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert processes.typed_as(path) == typed
+    monkeypatch.delenv("UV", raising=False)
     on_path = tmp_path / "wfdash"
     on_path.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

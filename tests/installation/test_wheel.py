@@ -201,6 +201,24 @@ def test_the_installed_wheel_starts_asks_takes_an_answer_and_restores(installed:
         assert link.startswith(f"http://127.0.0.1:{port}/sign-in/"), "it knows where the server listens"
 
 
+def test_the_demo_opens_a_browser_and_leaves_nothing_behind(installed: Path, tmp_path: Path) -> None:
+    opened, scratch = tmp_path / "opened", tmp_path / "scratch"
+    scratch.mkdir()
+    (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    (tmp_path / "browser").chmod(0o755)
+    env = ENV | {"TMPDIR": str(scratch), "DISPLAY": ":0", "BROWSER": f"{tmp_path}/browser %s"}
+    env["WFDASH_DATABASE"] = "postgresql://of.another.installation/wfdash"
+    command = [installed, "-m", "wfdash", "demo", "--port", str(port := free_port())]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = next(line.split()[-1] for line in process.stdout if "works once" in line)
+        browsed = wait_until(lambda: opened.exists() and opened.read_text().strip(), what="the browser")
+        assert printed != browsed
+        assert all("Sign in as" in read(port, link.partition(str(port))[2]) for link in (printed, browsed))
+        process.terminate()
+    assert (process.returncode, [*scratch.iterdir()]) == (0, [])
+
+
 def test_the_installed_names_are_two_and_lie_in_the_environment(installed: Path, wheel: Path, tmp_path: Path) -> None:
     code = "import checkpoints, wfdash; print(checkpoints.__file__, wfdash.__file__)"
     shown = subprocess.run([installed, "-c", code], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)

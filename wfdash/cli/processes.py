@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import logging
 import os
 import shutil
+import signal
+import socket
 import sys
+import tempfile
+import threading
+import webbrowser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +24,7 @@ from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.environment import add_worker_options, env_flag, refusal_text, refusals
 
+USUAL_PORT = 8000
 MOST_NAMED = 10
 """Migrations named by ``migrate``; of more it says how many."""
 
@@ -55,6 +62,30 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
         raise argparse.ArgumentTypeError(f"{text} is not a port: choose a number from 1 to 65535")
     return int(text)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    """Serve the demo from a folder of its own, which is removed when this process ends, and open a browser.
+
+    Settings of the environment are another installation's, maybe with its database: the demo has none of them.
+    """
+    for name in [name for name in os.environ if name.startswith(("WFDASH_", "DJANGO_"))]:
+        del os.environ[name]
+    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    folder = tempfile.mkdtemp(prefix="wfdash-demo-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["WFDASH_DATA"] = folder
+    with socket.socket() as probe:
+        try:
+            probe.bind((options.host, USUAL_PORT))
+        except OSError:
+            probe.bind((options.host, 0))
+        free = probe.getsockname()[1]
+    options.data, options.port = folder, options.port or free
+    print("Setting up a demo in a folder of its own, which is removed at the end (Ctrl-C) ...", flush=True)
+    return _serve(options, role="up")
 
 
 def _serve(options: argparse.Namespace, *, role: str) -> int:
@@ -115,6 +146,10 @@ def _announce(options: argparse.Namespace, settings: Any, name: str, address: st
         command = f"{typed_as(sys.argv[0])} signin NAME" + (f" --data {options.data}" if options.data else "")
         text = in_thread(lambda: sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
         print(f"  {text}{provider_text(settings)}\n", flush=True)
+    # Where there is one and someone at it, by a link of its own: a link works once.
+    seen = sys.platform in {"darwin", "win32"} or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    if getattr(options, "browser", False) and seen and "CI" not in os.environ:
+        threading.Thread(target=webbrowser.open, args=[in_thread(lambda: _link(name, address))], daemon=True).start()
     if settings.WFDASH_RELOAD:
         from wfdash.cli.reload import watch
 
@@ -125,18 +160,23 @@ def sign_in_text(name: str, base: str, command: str = "wfdash signin NAME", *, t
     """Return how to sign in: a link for ``name`` where only its owner sees it, or where no one ever signed in."""
     from django.db import DatabaseError
 
-    from checkpoints.models.user_model import User, has_name
-    from wfdash.access.signin.links import create_link
+    from checkpoints.models.user_model import User
 
     try:
         if terminal or not User.objects.filter(last_login__isnull=False).exists():
-            link = create_link(User.objects.get(has_name(name)), base=base)
-            return f"Sign in as {name} (works once): {link}\n  For others: {command}"
+            return f"Sign in as {name} (works once): {_link(name, base)}\n  For others: {command}"
     except DatabaseError as error:
         reason = str(error).strip().partition("\n")[0]
         words = f"No sign-in link, because the database cannot be used: {reason}"
         return f"{words}. Once it takes writes: {command.replace('NAME', name)}"
     return f"For a one-time sign-in link: {command.replace('NAME', name)}"
+
+
+def _link(name: str, base: str) -> str:
+    from checkpoints.models.user_model import User, has_name
+    from wfdash.access.signin.links import create_link
+
+    return create_link(User.objects.get(has_name(name)), base=base)
 
 
 def print_problems(settings: Any) -> None:
@@ -162,7 +202,7 @@ def typed_as(path: str) -> str:
     if path.endswith("__main__.py"):
         return "python -m wfdash"
     found = shutil.which("wfdash")
-    reached = found is not None and os.path.realpath(found) == os.path.realpath(path)
+    reached = found is not None and "UV" not in os.environ and os.path.realpath(found) == os.path.realpath(path)
     return path if Path(path).name == "wfdash" and not reached else "wfdash"
 
 
@@ -306,8 +346,8 @@ def _say(words: str) -> None:
 
 def _listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    port = os.environ.get("PORT", "8000")
-    parser.add_argument("--port", type=_port, default=port, help="default: $PORT or 8000")
+    port = os.environ.get("PORT", str(USUAL_PORT))
+    parser.add_argument("--port", type=_port, default=port, help=f"default: $PORT or {USUAL_PORT}")
 
 
 def _health_port(parser: argparse.ArgumentParser) -> None:
@@ -334,6 +374,19 @@ UP = plain_command(
     flag("--reload", "read workflow files again when they change (development)"),
     *PROCESS,
     needs_data=False,
+)
+DEMO = plain_command(
+    "demo",
+    "try wfdash: demo workflows in a folder of its own, which is removed at the end",
+    _demo,
+    argument("--port", f"default: {USUAL_PORT}, or another that is free", type=_port),
+    argument("--no-browser", "open none", dest="browser", action="store_false"),
+    needs_data=False,
+    host="127.0.0.1",
+    demo=True,
+    reload=False,
+    drain=None,
+    files=(),
 )
 WEB = plain_command(
     "web",
@@ -364,4 +417,4 @@ MIGRATE = plain_command(
     flag("--new-secret-key", "let this secret key be the installation's, where the former one is lost"),
     needs_data=False,
 )
-COMMANDS = (UP, WEB, WORKER, MIGRATE)
+COMMANDS = (UP, DEMO, WEB, WORKER, MIGRATE)
