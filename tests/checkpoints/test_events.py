@@ -56,12 +56,12 @@ def nodes() -> list[tuple[Path, ast.AST]]:
 
 
 def documented() -> str:
-    """The table of kinds, as the page has to show it."""
-    lines = ["| kind | in words | fields | |", "|---|---|---|---|"]
+    """The kinds, as the page has to show them."""
+    lines = []
     for kind in EventKind:
         traits = ", ".join(trait.name.lower() for trait in kind.traits if trait.name).replace("unstored", "not stored")
         fields = ", ".join(f"`{name}`" for name in sorted(kind.fields))
-        lines.append(f"| `{kind}` | {kind.text} | {fields} | {traits} |".replace("  ", " "))
+        lines.append(f"- `{kind}`: *{kind.text}*" + f" {fields}" * bool(fields) + f" ({traits})" * bool(traits))
     return "\n".join(lines) + "\n"
 
 
