@@ -47,12 +47,17 @@ def test_a_run_is_looked_at_compared_forked_and_cancelled(otto, say, data):
     assert data("runs", "delete", forked)["deleted"] is True
 
 
-def test_a_request_is_read_answered_and_commented_on(otto, say, data):
+def test_a_request_is_read_snoozed_answered_and_commented_on(otto, say, data):
     run = started()
     [request] = data("requests", "list", f"run:{run.pk}", "--as", "otto")
     assert request["subject"] in say("requests", "show", request["id"], "--as", "otto")[1]
     assert say("requests", "comment", request["id"], "Looks fine", "--as", "otto")[0] == 0
     assert "Looks fine" in say("requests", "comments", request["id"], "--as", "otto")[1]
+    remind, by = ("requests", "remind", request["id"]), ("--as", "otto")
+    assert say(*remind, "2h", *by)[1].startswith("Snoozed until 20")
+    assert [one["id"] for one in data("requests", "list", "--tab", "snoozed", "--as", "otto")] == [request["id"]]
+    assert say(*remind, "2099-12-01T09:00", *by)[0] == say(*remind, "soonish", *by)[0] == commands.USAGE
+    assert say(*remind, *by)[1] == "Back in your queue\n"
     status, _, problem = say("requests", "answer", request["id"], "--as", "otto")
     assert status == commands.USAGE
     assert "Give an answer: text, JSON" in problem

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ KEPT_FOREVER = "WFDASH_KEEP_RUNS is not set: ended runs are kept forever"
 JSON = flag("--json", "as JSON")
 
 
-def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _create_token(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.account import create_token
     from wfdash.domain.errors import Invalid
 
@@ -35,7 +35,7 @@ def _create_token(viewer: Any, given: argparse.Namespace, output: Output) -> Non
     output.line(made.text)
 
 
-def _list_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _list_tokens(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.queries.account import all_tokens
 
     rows = [
@@ -54,7 +54,7 @@ def _list_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None
     output.rows(rows, "id owner name rights workflows expires used state", none="No tokens")
 
 
-def _revoke_tokens(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _revoke_tokens(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.account import revoke_token
 
     for one in given.ids:
@@ -97,7 +97,7 @@ TOKEN = family(
 )
 
 
-def _add_person(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _add_person(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.access.viewer import viewer_for
     from wfdash.actions.people.accounts import create_person, create_service_account
     from wfdash.domain.people_file import role_in
@@ -113,7 +113,7 @@ def _add_person(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     return None
 
 
-def _list_people(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _list_people(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.queries.people import rows_of, visible_people
 
     rows = [
@@ -132,7 +132,7 @@ def _list_people(viewer: Any, given: argparse.Namespace, output: Output) -> None
     output.rows(rows, "name kind active roles groups email last_sign_in", none="No accounts")
 
 
-def _disable(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _disable(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.accounts import deactivate_person
 
     for name in given.names:
@@ -140,7 +140,7 @@ def _disable(viewer: Any, given: argparse.Namespace, output: Output) -> None:
         output.line(f"{name} is deactivated")
 
 
-def _enable(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _enable(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.accounts import reactivate_person
 
     for name in given.names:
@@ -178,20 +178,20 @@ PERSON = family(
 )
 
 
-def _make_group(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _make_group(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.roles import make_group
 
     output.line(f"Group {make_group(viewer, given.name, members=given.members).name} made")
 
 
-def _delete_group(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _delete_group(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.roles import delete_group
 
     delete_group(viewer, given.name)
     output.line(f"Group {given.name} deleted")
 
 
-def _join(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _join(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.roles import add_member
 
     for name in given.members:
@@ -199,7 +199,7 @@ def _join(viewer: Any, given: argparse.Namespace, output: Output) -> None:
         output.line(f"{name} is now in {given.name}")
 
 
-def _leave(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _leave(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.roles import remove_member
 
     for name in given.members:
@@ -207,7 +207,7 @@ def _leave(viewer: Any, given: argparse.Namespace, output: Output) -> None:
         output.line(f"{name} is no longer in {given.name}")
 
 
-def _list_groups(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _list_groups(viewer: Any, given: Namespace, output: Output) -> None:
     from django.contrib.auth.models import Group
 
     groups = Group.objects.order_by("name").prefetch_related("user_set")
@@ -230,7 +230,7 @@ GROUP = family(
 )
 
 
-def _grant(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _grant(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.roles import grant_role
     from wfdash.domain.people_file import role_in
 
@@ -239,7 +239,7 @@ def _grant(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     output.line(f"{given.group or given.person} is now {role} of {_where(workflow)}")
 
 
-def _revoke(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _revoke(viewer: Any, given: Namespace, output: Output) -> None:
     from django.db.models import Q
 
     from checkpoints.models import Grant
@@ -261,7 +261,7 @@ def _where(workflow: str) -> str:
     return "every workflow" if workflow == "*" else workflow
 
 
-def _list_grants(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _list_grants(viewer: Any, given: Namespace, output: Output) -> None:
     from checkpoints.models import Grant
 
     rows = [
@@ -290,7 +290,7 @@ GRANT = family(
 )
 
 
-def _apply(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _apply(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.people.accounts import apply_people
     from wfdash.domain.errors import WfdashError
     from wfdash.domain.people_file import BadPeopleFile
@@ -315,7 +315,7 @@ APPLY = administration(
 )
 
 
-def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _show_removal(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.queries.runs.retention import current_rules, plan_removal
 
     rules = current_rules()
@@ -334,7 +334,7 @@ def _show_removal(viewer: Any, given: argparse.Namespace, output: Output) -> Non
     return None
 
 
-def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _remove(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.pacing import rest_after
     from wfdash.actions.retention import RunRemover
     from wfdash.domain.errors import WrongState
@@ -349,7 +349,7 @@ def _remove(viewer: Any, given: argparse.Namespace, output: Output) -> None:
     output.line(f"Removed {runs:,} runs, {rows:,} rows")
 
 
-def _read_archive(viewer: Any, given: argparse.Namespace, output: Output) -> None:
+def _read_archive(viewer: Any, given: Namespace, output: Output) -> None:
     from wfdash.actions.retention import read_archive
     from wfdash.domain.errors import NotFound, WrongState
 

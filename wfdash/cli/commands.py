@@ -6,7 +6,9 @@ import argparse
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
 
 Add = Callable[[Any], object]
 """Adds an argument to a parser, or a command to a family."""
-Act = Callable[[Any, argparse.Namespace, Output], int | None]
+Act = Callable[[Any, Namespace, Output], int | None]
 """What a command does, with a client or a viewer, with what was given to it. Returns the exit status, None for 0."""
-Show = Callable[[Output, Any, argparse.Namespace], None]
+Show = Callable[[Output, Any, Namespace], None]
 """Prints what a call returned."""
 SHARED = frozenset({"url", "token", "data", "person", "json", "run", "uses_api", "needs_data"})
 """Options that all commands of the API have: the others are what a call takes."""
@@ -47,7 +49,7 @@ def family(name: str, text: str, *commands: Add) -> Add:
 def command(name: str, text: str, act: Act, *arguments: Add) -> Add:
     """Return a command that uses the API: on a server, or on a data directory. Both go through ``wfdash.client``."""
 
-    def run(options: argparse.Namespace) -> int:
+    def run(options: Namespace) -> int:
         return _perform(act, options)
 
     return plain_command(name, text, run, _server, *arguments, uses_api=True, needs_data=False)
@@ -59,7 +61,7 @@ def administration(name: str, text: str, act: Act, *arguments: Add, epilog: str 
     ``act`` gets the viewer *the command line*.
     """
 
-    def run(options: argparse.Namespace) -> int:
+    def run(options: Namespace) -> int:
         setup()
         from checkpoints.database.installation_key import refuse_other_keys
         from checkpoints.errors import CheckpointsError, InvalidConfig
@@ -79,7 +81,7 @@ def administration(name: str, text: str, act: Act, *arguments: Add, epilog: str 
 def plain_command(
     name: str,
     text: str,
-    run: Callable[[argparse.Namespace], int],
+    run: Callable[[Namespace], int],
     *arguments: Add,
     description: str = "",
     epilog: str = "",
@@ -142,7 +144,7 @@ def words(name: str, help: str) -> Add:  # noqa: A002
 
 
 class _Joined(argparse.Action):
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+    def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
         setattr(namespace, self.dest, " ".join(values))
 
 
@@ -211,7 +213,15 @@ CALLBACK = argument("--callback", f"is sent the result, signed with ${CALLBACK_K
 data_directory = argument("--data", "data directory (default: $WFDASH_DATA or ./wfdash-data)", type=Path)
 
 
-def callback_of(given: argparse.Namespace) -> Callback | None:
+def moment(text: str) -> datetime:
+    """Return the time that a text names, by the clock here unless it has an offset, or a duration from now."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return datetime.now(UTC) + timedelta(seconds=seconds(text))
+
+
+def callback_of(given: Namespace) -> Callback | None:
     """Return the callback that was named. Its secret is in the environment: others see a command's options."""
     from wfdash.records.runs import Callback
 
@@ -225,7 +235,7 @@ def callback_of(given: argparse.Namespace) -> Callback | None:
 def call(name: str, show: Show) -> Act:
     """Return what makes a call of the client's table with all that the command takes, and shows what it returns."""
 
-    def act(client: Client, given: argparse.Namespace, output: Output) -> None:
+    def act(client: Client, given: Namespace, output: Output) -> None:
         show(output, getattr(client, name)(**vars(given)), given)
 
     return act
@@ -237,7 +247,7 @@ def listed(name: str, columns: str, *, narrow: str = "a filter", shown: Shown | 
     The client reads page by page as far as the limit, also where a page of the API has looked through a part only.
     """
 
-    def act(client: Client, given: argparse.Namespace, output: Output) -> None:
+    def act(client: Client, given: Namespace, output: Output) -> None:
         found = list(getattr(client, name)(**{**vars(given), "most": given.most + 1}))
         output.rows(found[: given.most], columns, shown=shown)
         if len(found) > given.most:
@@ -261,10 +271,10 @@ def in_words(show: Show) -> Show:
     return lambda output, found, given: output.data(found) if output.as_json else show(output, found, given)
 
 
-def says(text: str | Callable[[Any, argparse.Namespace], str], **facts: Any) -> Show:
+def says(text: str | Callable[[Any, Namespace], str], **facts: Any) -> Show:
     """Return what prints a sentence. JSON: what the call returned; the subject and ``facts`` if that is nothing."""
 
-    def show(output: Output, found: Any, given: argparse.Namespace) -> None:
+    def show(output: Output, found: Any, given: Namespace) -> None:
         # The API calls ``id`` what a call takes as ``run_id``.
         subject = {name.rpartition("_")[2]: value for name, value in vars(given).items()}
         sentence = text if isinstance(text, str) else text(found, given)
@@ -273,12 +283,12 @@ def says(text: str | Callable[[Any, argparse.Namespace], str], **facts: Any) -> 
     return show
 
 
-def _perform(act: Act, options: argparse.Namespace) -> int:
+def _perform(act: Act, options: Namespace) -> int:
     """Run a command of the API and return its exit status. An error is text on stderr, never a traceback."""
     from wfdash.cli.connection import NoConnection, connect
     from wfdash.client import ClientError
 
-    given = argparse.Namespace(**{name: value for name, value in vars(options).items() if name not in SHARED})
+    given = Namespace(**{name: value for name, value in vars(options).items() if name not in SHARED})
     try:
         with connect(options) as client:
             return act(client, given, Output(as_json=options.json)) or OK

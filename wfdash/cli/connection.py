@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import os
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +24,7 @@ class NoConnection(Exception):
     """There is neither a server nor data; the message says what to give."""
 
 
-def connect(options: argparse.Namespace) -> Client:
+def connect(options: Namespace) -> Client:
     """Return the client that the options and the environment name."""
     if url := remote_address(options):
         return Client(url, options.token, patience=5.0)
@@ -34,7 +34,7 @@ def connect(options: argparse.Namespace) -> Client:
     return Client(HOME, "", transport=LocalTransport(person_to_act_as(options.person)), patience=0.0)
 
 
-def remote_address(options: argparse.Namespace) -> str:
+def remote_address(options: Namespace) -> str:
     """Return the server's address, empty where the data directory is meant.
 
     ``WFDASH_URL`` alone is no reason to leave it: servers know their own address by that name, too.

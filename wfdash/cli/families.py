@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wfdash.records.statistics import DurationSummary, TimingRecord
 
 
-def _with_checkpoint(client: Client, given: argparse.Namespace) -> dict[str, Any]:
+def _with_checkpoint(client: Client, given: Namespace) -> dict[str, Any]:
     """Return what was given with the checkpoint's id: a number is that of the run's checkpoint."""
     found = str(given.checkpoint_id)
     if found.isascii() and found.isdigit() and len(found) < 18:
@@ -51,11 +51,11 @@ def _with_checkpoint(client: Client, given: argparse.Namespace) -> dict[str, Any
     return {**vars(given), "checkpoint_id": found}
 
 
-def _show_checkpoint(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _show_checkpoint(client: Client, given: Namespace, output: Output) -> None:
     output.fields(client.checkpoint(**_with_checkpoint(client, given)), "id n parent created problem body requests")
 
 
-def _compare(output: Output, found: Any, given: argparse.Namespace) -> None:
+def _compare(output: Output, found: Any, given: Namespace) -> None:
     for step in found.moved:
         output.line(f"{step.step}: {_states(step.before)} -> {_states(step.after)}")
     for asked in found.asked:
@@ -71,7 +71,7 @@ def _states(counts: StateCounts) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts if count) or "nothing"
 
 
-def _preview(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _preview(client: Client, given: Namespace, output: Output) -> None:
     chosen = _with_checkpoint(client, given)
     found = client.preview(given.run_id, chosen["checkpoint_id"], verb="fork" if given.fork else "restore")
     if output.as_json:
@@ -94,19 +94,19 @@ def _preview(client: Client, given: argparse.Namespace, output: Output) -> None:
     return None
 
 
-def _restore(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _restore(client: Client, given: Namespace, output: Output) -> None:
     chosen = _with_checkpoint(client, given)
     head = client.restore(**chosen)
     result = {"run": given.run_id, "checkpoint": head.id, "n": head.n, "from": chosen["checkpoint_id"]}
     output.result(result, f"Restored checkpoint {given.checkpoint_id} (new checkpoint {head.n}, {head.id})")
 
 
-def _fork(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _fork(client: Client, given: Namespace, output: Output) -> None:
     made = client.fork(**_with_checkpoint(client, given))
     output.result({"run": made.id, "n": made.n}, made.id)
 
 
-def _label(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _label(client: Client, given: Namespace, output: Output) -> None:
     done = client.label(**_with_checkpoint(client, given))
     output.result(done, f"Labelled {given.text}" if given.text else "Label removed")
 
@@ -157,7 +157,7 @@ CHECKPOINTS = family(
 )
 
 
-def _me(output: Output, found: Any, given: argparse.Namespace) -> None:
+def _me(output: Output, found: Any, given: Namespace) -> None:
     output.fields(found, "name groups acts_for")
     for right in found.rights:
         output.line(f"{right.workflow}: {', '.join(right.verbs)}")
@@ -187,7 +187,7 @@ WORKFLOWS = family(
 ME = command("me", "show who you are to the server, and what you may do", call("me", _me))
 
 
-def _change(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _change(client: Client, given: Namespace, output: Output) -> None:
     changes: Any = {name: value for name, value in vars(given).items() if value is not None and value is not UNCHANGED}
     schedule_id = changes.pop("schedule_id")
     if not changes:
@@ -261,7 +261,7 @@ SCHEDULES = family(
 )
 
 
-def _access(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _access(client: Client, given: Namespace, output: Output) -> None:
     page = client.access(given.workflow)
     items = list(page.items)
     while page.next:
@@ -338,7 +338,7 @@ PEOPLE = family(
 )
 
 
-def _export(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _export(client: Client, given: Namespace, output: Output) -> None:
     pieces = client.export_audit(given.filter)
     if given.file == "-":
         _copy(pieces, sys.stdout.buffer, output)
@@ -404,7 +404,7 @@ AUDIT = family(
 )
 
 
-def _statistics(output: Output, found: Any, given: argparse.Namespace) -> None:
+def _statistics(output: Output, found: Any, given: Namespace) -> None:
     output.line(f"now: {_counts(found.states) or 'no runs'}; {found.waiting} requests wait for people")
     flow = {name: sum(slots) for name, slots in found.flow.items()}
     output.line(f"last {given.days} days: {_counts(flow) or 'nothing happened'}")
@@ -413,7 +413,7 @@ def _statistics(output: Output, found: Any, given: argparse.Namespace) -> None:
     _section(output, "slowest steps", found.steps, f"workflow step {times}", shown=_with_times)
 
 
-def _operations(output: Output, found: Any, given: argparse.Namespace) -> None:
+def _operations(output: Output, found: Any, given: Namespace) -> None:
     counts = {
         "failed": found.failed,
         "held": found.held_count,

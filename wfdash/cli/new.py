@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import re
+from argparse import Namespace
 from pathlib import Path
 from string import Template
 
@@ -163,7 +163,7 @@ FILES = {
 }
 
 
-def _new(options: argparse.Namespace) -> int:
+def _new(options: Namespace) -> int:
     folder = Path(options.name)
     if not NAME.fullmatch(folder.name):
         return print_error(f"{folder.name!r} is no name for a project: use small letters, digits, - and _", 2)

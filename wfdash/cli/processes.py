@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
+from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _where_data_is(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+def _where_data_is(run: Callable[[Namespace], int], options: Namespace) -> int:
     """Run a command that begins a PostgreSQL database, which has an address, but no data directory by mistake."""
     begins = run is _migrate and location.data_dir(os.environ).is_dir()
     if not (begins or os.environ.get("WFDASH_DATABASE")) and (missing := location.missing_data(os.environ)):
@@ -64,7 +65,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _demo(options: argparse.Namespace) -> int:
+def _demo(options: Namespace) -> int:
     """Serve the demo from a folder of its own, which is removed when this process ends, and open a browser.
 
     Settings of the environment are another installation's, maybe with its database: the demo has none of them.
@@ -88,7 +89,7 @@ def _demo(options: argparse.Namespace) -> int:
     return _serve(options, role="up")
 
 
-def _serve(options: argparse.Namespace, *, role: str) -> int:
+def _serve(options: Namespace, *, role: str) -> int:
     _note_options(options)
     if role == "web":
         os.environ["WFDASH_EMBED"] = "0"
@@ -133,7 +134,7 @@ def _serve(options: argparse.Namespace, *, role: str) -> int:
     return status
 
 
-def _announce(options: argparse.Namespace, settings: Any, name: str, address: str) -> None:
+def _announce(options: Namespace, settings: Any, name: str, address: str) -> None:
     """Say where the server is, and how ``name`` signs in."""
     location.note_address(settings.DATA_DIR, settings.WFDASH_URL)
     if not settings.WFDASH_EMBED or settings.WFDASH_HOLD:
@@ -224,7 +225,7 @@ def in_thread(make: Callable[[], str]) -> str:
         return thread.submit(call).result()
 
 
-def _work(options: argparse.Namespace) -> int:
+def _work(options: Namespace) -> int:
     _note_options(options)
     settings = setup("worker")
     if status := _usable(settings, lambda: _prepare(migrates=False, then=lambda: None)):
@@ -243,12 +244,12 @@ def _work(options: argparse.Namespace) -> int:
     return _usable(settings, lambda: serve_worker(_say, **given))
 
 
-def _migrate(options: argparse.Namespace) -> int:
+def _migrate(options: Namespace) -> int:
     settings = setup("migrate")
     return _usable(settings, lambda: _migrate_and_say(new_key=options.new_secret_key))
 
 
-def _note_options(options: argparse.Namespace) -> None:
+def _note_options(options: Namespace) -> None:
     if options.drain is not None:
         os.environ["WFDASH_DRAIN"] = str(options.drain)
     if options.files:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from wfdash.cli.commands import (
     json_value,
     limit,
     listed,
+    moment,
     one_of,
     rows,
     says,
@@ -41,12 +42,12 @@ TABS = ("mine", "groups", "unassigned", "asked", "snoozed", "all", "answered")
 """``Tab`` of the records, which no command imports before it runs."""
 MOST_MESSAGES = 20
 """Messages of a conversation that are printed, from its end."""
-MOST_OF_A_LINE = 400
+MOST_OF_A_LINE, MOST_OF_A_VALUE = 400, 4000
 SHOWN = ("risk", "proposal", "current", "consequence", "undo", "context")
 REQUEST = argument("request_id", metavar="REQUEST")
 
 
-def _show(output: Output, request: RequestDetail, given: argparse.Namespace) -> None:
+def _show(output: Output, request: RequestDetail, given: Namespace) -> None:
     output.line(card_text(request) + "\n")
     output.fields(request, "id run workflow step state by assignee due need unanswerable")
     output.line(f"\nanswer with: {', '.join(actions_of(request)) or 'a value for its schema (--json shows it)'}")
@@ -65,13 +66,12 @@ def _evidence(piece: Mapping[str, Any]) -> str:
     """Return a piece of evidence as text; a conversation as a line per message and call, where it is one."""
     from wfdash.contract import unpack_transcript
 
-    if piece.get("kind") != "transcript":
-        return _short(piece.get("value"))
+    value = piece.get("value")
     try:
-        messages = unpack_transcript(piece.get("value"))
+        messages = unpack_transcript(value) if piece.get("kind") == "transcript" else None
     except ValueError:
-        return _short(piece.get("value"))
-    return "\n".join(["", *(f"  {line}" for line in _lines_of(messages))])
+        messages = None
+    return _short(value) if messages is None else "\n".join(["", *(f"  {line}" for line in _lines_of(messages))])
 
 
 def _lines_of(messages: Sequence[Message]) -> Iterator[str]:
@@ -98,16 +98,20 @@ def _arguments(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MOST_OF_A_LINE else f"{line[:MOST_OF_A_LINE]}... ({len(line)} characters)"
+    return _cut(" ".join(text.split()), MOST_OF_A_LINE)
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
-    return text if len(text) < 4000 else f"{text[:4000]}... ({len(text)} characters)"
+    return _cut(
+        value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False), MOST_OF_A_VALUE
+    )
 
 
-def _answer(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def _answer(client: Client, given: Namespace, output: Output) -> None:
     request = client.request(given.request_id)
     takes_reason = given.reason and "reason" in request.answer_schema.get("properties", {})
     fields = dict(given.set) | ({"reason": given.reason} if takes_reason else {})
@@ -154,7 +158,7 @@ def prompt_answer(client: Client, request: RequestDetail) -> None:
             return
 
 
-def _ask(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _ask(client: Client, given: Namespace, output: Output) -> int:
     from wfdash.client import Decision, ask_sync
 
     card, schema = _card(given)
@@ -172,7 +176,7 @@ def _ask(client: Client, given: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _card(given: argparse.Namespace) -> tuple[Any, Any]:
+def _card(given: Namespace) -> tuple[Any, Any]:
     from wfdash.client import Approval, Choice, Form, Question
 
     shared: dict[str, Any] = {"subject": given.subject, "body": given.body, "risk": given.risk}
@@ -230,6 +234,13 @@ REQUESTS = family(
         call("assign", says(lambda found, _: f"Assigned to {found.assignee or 'no one'}")),
         REQUEST,
         argument("to", "user name (default: no one)", nargs="?"),
+    ),
+    command(
+        "remind",
+        "keep a request out of your own queue until a time",
+        call("snooze", says(lambda found, _: f"Snoozed until {found.until}" if found.until else "Back in your queue")),
+        REQUEST,
+        argument("until", "4h, 2d, or 2026-12-01T09:00 (default: no longer)", nargs="?", type=moment, metavar="TIME"),
     ),
     command(
         "ask",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -74,12 +74,12 @@ KEY = argument("--key", "start it once: the same key returns the run that it has
 WAIT = flag("--wait", "wait until it has ended, and print its output")
 
 
-def _start(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _start(client: Client, given: Namespace, output: Output) -> int:
     run = client.start(given.workflow, _message(given), key=given.key, callback=callback_of(given))
     return _started(client, run, given, output)
 
 
-def _message(given: argparse.Namespace) -> Any:
+def _message(given: Namespace) -> Any:
     """Return the input: what was given as JSON, with single fields over it."""
     if not given.set:
         return given.input
@@ -88,18 +88,18 @@ def _message(given: argparse.Namespace) -> Any:
     return {**(given.input or {}), **dict(given.set)}
 
 
-def _follow_up(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _follow_up(client: Client, given: Namespace, output: Output) -> int:
     return _started(client, client.follow_up(given.run_id, given.message, key=given.key), given, output)
 
 
-def _started(client: Client, run: RunDetail, given: argparse.Namespace, output: Output) -> int:
+def _started(client: Client, run: RunDetail, given: Namespace, output: Output) -> int:
     if given.wait:
-        return _wait(client, argparse.Namespace(run_id=run.id, timeout=given.timeout, for_people=False), output)
+        return _wait(client, Namespace(run_id=run.id, timeout=given.timeout, for_people=False), output)
     output.result(run, run.id)
     return 0
 
 
-def _wait(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _wait(client: Client, given: Namespace, output: Output) -> int:
     """Wait for a run, with its progress before people who watch."""
     with output.progress(given.run_id, 1.0, counted=False) as advance:
         looked = (lambda run: advance(*_progress(run))) if output.is_watched else None
@@ -114,7 +114,7 @@ def _progress(run: RunDetail) -> tuple[float, str]:
     return float(run.progress.get("fraction") or 0), " · ".join(word for word in said if word)
 
 
-def _logs(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _logs(client: Client, given: Namespace, output: Output) -> None:
     found = client.all_logs(**vars(given))
     if output.as_json:
         return output.data(list(found))
@@ -124,7 +124,7 @@ def _logs(client: Client, given: argparse.Namespace, output: Output) -> None:
     return None
 
 
-def _values(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _values(client: Client, given: Namespace, output: Output) -> int:
     found = client.values(given.run_id, given.part)
     if found.problem and not output.as_json:
         output.note(found.problem)
@@ -135,12 +135,12 @@ def _values(client: Client, given: argparse.Namespace, output: Output) -> int:
     return CONFLICT if found.problem else 0
 
 
-def _tag(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _tag(client: Client, given: Namespace, output: Output) -> None:
     tags = client.tag(**vars(given)) if given.add or given.remove else client.run(given.run_id).tags
     output.result({"tags": tags}, ", ".join(tags) or "(none)")
 
 
-def _migrate(client: Client, given: argparse.Namespace, output: Output) -> None:
+def _migrate(client: Client, given: Namespace, output: Output) -> None:
     if not given.dry_run:
         done = client.override(given.run_id) if given.override else client.migrate(given.run_id)
         return output.result(done, "Continues with the loaded version of the workflow")
@@ -150,7 +150,7 @@ def _migrate(client: Client, given: argparse.Namespace, output: Output) -> None:
     return output.result(found, "\n".join(lines))
 
 
-def _bulk(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _bulk(client: Client, given: Namespace, output: Output) -> int:
     if bool(given.runs) == (given.filter is not None):
         raise ValueError("Name the runs, or use --filter")
     chosen = {"runs": given.runs} if given.runs else {"filter": given.filter}
@@ -180,7 +180,7 @@ def _finished(client: Client, begun: BulkProgress, output: Output) -> BulkProgre
     return begun
 
 
-def _watch(client: Client, given: argparse.Namespace, output: Output) -> int:
+def _watch(client: Client, given: Namespace, output: Output) -> int:
     """Show a run until it has ended. JSON: one event per line."""
     shown = Watched(client.run(given.run_id))
     live = output.is_terminal and not output.as_json
@@ -196,7 +196,7 @@ def _watch(client: Client, given: argparse.Namespace, output: Output) -> int:
     return UNSUCCESSFUL if run.status in FAILURES else 0
 
 
-def watch_workflow(client: Client, given: argparse.Namespace, output: Output) -> None:
+def watch_workflow(client: Client, given: Namespace, output: Output) -> None:
     """Print the events of all runs of a workflow until interrupted. JSON: one event per line."""
     after = "" if given.after == "start" else given.after
     for event in client.watch_workflow(given.name, after=after, patience=FOREVER):

@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -33,11 +34,11 @@ ELSEWHERE = {
 }
 
 
-def _signin(options: argparse.Namespace) -> int:
+def _signin(options: Namespace) -> int:
     return _manage("signin", f"--base={options.base}", "--", options.user)
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _verify(options: Namespace) -> int:
     """Verify the audit of the database, or packs: those need no data where their key is given, or none is needed."""
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
@@ -63,7 +64,7 @@ def _manage(name: str, *arguments: str) -> int:
     return 0
 
 
-def _backup(options: argparse.Namespace) -> int:
+def _backup(options: Namespace) -> int:
     """Return 0 once the folder is there: it appears when it is whole."""
     if os.environ.get("WFDASH_DATABASE"):
         return print_error(WITH_POSTGRES)
@@ -108,7 +109,7 @@ def copy_data(data: Path, folder: Path) -> list[str]:
     return [DATABASE, *keys]
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: Namespace) -> int:
     """Load workflows as ``up`` would: return 0 if all is well, 1 if something is wrong, 2 without anything to check."""
     named = any(os.environ.get(name) for name in ("WFDASH_WORKFLOWS", "WFDASH_APPS"))
     if not options.sources and not named:
@@ -216,7 +217,7 @@ CHECK = plain_command(
 def completion(parser: Callable[[], argparse.ArgumentParser]) -> Add:
     """Return the command that prints the completion. ``parser`` gives the whole command line."""
 
-    def show(options: argparse.Namespace) -> int:
+    def show(options: Namespace) -> int:
         import shtab
 
         sys.stdout.write(shtab.complete(parser(), shell=options.name) + "\n")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -76,7 +76,7 @@ def as_text(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, "", f"{problems}, {counts['advice']} advice"])
 
 
-def _examine(options: argparse.Namespace) -> int:
+def _examine(options: Namespace) -> int:
     """Print the report; return 1 if there is a problem."""
     setup()
     logging.disable(logging.CRITICAL)
