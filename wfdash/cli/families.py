@@ -466,7 +466,7 @@ OPERATIONS = command(
 )
 
 
-def serve_agent(options: argparse.Namespace) -> int:
+def serve_agent(options: Namespace) -> int:
     """Serve an agent until it closes its standard input."""
     try:
         from wfdash.client.mcp import serve_stdio
