@@ -239,7 +239,8 @@ def test_an_error_is_assigned_to_who_may_operate_and_found_by_that(everybody, as
     sent = {"workflow": one.workflow, "error": one.error, "assignee": "adam"}
     client.post("/operations/errors/", sent)
     assert [len(found(assignee=name).groups) for name in ("adam", "me", "none")] == [1, 0, 0]
-    assert "adam</a> is on it" in page_of(client)
+    said = ("adam</a> is on it", '<option value="adam">', '<option value="ana">')
+    assert [text in page_of(client) for text in said] == [True, True, False]
     assert "does not operate" in client.post("/operations/errors/", sent | {"assignee": "ana"}, follow=True).text
     assert client.put("/api/v1/operations/errors", sent | {"assignee": "ana"}, "application/json").status_code == 422
     assert client.put("/api/v1/operations/errors", sent | {"assignee": ""}, "application/json").status_code == 204
@@ -252,11 +253,13 @@ def test_an_error_is_assigned_to_who_may_operate_and_found_by_that(everybody, as
 def test_a_muted_error_comes_back_after_its_time_or_in_a_new_version(everybody, as_, mute, back):
     one = known()
     as_("otto").post("/operations/errors/", {"workflow": one.workflow, "error": one.error, "mute": mute})
+    assert "count bad" not in page_of(as_("otto"))
     known()
     assert ([len(found().groups), len(found().muted)]) == [0, 1]
     assert "1 muted error" in page_of(as_("otto"))
     KnownError.objects.update(**back)
     assert ([len(found().groups), len(found().muted)]) == [1, 0]
+    assert 'title="Failed in the last day, or held">2</span>' in page_of(as_("otto"))
     as_("otto").post("/operations/errors/", {"workflow": one.workflow, "error": one.error, "mute": ""})
     assert AuditEntry.objects.filter(verb__in=["mute error", "unmute error"]).count() == 2
 

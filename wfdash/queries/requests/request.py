@@ -501,10 +501,12 @@ def assignable(found: RequestView) -> tuple[str, ...]:
     return tuple(person.name for person in people if person.addressed(by, found.not_by, found.origin))
 
 
-def read_assignees(viewer: Viewer, workflows: Iterable[str]) -> tuple[str, ...]:
-    """Return the user names to whom this person may assign requests of these workflows."""
+def read_assignees(viewer: Viewer, workflows: Iterable[str], right: str = "answer") -> tuple[str, ...]:
+    """Return the user names to whom this person may assign requests, or errors, of these workflows: those who have this
+    right.
+    """
     mine = [workflow for workflow in workflows if viewer.may("answer", workflow) or viewer.may("operate", workflow)]
-    people = (person for workflow in mine for person in people_who("answer", workflow, programs=False))
+    people = (person for workflow in mine for person in people_who(right, workflow, programs=False))
     return tuple(sorted({person.name for person in people}))
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db.models import BooleanField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from checkpoints.database.alias import connection
@@ -414,7 +414,10 @@ def _name_of(person: User | None) -> str:
 
 
 def problems_of(viewer: Viewer) -> tuple[Statement, Statement]:
-    """Return the queries of runs that failed in the last day, and that are held, each of at most ``MOST_COUNTED``."""
+    """Return the queries of runs that failed in the last day by no muted error, and that are held.
+
+    Each of at most ``MOST_COUNTED``.
+    """
     # By the minute, so that the query is compiled once a minute. Two queries: PostgreSQL reads every run for either.
     since = (timezone.now() - RECENT).replace(second=0, microsecond=0)
     return _failed_since(viewer, since), _held_for(viewer)
@@ -422,7 +425,10 @@ def problems_of(viewer: Viewer) -> tuple[Statement, Statement]:
 
 @compiled
 def _failed_since(viewer: Viewer, since: datetime) -> QuerySet[Any, Any]:
-    return failed_runs(viewer.scope("operate"), since).values("pk")[:MOST_COUNTED]
+    named = RunFact.objects.filter(run_id=OuterRef("pk"), name=ERROR).exclude(text__contains=".").values("text")
+    muted = KnownError.objects.filter(MUTED, workflow=OuterRef("workflow"), error=OuterRef("known"))
+    failed = failed_runs(viewer.scope("operate"), since).annotate(known=Coalesce(Subquery(named[:1]), Value("")))
+    return failed.exclude(Exists(muted)).values("pk")[:MOST_COUNTED]
 
 
 @compiled

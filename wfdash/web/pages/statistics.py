@@ -30,6 +30,7 @@ from wfdash.engines import catalog
 from wfdash.engines.catalog import title_of
 from wfdash.installation.keep_rules import days_text
 from wfdash.notifications.rendering import render
+from wfdash.queries.requests.request import read_assignees
 from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
 from wfdash.queries.search import range_text
 from wfdash.queries.statistics.durations import ANYONE, GROUP, NAMED, REQUESTER, Measure
@@ -75,15 +76,6 @@ AUDIENCES = {
 MOST_OLDEST = 5
 """Open requests that the page names; the list of all is a link."""
 ATTENTION = (Status.FAILED, Status.INTERRUPTED, Status.HELD)
-
-
-@frozen
-class StateRow:
-    """How many runs have a status, and where they are listed."""
-
-    status: str
-    count: str
-    href: str
 
 
 @frozen
@@ -155,7 +147,6 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "steps": step_rows(found, axis.whole),
         "gates": gate_rows(found, axis.whole, charts["trends"]),
         "people": asked_rows(found, axis.whole),
-        "queue": {name: duration_or_dash(getattr(found.queue, name)) for name in ("p50", "p95")},
         "reasons": reason_rows(found, axis.whole),
         "oldest": found.oldest[:MOST_OLDEST],
         "open": _open_requests(term("workflow", found.workflow) if found.workflow else ""),
@@ -168,18 +159,13 @@ def chosen_days(text: str) -> int:
     return next((days for days, _ in RANGES if str(days) == text), DEFAULT_DAYS)
 
 
-def state_rows(found: Statistics) -> tuple[StateRow, ...]:
-    """Return how many runs are in each state, those that need attention first."""
-    order = [*ATTENTION, *(status for status in Status if status not in ATTENTION)]
-    return tuple(
-        StateRow(
-            status=status.value,
-            count=number(found.states[status]),
-            href=runs_address(f"status:{status.value}", workflow=found.workflow),
-        )
-        for status in order
+def state_rows(found: Statistics) -> list[tuple[str, int, str]]:
+    """Return how many runs are in each state and where they are listed, those that need attention first."""
+    return [
+        (status.value, found.states[status], runs_address(f"status:{status.value}", workflow=found.workflow))
+        for status in dict.fromkeys((*ATTENTION, *Status))
         if found.states.get(status)
-    )
+    ]
 
 
 def run_rows(found: Statistics, when: str) -> tuple[TimedRow, ...]:
@@ -593,12 +579,11 @@ def operations(request: HttpRequest) -> HttpResponse:
         "assignee": assignee,
         "owners": [(name, label, name == assignee) for name, label in OWNERS],
         "mutes": MUTES,
+        "operators": partial(read_assignees, viewer, {group.workflow for group in found.groups}, "operate"),
         "quiet": [one for one in figures if one.count == "0"],
         "groups": [group_row(group, days) for group in found.groups],
-        "stuck": [(one, duration_or_dash(one.usual)) for one in found.stuck],
         "overdue": [(one, "") for one in found.overdue],
         "unanswerable": [(one, why_stuck(one)) for one in found.unanswerable],
-        "delay": {name: duration_or_dash(getattr(found.backlog.delay, name)) for name in ("p50", "p95")},
         "unserved": [
             (title_of(name), number(count), runs_address("is:unserved", workflow=name))
             for name, count in sorted(found.backlog.unserved.items())

@@ -27,6 +27,7 @@ from wfdash.web.pages.people import role_title
 from wfdash.web.pages.requests.inbox import InboxRow, render_row
 from wfdash.web.pages.ui import event_text, times
 from wfdash.web.pages.ui.card import CardView
+from wfdash.web.pages.ui.charts import duration_or_dash
 from wfdash.web.pages.ui.diff.lines import DiffLine, TextRun, ValueChange, diff_values, grouped
 from wfdash.web.pages.ui.diff.unified import MAX_FILES, FileDiff, parse_unified
 from wfdash.web.pages.ui.drawing import Drawing
@@ -125,6 +126,12 @@ def cost(used: Any) -> str:
 def duration(seconds: float | timedelta | None) -> str:
     """Return seconds (or a timedelta) as text; a dash for None."""
     return times.duration(seconds) if isinstance(seconds, (int, float, timedelta)) else "—"
+
+
+@register.filter
+def estimated(seconds: float | None) -> str:
+    """Return a duration to two digits; a dash for None."""
+    return duration_or_dash(seconds)
 
 
 @register.filter
