@@ -28,6 +28,7 @@ def test_the_selected_request_is_in_the_address(run, as_):
     assert 'id="card-subject">Second?' in page
     assert "<strong>2</strong> of 2" in page
     assert page.count("<h1") == 1
+    assert "Request not found" in as_("ana").get("/?request=nonsense").content.decode()
 
 
 def test_rows_of_alike_requests_mark_what_they_begin_with(run, as_):
@@ -37,10 +38,6 @@ def test_rows_of_alike_requests_mark_what_they_begin_with(run, as_):
     same = '<span class="row-same">Sign the contract with </span><span class="row-own">'
     assert f"{same}Contoso for 2027?</span>" in page
     assert f"{same}Müller for 2027?</span>" in page
-
-
-def test_a_selected_request_that_is_gone_says_so(as_):
-    assert "Request not found" in as_("ana").get("/?request=nonsense").content.decode()
 
 
 def test_tabs_count_what_they_list(run, everybody, as_):

@@ -144,7 +144,8 @@ def test_runs_that_no_worker_takes_are_said_loudly(everybody, as_):
     assert "host-1:77" in page
 
 
-def test_a_run_that_was_just_created_is_no_cause_for_alarm(everybody):
+def test_an_installation_without_problems_says_so_and_a_run_just_created_is_none(everybody, as_):
+    assert "Nothing needs attention" in page_of(as_("adam"))
     make_run(phase="ready", updated=timezone.now())
     assert (found().backlog.count, found().backlog.late, found().clear) == (1, False, True)
 
@@ -163,10 +164,6 @@ def test_held_runs_overdue_and_unanswerable_requests_and_late_schedules_are_show
     assert f'href="/runs/{held.pk}/migrate/"' in page
     assert "No one in legal" in page
     assert not found().clear
-
-
-def test_an_installation_without_problems_says_so(everybody, as_):
-    assert "Nothing needs attention" in page_of(as_("adam"))
 
 
 def test_operators_see_the_workflows_they_operate_and_no_others(everybody, as_):

@@ -68,13 +68,15 @@ def test_the_last_batch_is_shown_and_the_folder_of_the_archive_to_admins_alone(a
     assert str(tmp_path) in page_of(as_("adam"))
 
 
-def test_runs_that_no_worker_removes_are_a_warning(as_, settings):
+def test_runs_that_no_worker_removes_are_a_warning_and_without_a_rule_all_are_kept(as_, settings):
     ended(90.02), ended(80)
     assert "none was removed" not in page_of(as_("otto"))
     ended(90.1)
     assert "none was removed" in page_of(as_("otto"))
     settings.WFDASH_HOLD = True
     assert "none was removed" not in page_of(as_("otto"))
+    settings.WFDASH_KEEP_RUNS = None
+    assert "All runs are kept" in page_of(as_("otto"))
 
 
 def test_a_removal_that_goes_on_is_no_warning(as_):
@@ -94,11 +96,6 @@ def test_an_operator_of_one_workflow_sees_nothing_of_the_others(as_):
     assert "scratch" not in text
     assert "ledger" not in text
     assert "the tag keep" not in text
-
-
-def test_without_a_rule_the_page_says_that_all_runs_are_kept(as_, settings):
-    settings.WFDASH_KEEP_RUNS = None
-    assert "All runs are kept" in page_of(as_("otto"))
 
 
 @pytest.mark.parametrize("verb", ["post", "put", "patch", "delete"])
