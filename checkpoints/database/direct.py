@@ -91,7 +91,7 @@ def install_guards() -> None:
 
 NEEDS_DIRECT = (
     "WFDASH_DATABASE leads to a connection pooler. {what} needs a connection of its own: set WFDASH_DATABASE_DIRECT to "
-    "the address of the PostgreSQL server behind it (docs/operating.md, PostgreSQL)"
+    "the address of the PostgreSQL server behind it (docs/processes.md, PostgreSQL)"
 )
 
 

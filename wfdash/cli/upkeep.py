@@ -22,7 +22,7 @@ from wfdash.installation import location, workflow_sources
 DATABASE = "wfdash.sqlite3"
 KEYS = ("secret_key", "push_key")
 WITH_POSTGRES = (
-    "Runs are on PostgreSQL, which makes its own backups: pg_dump -Fc, or archived WAL (docs/operating.md, Backup). "
+    "Runs are on PostgreSQL, which makes its own backups: pg_dump -Fc, or archived WAL (docs/backup.md). "
     "Keep the secret key, the audit's key and keys of encrypted content with them"
 )
 ELSEWHERE = {

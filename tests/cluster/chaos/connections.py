@@ -14,7 +14,7 @@ LOOK_SECONDS = 1.0
 UNNOTICED = 4
 """Connections that a process has given up and the server still counts."""
 BOUNDS = {"web": 28 + UNNOTICED, "worker": 36 + UNNOTICED}
-"""As docs/operating.md counts them."""
+"""As docs/processes.md counts them."""
 NAMES = "SELECT application_name AS name FROM pg_stat_activity WHERE starts_with(application_name, 'wfdash ')"
 
 

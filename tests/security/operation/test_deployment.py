@@ -149,6 +149,6 @@ def test_a_link_is_printed_to_a_terminal_or_before_anyone_has_signed_in(db: None
 
 
 def test_the_backup_in_the_documentation_is_private() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "backup.md").read_text()
     (line,) = (line.strip() for line in text.splitlines() if "pg_dump -Fc -f" in line)
     assert line.startswith("(umask 077; pg_dump ")  # what wfdash backup makes is tested in tests/cli

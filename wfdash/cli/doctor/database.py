@@ -44,13 +44,13 @@ SLOW_SECONDS = 0.02
 OFF_SECONDS = 2.0
 MOST_OFF_SECONDS = 30.0
 NEEDS = {"worker": 24, "web": 28, "up": 46}
-"""What a process may open at most, by its role (docs/operating.md, PostgreSQL)."""
+"""What a process may open at most, by its role (docs/processes.md, PostgreSQL)."""
 LEADING = 14
 """What the one of them that leads may open more."""
 SPARE = 8
 """For migrations, psql and this command."""
 FULL = 0.8
-ROOM = "Raise max_connections{}, or put a pooler in between (docs/operating.md, PostgreSQL)."
+ROOM = "Raise max_connections{}, or put a pooler in between (docs/processes.md, PostgreSQL)."
 VERIFYING = {"verify-ca", "verify-full"}
 
 
