@@ -1,15 +1,15 @@
 """Compare what is public with ``.ci/public.txt``, so that none of it changes without a line in CHANGELOG.md.
 
 Public are names that programs import, numbers of stored formats, operations of the HTTP API and commands with their
-options: what docs/releases.md promises. A difference is a failure that shows it. ``python .ci/public.py --renew``
-writes the file. After the first release it does so only if CHANGELOG.md has changed since the file was last written.
+options: what docs/releases.md promises. A difference is a failure that shows it; until the first release only what is
+gone is one. ``python .ci/public.py --renew`` writes the file, after the first release only if CHANGELOG.md has changed
+since the file was last written.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import hashlib
 import importlib
 import sys
@@ -43,19 +43,16 @@ def main() -> int:
     changelog = hashlib.sha256(CHANGELOG.read_bytes()).hexdigest()
     head, *before = RECORD.read_text().splitlines() if RECORD.exists() else [""]
     now = sorted({*names(), *formats(), *operations(), *commands()})
-    changes = [
-        line for line in difflib.unified_diff(before, now, "recorded", "found", lineterm="", n=0) if line[0] != "@"
-    ]
-    if not changes:
-        return 0
-    if "--renew" in sys.argv and (changelog != head or CHANGELOG.read_text().count("\n## ") == 1):
+    released = CHANGELOG.read_text().count("\n## ") > 1
+    changes = [f"- {line}" for line in before if line not in now]
+    changes += [f"+ {line}" for line in now if line not in before and released]
+    if "--renew" in sys.argv and (changelog != head or not released):
         RECORD.write_text("\n".join([changelog, *now, ""]))
         return 0
-    sys.stderr.write("\n".join(changes))
-    sys.stderr.write(
-        "\n\nWhat is public has changed. Add a line to CHANGELOG.md, then run python .ci/public.py --renew\n"
-    )
-    return 1
+    if changes:
+        said = "What is public has changed. Add a line to CHANGELOG.md, then run python .ci/public.py --renew"
+        sys.stderr.write("\n".join([*changes, said, ""]))
+    return 1 if changes else 0
 
 
 def names() -> Iterator[str]:
