@@ -1,4 +1,4 @@
-# make run | test | nightly | answers | faults | cluster | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit
+# make run | test | nightly | matrix | answers | faults | cluster | check | format | docs | docs-serve | bench | screenshots | lock | locked | audit | wheels
 #                                                                   (needs only Python >= 3.11 and make)
 #
 #   PORT=8000 DATA=wfdash-data   where make run listens and keeps its database
@@ -27,7 +27,7 @@ LOCK := $(TOOLS)/bin/uv pip compile pyproject.toml --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 CODE := checkpoints wfdash
 
-.PHONY: help run test nightly answers faults cluster check format docs docs-serve bench screenshots lock locked audit clean
+.PHONY: help run test nightly matrix wheels answers faults cluster check format docs docs-serve bench screenshots lock locked audit clean
 
 help:
 	@sed -n 1,5p Makefile
@@ -41,6 +41,14 @@ test: check
 # The wide form of what make test shows by one story each, and properties with ten times as many examples.
 nightly: $(FRAMEWORKS)/installed
 	@.ci/tests -n $(WORKERS) --nightly
+
+# On every Python and Django that is here, or on some: make matrix ONLY=3.13-6.1,3.14-6.1 TESTS="tests/worker tests/api"
+matrix: | $(VENV)/bin/python
+	@$(BIN)/python .ci/matrix --only "$(ONLY)" --tests "$(TESTS)" -n $(WORKERS)
+
+# Where everything that wfdash needs installs without a compiler: some minutes for each version of Python.
+wheels: | $(VENV)/bin/python
+	@$(BIN)/python .ci/wheels 3.11 3.12 3.13 3.14
 
 answers: $(VENV)/installed-dev
 	WFDASH_LONG=1 $(BIN)/python -m pytest -q -n "$(WORKERS)" tests/forms
