@@ -16,7 +16,7 @@ from string import Formatter
 from typing import Any
 
 from checkpoints.records import Json, frozen
-from wfdash.domain.labels import label_of_field, label_of_key
+from wfdash.domain.labels import label_of_field, label_of_key, visible
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.values.schemas.work import Schema, is_secret, is_single, items_of, resolved, under
 
@@ -327,7 +327,7 @@ def card_field(name: str, values: Iterable[Any] = ()) -> ColumnField:
     part, _, key = name.partition(".")
     kinds = {_kind_of(value) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else "text"
-    return ColumnField(part=part, key=key, label=" › ".join(map(label_of_key, key.split("."))), kind=kind)
+    return ColumnField(part=part, key=key, label=visible(" › ".join(map(label_of_key, key.split(".")))), kind=kind)
 
 
 def _kind_of(value: Any) -> str:

@@ -187,9 +187,10 @@ def test_what_a_card_hides_or_has_several_of_is_an_empty_cell(run, as_, settings
 
 
 def test_columns_are_offered_chosen_and_kept_and_cost_one_query(run, as_):
-    asked, client = valued(run, {"amount": 5, "text": "x" * 90}, context={"a.b": 1, "$opaque": 2}), as_("ana")
+    asked, client = valued(run, {"amount": 5, "text": "x" * 90}, context={"a\u202e.b": 1, "$opaque": 2}), as_("ana")
     offered = client.get("/?tab=all&fragment=columns").content.decode()
-    assert re.findall(r'name="column" value="([^"]*)"', offered) == ["proposal.amount", "context.a.b"]
+    assert re.findall(r'name="column" value="([^"]*)"', offered) == ["proposal.amount", "context.a\u202e.b"]
+    assert "a[U+202E] › B</label>" in offered
     usual = 0
     for query, more in (("", 0), ("&columns=proposal.amount,proposal.gone", 1), ("&choose=1", 1)):
         with CaptureQueriesContext(connection) as queries:
