@@ -37,6 +37,7 @@ def ask(port: int, path: str, token: str = "", method: str = "GET") -> tuple[int
 
 
 def test_it_says_whether_the_process_lives_and_can_work(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(health.PROBE_SECONDS, "/readyz", 60.0)
     assert ask(port, "/livez") == (200, "ok\n")
     status, told = ask(port, "/readyz")
     assert (status, told.splitlines()[0]) == (200, "ready")
