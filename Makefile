@@ -90,6 +90,7 @@ bench: $(FRAMEWORKS)/installed-bench
 
 screenshots: $(FRAMEWORKS)/installed
 	WFDASH_SCREENSHOTS=docs/screenshots .ci/tests --e2e-only
+	WFDASH_CHROMIUM="$$(.ci/program chromium)" $(FRAMEWORKS)/bin/python .ci/film.py docs/screenshots
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from threading import Lock
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.models import Max
 
-from checkpoints.database.alias import alias
+from checkpoints.database.alias import alias, atomic
 from checkpoints.database.storage import run_statement
 from checkpoints.models import Event, TallyMark
 
@@ -40,6 +41,23 @@ ROLLUPS = 3
 """The row of marks up to which their roll-ups have what was counted."""
 LOOKS, BREATH = 5, 0.01
 """How often a single read looks, and seconds between two looks."""
+
+
+def refuse_hidden_writers() -> None:
+    """Raise ``ImproperlyConfigured`` where ``pg_locks`` does not show who writes: events would be skipped silently.
+
+    Some stores that speak PostgreSQL's protocol show there a part of the locks, or none.
+    """
+    if connections[alias()].vendor == "sqlite":
+        return
+    with atomic(), connections[alias()].cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {TABLE} IN ROW EXCLUSIVE MODE")
+        cursor.execute(LOOK.replace("pid IS DISTINCT FROM", "pid ="))
+        if not cursor.fetchone()[1]:
+            raise ImproperlyConfigured(
+                "pg_locks of this database does not show which transactions write events, so that some would never be"
+                " seen. Use PostgreSQL itself, or a store that is built on its server"
+            )
 
 
 def last_id(using: str | None = None) -> int:

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.utils import timezone
 
 from checkpoints.database import installation_key
+from checkpoints.database.high_water_mark import refuse_hidden_writers
 from checkpoints.ids import new_run_id
 from checkpoints.models import AuditEntry, Claim, Notice, Run, WorkerBeat
 from checkpoints.models.operations import Installation
 from wfdash import cli
-from wfdash.cli import doctor
+from wfdash.cli import doctor, processes, upkeep
 from wfdash.cli.doctor import Finding, Severity, as_json, as_text, database, installation
 from wfdash.queries.runs.retention import VERB
 
@@ -88,6 +90,43 @@ def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
     assert problems([*database.served_runs()]) == {
         "unserved": "1 run waits for a worker: none has the workflow billing"
     }
+
+
+def test_a_deployment_waits_for_an_old_worker_while_open_runs_need_it(alias: str) -> None:
+    now = timezone.now()
+    WorkerBeat.objects.create(pk="w2", started=now + timedelta(seconds=1), seen=now, serves={"refund": "2"})
+    Run.objects.create(id=new_run_id(), workflow="refund", version="1", family="f", created=now, updated=now)
+    assert problems(doctor.examine(deploy=True)) == {"workers": "w1 must stay: open runs 1 of refund 1"}
+    Run.objects.update(version="2")
+    found = doctor.examine(deploy=True)
+    assert problems(found) == {}
+    assert "refund 2, open runs: 1, served by w2" in as_text(found)
+    assert "w1 may go: no open run needs its old versions" in as_text(found)
+    WorkerBeat.objects.filter(pk="w2").delete()
+    gone = "refund 2, open runs: 1, and no running worker has this version"
+    assert problems(doctor.examine(deploy=True)) == {"versions": gone}
+
+
+@pytest.mark.parametrize("alias", [POSTGRES], indirect=True)
+def test_a_store_whose_locks_do_not_show_who_writes_is_refused(alias: str) -> None:
+    refuse_hidden_writers()
+    with connections[alias].cursor() as cursor:
+        cursor.execute("CREATE TEMP VIEW pg_locks AS SELECT * FROM pg_catalog.pg_locks WHERE locktype = 'advisory'")
+        cursor.execute("SELECT set_config('search_path', 'pg_temp,' || current_schema() || ',pg_catalog', false)")
+        try:
+            with pytest.raises(ImproperlyConfigured, match="does not show which transactions write events"):
+                refuse_hidden_writers()
+        finally:
+            cursor.execute("RESET search_path; DROP VIEW pg_temp.pg_locks")
+
+
+def test_an_installation_with_two_packages_of_one_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {"checkpoints": ["wfdash", "checkpoints"], "wfdash": ["wfdash"]}
+    monkeypatch.setattr("wfdash.installation.location.packages_distributions", lambda: owners)
+    assert "checkpoints has files in it" in problems([*installation.versions()])["versions"]
+    with pytest.raises(ImproperlyConfigured, match="Install wfdash again, in a virtual environment of its own"):
+        processes._refuse_settings()
+    assert upkeep._report([])["problems"][0]["message"].startswith("The package 'checkpoints'")
 
 
 @pytest.mark.parametrize("alias", [SQLITE], indirect=True)
@@ -220,12 +259,12 @@ def test_the_command_ends_with_one_where_there_is_a_problem(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     bad = Finding(severity=Severity.PROBLEM, check="claims", found="3 stuck", why="None looks.", remedy="Start one.")
-    monkeypatch.setattr(doctor, "examine", lambda: [bad])
+    monkeypatch.setattr(doctor, "examine", lambda **_: [bad])
     (tmp_path / "wfdash.sqlite3").write_text("not empty")
     monkeypatch.setenv("WFDASH_DATA", str(tmp_path))
     assert cli.main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["problems"] == 1
-    monkeypatch.setattr(doctor, "examine", list)
+    monkeypatch.setattr(doctor, "examine", lambda **_: [])
     assert cli.main(["doctor"]) == 0
 
 

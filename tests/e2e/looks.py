@@ -151,10 +151,3 @@ def save_png(png: bytes, path: Path) -> None:
     """Store a picture with 128 colours: about a quarter of the bytes, and still text to read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.open(io.BytesIO(png)).convert("RGB").quantize(128).save(path, optimize=True)
-
-
-def save_film(frames: list[tuple[bytes, int]], path: Path) -> None:
-    """Store pictures with the milliseconds for which each is shown."""
-    shown = [Image.open(io.BytesIO(png)).convert("RGB") for png, _ in frames]
-    times = [milliseconds for _, milliseconds in frames]
-    shown[0].save(path, save_all=True, append_images=shown[1:], duration=times, loop=0, quality=70, method=6)

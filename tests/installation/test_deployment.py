@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from wfdash.installation.defaults import DEFAULTS
 from wfdash.installation.environment import SECRETS, env_networks, read_secret_files
 from wfdash.web.api import long_poll
 from wfdash.web.page_threads import DEADLINE_SECONDS, LEAST_SECONDS
+from wfdash.web.pages.site import health
 from wfdash.worker.process import DRAIN_SECONDS, LEAVE_SECONDS, SERVER_DRAIN_SECONDS, stop_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -161,11 +163,24 @@ def test_a_proxy_tells_the_address_and_the_scheme_and_passes_on_what_stays_open(
 def kubernetes() -> dict[tuple[str, str], dict[str, Any]]:
     """Return the objects of the Kubernetes files by kind and name."""
     made: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in (*(DEPLOYMENT / "kubernetes").glob("*.yaml"), DEPLOYMENT / "kubernetes-secrets.yaml"):
+    for path in (*(DEPLOYMENT / "kubernetes").glob("[!k]*.yaml"), DEPLOYMENT / "kubernetes-secrets.yaml"):
         for one in yaml.safe_load_all(path.read_text()):
             for item in one["items"] if one["kind"] == "List" else [one]:
                 made[item["kind"], item["metadata"]["name"]] = item
     return made
+
+
+@pytest.mark.django_db
+def test_rules_and_dashboard_name_metrics_that_exist() -> None:
+    ends = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
+    known = {f"{one.name}{end}" for one in health.DatabaseCollector().collect() for end in ends[one.type]}
+    rules: Any = yaml.safe_load((DEPLOYMENT / "monitoring/rules.yaml").read_text())
+    dashboard = json.loads((DEPLOYMENT / "monitoring/grafana.json").read_text())
+    ruled = [rule for group in rules["groups"] for rule in group["rules"]]
+    asked = [one["expr"] for one in (*ruled, *(one for panel in dashboard["panels"] for one in panel["targets"]))]
+    recorded = {rule["record"] for rule in ruled if "record" in rule}
+    assert {name for text in asked for name in re.findall(r"wfdash[_:][\w:]+", text)} - known - recorded == set()
+    assert all(rule["annotations"].keys() == {"summary", "description"} for rule in ruled if "alert" in rule)
 
 
 def test_kubernetes_starts_what_there_is_without_rights_and_asks_what_is_answered() -> None:
@@ -202,7 +217,11 @@ def test_kubernetes_waits_until_a_pod_has_drained(name: str, drain: float) -> No
     assert pod["terminationGracePeriodSeconds"] > waits + stop_seconds(drain) + LEAVE_SECONDS
 
 
-def test_the_objects_of_kubernetes_name_each_other_rightly() -> None:
+def test_the_objects_of_kubernetes_are_a_base_and_name_each_other_rightly() -> None:
+    base: Any = yaml.safe_load((DEPLOYMENT / "kubernetes/kustomization.yaml").read_text())
+    assert set(base["resources"]) == {path.name for path in (DEPLOYMENT / "kubernetes").glob("[!k]*.yaml")}
+    images = re.findall(r"image: (\S+)", (DEPLOYMENT / "kubernetes/workloads.yaml").read_text())
+    assert {f"{one['name']}:{one['newTag']}" for one in base["images"]} == set(images)
     made = kubernetes()
     settings, secret = made["ConfigMap", "wfdash"]["data"], made["Secret", "wfdash"]["stringData"]
     files = {value for name, value in settings.items() if name.endswith("_FILE")}
@@ -226,13 +245,12 @@ def test_the_objects_of_kubernetes_name_each_other_rightly() -> None:
     assert flow["hello"].name == "hello"
 
 
-def test_the_example_of_proxies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_proxies_and_secrets_are_refused_and_no_secret_is_in_a_folder_that_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WFDASH_PROXIES", kubernetes()["ConfigMap", "wfdash"]["data"]["WFDASH_PROXIES"])
     with pytest.raises(ValueError, match="WFDASH_PROXIES must list addresses or networks"):
         env_networks("WFDASH_PROXIES")
-
-
-def test_the_examples_of_secrets_are_in_no_folder_that_is_applied_and_are_refused(tmp_path: Path) -> None:
     assert not [path for path in (DEPLOYMENT / "kubernetes").glob("*.yaml") if "kind: Secret" in path.read_text()]
     for name, text in kubernetes()["Secret", "wfdash"]["stringData"].items():
         variable = {"database": "WFDASH_DATABASE", "metrics_token": "WFDASH_METRICS_TOKEN"}.get(
@@ -244,20 +262,16 @@ def test_the_examples_of_secrets_are_in_no_folder_that_is_applied_and_are_refuse
                 read_secret_files({f"{variable}_FILE": str(tmp_path / name)})
 
 
-def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("k" * 50 + "\n")
-    env = {"WFDASH_SECRET_KEY_FILE": str(tmp_path / "key"), "WFDASH_MAIL": "smtp://x"}
-    read_secret_files(env)
-    assert env == {"WFDASH_SECRET_KEY": "k" * 50, "WFDASH_MAIL": "smtp://x"}
-
-
-def test_a_secret_that_is_given_twice_or_whose_file_is_missing_stops_the_start(
+def test_a_secret_may_be_in_a_file_and_given_twice_or_with_a_missing_file_it_stops_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WFDASH_MAIL_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("WFDASH_MAIL", "")
     assert cli.main(["verify"]) == 1
     assert f"WFDASH_MAIL_FILE: {tmp_path / 'none'} cannot be read" in capsys.readouterr().err
+    (tmp_path / "key").write_text("k" * 50 + "\n")
+    read_secret_files(env := {"WFDASH_SECRET_KEY_FILE": str(tmp_path / "key"), "WFDASH_MAIL": "smtp://x"})
+    assert env == {"WFDASH_SECRET_KEY": "k" * 50, "WFDASH_MAIL": "smtp://x"}
     with pytest.raises(ValueError, match="WFDASH_MAIL and WFDASH_MAIL_FILE are both set: remove one"):
         read_secret_files({"WFDASH_MAIL": "smtp://x", "WFDASH_MAIL_FILE": "y"})
 

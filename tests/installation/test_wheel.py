@@ -204,9 +204,7 @@ def test_the_installed_wheel_starts_asks_takes_an_answer_and_restores(installed:
 def test_the_demo_opens_a_browser_and_leaves_nothing_behind(installed: Path, tmp_path: Path) -> None:
     opened, scratch = tmp_path / "opened", tmp_path / "scratch"
     scratch.mkdir()
-    (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
-    (tmp_path / "browser").chmod(0o755)
-    env = ENV | {"TMPDIR": str(scratch), "DISPLAY": ":0", "BROWSER": f"{tmp_path}/browser %s"}
+    env = ENV | {"TMPDIR": str(scratch), "DISPLAY": ":0", "BROWSER": f"sh -c 'echo $0 >> {opened}' %s"}
     env["WFDASH_DATABASE"] = "postgresql://of.another.installation/wfdash"
     command = [installed, "-m", "wfdash", "demo", "--port", str(port := free_port())]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as process:

@@ -25,7 +25,6 @@ from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
 from wfdash.installation.environment import add_worker_options, env_flag, refusal_text, refusals
 
-USUAL_PORT = 8000
 MOST_NAMED = 10
 """Migrations named by ``migrate``; of more it says how many."""
 
@@ -70,21 +69,15 @@ def _demo(options: Namespace) -> int:
 
     Settings of the environment are another installation's, maybe with its database: the demo has none of them.
     """
-    for name in [name for name in os.environ if name.startswith(("WFDASH_", "DJANGO_"))]:
+    for name in [name for name in os.environ if name.startswith("WFDASH_")]:
         del os.environ[name]
-    os.environ.update(DJANGO_SETTINGS_MODULE="wfdash.settings")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     folder = tempfile.mkdtemp(prefix="wfdash-demo-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["WFDASH_DATA"] = folder
-    with socket.socket() as probe:
-        try:
-            probe.bind((options.host, USUAL_PORT))
-        except OSError:
-            probe.bind((options.host, 0))
-        free = probe.getsockname()[1]
-    options.data, options.port = folder, options.port or free
+    os.environ |= {"WFDASH_DATA": folder, "DJANGO_SETTINGS_MODULE": "wfdash.settings"}
+    with socket.create_server((options.host, 0)) as probe:
+        options.data, options.port = folder, options.port or probe.getsockname()[1]
     print("Setting up a demo in a folder of its own, which is removed at the end (Ctrl-C) ...", flush=True)
     return _serve(options, role="up")
 
@@ -148,7 +141,7 @@ def _announce(options: Namespace, settings: Any, name: str, address: str) -> Non
         text = in_thread(lambda: sign_in_text(name, address, command, terminal=sys.stdout.isatty()))
         print(f"  {text}{provider_text(settings)}\n", flush=True)
     # Where there is one and someone at it, by a link of its own: a link works once.
-    seen = sys.platform in {"darwin", "win32"} or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    seen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
     if getattr(options, "browser", False) and seen and "CI" not in os.environ:
         threading.Thread(target=webbrowser.open, args=[in_thread(lambda: _link(name, address))], daemon=True).start()
     if settings.WFDASH_RELOAD:
@@ -287,13 +280,14 @@ def _prepare(*, migrates: bool, then: Callable[[], object]) -> None:
     on. A server that goes away in the meantime is waited for.
     """
     from checkpoints.database import schema
+    from checkpoints.database.high_water_mark import refuse_hidden_writers
     from checkpoints.database.installation_key import check_keys
 
     _refuse_settings()
     if migrates and schema.missing_migrations():
         schema.migrate(_say)
         gc.collect()  # 80 MB
-    schema.await_schema(_say, lambda: (check_keys(), then()))
+    schema.await_schema(_say, lambda: [step() for step in (check_keys, refuse_hidden_writers, then)])
 
 
 def _migrate_and_say(*, new_key: bool) -> None:
@@ -312,9 +306,13 @@ def _migrate_and_say(*, new_key: bool) -> None:
 
 def _refuse_settings() -> None:
     """Raise ``ImproperlyConfigured`` for a database, or a hook for errors, that cannot be used."""
+    from django.core.exceptions import ImproperlyConfigured
+
     from checkpoints.database.schema import refuse_database
     from wfdash.telemetry.error_hook import refuse_broken_hook
 
+    if words := location.other_owners():
+        raise ImproperlyConfigured(words)
     refuse_database()
     refuse_broken_hook()
 
@@ -347,8 +345,8 @@ def _say(words: str) -> None:
 
 def _listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    port = os.environ.get("PORT", str(USUAL_PORT))
-    parser.add_argument("--port", type=_port, default=port, help=f"default: $PORT or {USUAL_PORT}")
+    port = os.environ.get("PORT", "8000")
+    parser.add_argument("--port", type=_port, default=port, help="default: $PORT or 8000")
 
 
 def _health_port(parser: argparse.ArgumentParser) -> None:
@@ -380,7 +378,7 @@ DEMO = plain_command(
     "demo",
     "try wfdash: demo workflows in a folder of its own, which is removed at the end",
     _demo,
-    argument("--port", f"default: {USUAL_PORT}, or another that is free", type=_port),
+    argument("--port", "default: one that is free", type=_port),
     argument("--no-browser", "open none", dest="browser", action="store_false"),
     needs_data=False,
     host="127.0.0.1",

@@ -129,7 +129,8 @@ def _report(sources: list[str]) -> dict[str, Any]:
     from wfdash.contract import JudgesCode
     from wfdash.engines import catalog
 
-    problems = [_problem(words, "") for name in sources if (words := workflow_sources.problem_of(name))]
+    problems = [_problem(words, "") for words in (location.other_owners(),) if words]
+    problems += [_problem(words, "") for name in sources if (words := workflow_sources.problem_of(name))]
     found = catalog.read([name for name in sources if not workflow_sources.problem_of(name)] if sources else None)
     workflows = [
         {

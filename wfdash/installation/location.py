@@ -9,7 +9,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 ADDRESS = "address"
@@ -99,6 +99,15 @@ def noted_sources(folder: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {name: str(noted[name]) for name in NAMED if name in noted} if isinstance(noted, dict) else {}
+
+
+def other_owners() -> str:
+    """Return why this installation is refused: another distribution has files in ``checkpoints``; empty if none has."""
+    owners = packages_distributions()
+    if not (others := sorted({*owners.get("checkpoints", ())} - {*owners.get("wfdash", ("wfdash",))})):
+        return ""
+    found = f"The package 'checkpoints' is not wfdash's own alone: {', '.join(others)} has files in it"
+    return f"{found}, so that either may break the other. Install wfdash again, in a virtual environment of its own"
 
 
 def _private(path: str, flags: int) -> int:

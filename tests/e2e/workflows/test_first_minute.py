@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenContext, OpenPage, Troubles, sign_in
-from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page, picture_page, save_film
-from tests.e2e.moves import act, card, check_events, expect_live, expect_status, start_run
+from tests.e2e.looks import check_accessibility, check_no_sideways_scrolling, check_page, picture_page
+from tests.e2e.moves import check_events, expect_live, expect_status, start_run
 from tests.e2e.server import Server
 
 
@@ -36,39 +34,6 @@ def test_the_printed_link_signs_in_once_and_shows_what_waits(
     assert answer is not None
     assert answer.status == 404
     expect(stranger.get_by_role("heading", level=1)).to_contain_text("Sign-in link not valid")
-
-
-@pytest.mark.skipif("WFDASH_SCREENSHOTS" not in os.environ, reason="makes the moving picture of the README")
-def test_a_run_is_started_asks_is_approved_and_completes_on_film(person: OpenPage) -> None:
-    page, frames = person("ben"), []
-    page.set_viewport_size({"width": 1120, "height": 700})
-
-    def show(milliseconds: int) -> None:
-        page.wait_for_timeout(250)
-        frames.append((page.screenshot(), milliseconds))
-
-    page.goto("/workflows/publish_article/")
-    for label, text in {"Headline": "Waiting should cost nothing", "Cool-down": "1"}.items():
-        page.get_by_role("main").get_by_label(label).first.fill(text)
-    start = page.get_by_role("main").get_by_role("button", name=re.compile("^Start"))
-    start.scroll_into_view_if_needed()
-    show(1800)
-    start.click()
-    expect_live(page)
-    expect_status(page, "waiting")
-    show(2200)
-    page.locator("#run-requests").get_by_role("link").first.click()
-    expect(card(page)).to_be_visible()
-    show(3200)
-    act(page, "approve")
-    page.goto("/runs/")
-    page.get_by_role("main").locator("tbody").get_by_role("link").first.click()
-    expect_live(page)
-    for _ in range(6):
-        show(500)
-    expect_status(page, "completed")
-    show(3500)
-    save_film(frames, Path(os.environ["WFDASH_SCREENSHOTS"]) / "demo.webp")
 
 
 @pytest.mark.nightly

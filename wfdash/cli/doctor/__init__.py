@@ -81,25 +81,28 @@ def _examine(options: Namespace) -> int:
     setup()
     logging.disable(logging.CRITICAL)
     try:
-        findings = examine()
+        findings = examine(deploy=options.deploy)
     finally:
         logging.disable(logging.NOTSET)
     print(json.dumps(as_json(findings), indent=2) if options.json else as_text(findings))
     return int(any(one.severity is Severity.PROBLEM for one in findings))
 
 
-def examine() -> list[Finding]:
-    """Look at everything, and return what was found; what rests on something that is missing is left out."""
+def examine(*, deploy: bool = False) -> list[Finding]:
+    """Look at everything, and return what was found; what rests on something that is missing is left out.
+
+    ``deploy``: only at what a deployment waits for.
+    """
 
     from wfdash.cli.doctor import database, installation
 
     findings: list[Finding] = []
     rounds: Sequence[Sequence[Examine]] = (
-        installation.EXAMINATIONS,
+        () if deploy else installation.EXAMINATIONS,
         (database.reach,),
-        database.WITHOUT_TABLES,
+        () if deploy else database.WITHOUT_TABLES,
         (database.migrations,),
-        database.EXAMINATIONS,
+        (database.deploy,) if deploy else database.EXAMINATIONS,
     )
     for examinations in rounds:
         found = [finding for one in examinations for finding in run(one)]
@@ -133,4 +136,5 @@ DOCTOR = plain_command(
     _examine,
     data_directory,
     flag("--json", "print JSON for programs"),
+    flag("--deploy", "only: which versions have open runs, who serves them, which old workers may go"),
 )

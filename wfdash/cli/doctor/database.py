@@ -25,7 +25,7 @@ from checkpoints.database.alias import alias, connection
 from checkpoints.database.clock import database_now
 from checkpoints.database.direct import direct_connection, is_pooled
 from checkpoints.database.installation_key import REFUSAL, content_flaws, matches
-from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT
+from checkpoints.database.living_workers import HEARTBEAT_TIMEOUT, living
 from checkpoints.database.schema import missing_migrations
 from checkpoints.ids import new_token
 from checkpoints.models import Claim, Notice, Run
@@ -427,6 +427,43 @@ def served_runs() -> Findings:
         )
     if not unserved:
         yield ok("unserved", "every run that is due is some worker's")
+
+
+def deploy() -> Findings:
+    """Say which versions of workflows have open runs and who serves them, and which workers of an old one may go.
+
+    A version is old where the worker that started last and has the workflow has another one of it.
+    """
+    rows = [(one.pk, one.serves or {}) for one in living(database_now()).order_by("started")]
+    current = {name: version for _, serves in rows for name, version in serves.items()}
+    open_runs = Run.objects.filter(finished__isnull=True).exclude(version="").order_by("workflow", "version")
+    counted = open_runs.values_list("workflow", "version").annotate(runs=Count("*"))
+    counts = {(name, version): runs for name, version, runs in counted}
+    for (name, version), count in counts.items():
+        by = [worker for worker, serves in rows if serves.get(name) == version]
+        text = f"{name} {version[:8]}, open runs: {count}"
+        if by:
+            yield ok("versions", f"{text}, served by {', '.join(by)}")
+        else:
+            yield problem(
+                "versions",
+                f"{text}, and no running worker has this version",
+                why="They wait for one, or are held where a worker has another version.",
+                remedy="Start a worker of that release, or migrate its runs (docs/versions.md).",
+            )
+    for worker, serves in rows:
+        old = {pair for pair in serves.items() if current[pair[0]] != pair[1]}
+        others = {pair for other, theirs in rows if other != worker for pair in theirs.items()}
+        if needed := [f"{counts[pair]} of {pair[0]} {pair[1][:8]}" for pair in sorted(old & counts.keys() - others)]:
+            yield problem(
+                "workers",
+                f"{worker} must stay: open runs {', '.join(needed)}",
+                why="No other worker has their version.",
+                remedy="Let it run until they have ended, or migrate them (docs/versions.md).",
+            )
+        else:
+            found = "may go: no open run needs its old versions" if old else "has current versions"
+            yield ok("workers", f"{worker} {found}")
 
 
 def claims() -> Findings:

@@ -20,6 +20,7 @@ from checkpoints.content.encryption import encryptor_of, keys_in
 from checkpoints.database.installation_key import fingerprint
 from wfdash.cli.doctor import Examine, Findings, advice, ok, problem
 from wfdash.installation.environment import is_loopback
+from wfdash.installation.location import other_owners
 
 GIGABYTE = 1024**3
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "glusterfs", "ceph"}
@@ -33,6 +34,8 @@ def versions() -> Findings:
     """Say what is installed."""
     parts = [f"wfdash {wfdash.__version__}", f"Python {platform.python_version()}", f"Django {django.__version__}"]
     yield ok("versions", ", ".join([*parts, f"SQLite {sqlite3.sqlite_version}", platform.platform(terse=True)]))
+    if words := other_owners():
+        yield problem("versions", words, why="wfdash does not start.", remedy="Remove the other, then do so.")
 
 
 def keys() -> Findings:
