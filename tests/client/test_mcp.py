@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
+import mcp
 import pytest
+from mcp.client.streamable_http import streamable_http_client
 
-mcp = pytest.importorskip("mcp", reason="runs with mark.frameworks")
-import httpx2  # noqa: E402
-from mcp.client.streamable_http import streamable_http_client  # noqa: E402
-
-from tests.client.serving import Served, problem  # noqa: E402
-from tests.client.test_live import FILE, open_request  # noqa: E402
-from tests.e2e.server import Server  # noqa: E402
-from wfdash.client import Client  # noqa: E402
-from wfdash.client.mcp import mcp_server  # noqa: E402
+from tests.client.serving import Served, problem
+from tests.client.test_live import FILE, open_request
+from tests.e2e.server import Server
+from wfdash.client import Client
+from wfdash.client.mcp import mcp_server
 
 pytestmark = pytest.mark.process
 TOKENS = """

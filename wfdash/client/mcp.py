@@ -39,6 +39,7 @@ Wait = Annotated[
 ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+HINTS = {"ask_people": ASKS, "start_run": ASKS, "cancel_question": ENDS}
 INSTRUCTIONS = """\
 Ask people with ask_people before anything that a person should decide, and continue only with their answer. People
 answer in their own time: while the status is "waiting", call wait_for_answer again, or do other work first. Always
@@ -69,8 +70,13 @@ def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MC
     )
     logging.root.handlers[:] = handlers  # It adds one to a process that has a log already.
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    add_questions(server, client, home)
-    add_runs(server, client)
+    tools = AgentTools(client, home)
+    for tool in (tools.ask_people, tools.wait_for_answer, tools.cancel_question):
+        server.add_tool(tool, annotations=HINTS.get(tool.__name__, READS))
+    for record in (tools.list_requests, tools.start_run, tools.run_status):
+        server.add_tool(record, annotations=HINTS.get(record.__name__, READS), structured_output=False)
+    server.resource("wfdash://requests/{request}", mime_type="application/json")(tools.request)
+    server.resource("wfdash://runs/{run}", mime_type="application/json")(tools.run)
     return server
 
 
@@ -80,26 +86,14 @@ def serve_stdio(url: str, token: str) -> None:
     mcp_server(lambda: client, lambda: url.rstrip("/") + "/").run("stdio")
 
 
-def add_questions(server: MCPServer[Any], client: Callable[[], AsyncClient], home: Callable[[], str]) -> None:
-    """Add what an agent asks people with."""
+class AgentTools:
+    """What an agent may call. Docstrings are what its model reads."""
 
-    async def state_of(run: str, seconds: float) -> AskedQuestion:
-        found = await _waited(client(), run, seconds)
-        if found.workflow != WORKFLOW:
-            raise ToolError(f"{run} is a run of {found.workflow}, not a question: use run_status")
-        asked = next((f"requests/{one.id}/" for one in found.requests), f"runs/{run}/")
-        state = AskedQuestion(question=run, status="waiting", note=STILL, link=home() + asked)
-        if found.status not in ENDED:
-            return state
-        if found.status == "completed":
-            said = PeopleAnswer.model_validate(found.output)
-            given: dict[str, Any] = {"answer": said.value, "by": said.by, "at": said.at, "lapsed": said.lapsed}
-            return state.model_copy(update={"status": "answered", "note": "", **given})
-        why = found.error.message if found.error else ""
-        return state.model_copy(update={"status": found.status, "note": why})
+    def __init__(self, client: Callable[[], AsyncClient], home: Callable[[], str]) -> None:
+        self._client, self._home = client, home
 
-    @server.tool(annotations=ASKS)
     async def ask_people(
+        self,
         subject: Annotated[str, Field(description="What is to be decided, in one line.")],
         ref: Ref = None,
         kind: Literal["approval", "choice", "question", "form"] = "approval",
@@ -124,62 +118,38 @@ def add_questions(server: MCPServer[Any], client: Callable[[], AsyncClient], hom
 
         People answer minutes or days later. Without a ref each call is a question of its own.
         """
-        given = {
-            "subject": subject,
-            "kind": kind,
-            "body": body,
-            "proposal": proposal,
-            "current": current,
-            "options": options,
-            "answer": answer,
-            "edit": edit,
-            "evidence": list(evidence),
-            "consequence": consequence,
-            "risk": risk,
-            "by": list(by),
-            "due": due,
-        }
+        more = {"proposal": proposal, "current": current, "options": options, "answer": answer, "edit": edit}
+        terms = {"consequence": consequence, "risk": risk, "by": [*by], "due": due, "evidence": [*evidence]}
+        given = {"subject": subject, "kind": kind, "body": body, **more, **terms}
         message = {name: value for name, value in given.items() if value not in (None, "", [])}
         with _explained(ToolError):
-            run = await client().start(WORKFLOW, message, key=f"ask:{ref}" if ref else None)
-            await _waited(client(), run.id, SOON, for_people=True)
-            return await state_of(run.id, wait)
+            run = await self._client().start(WORKFLOW, message, key=f"ask:{ref}" if ref else None)
+            await _waited(self._client(), run.id, SOON, for_people=True)
+            return await self._state(run.id, wait)
 
-    @server.tool(annotations=READS)
-    async def wait_for_answer(question: str, wait: Wait = LONGEST_WAIT) -> AskedQuestion:
+    async def wait_for_answer(self, question: str, wait: Wait = LONGEST_WAIT) -> AskedQuestion:
         """Wait until people have answered a question, and return its state. Call it again while it is waiting."""
         with _explained(ToolError):
-            return await state_of(question, wait)
+            return await self._state(question, wait)
 
-    @server.tool(annotations=ENDS)
-    async def cancel_question(question: str) -> AskedQuestion:
+    async def cancel_question(self, question: str) -> AskedQuestion:
         """Take a question back that is no longer needed: it cannot be answered afterwards."""
         with _explained(ToolError):
-            if (await state_of(question, 0)).status == "waiting":
-                await client().cancel(question)
-            return await state_of(question, 1)
+            if (await self._state(question, 0)).status == "waiting":
+                await self._client().cancel(question)
+            return await self._state(question, 1)
 
-    @server.tool(annotations=READS, structured_output=False)
     async def list_requests(
+        self,
         filter: Annotated[str, Field(description="As in the inbox: is:open, workflow:refund, by:ana, a word.")] = "",  # noqa: A002
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
     ) -> RequestPage:
         """List what people are asked, of all that you may see."""
         with _explained(ToolError):
-            return await client().requests(filter, limit=limit)
+            return await self._client().requests(filter, limit=limit)
 
-    @server.resource("wfdash://requests/{request}", mime_type="application/json")
-    async def request(request: str) -> RequestDetail:
-        """Return a request: its card, what it may be answered with, and its votes."""
-        with _explained(ResourceError):
-            return await client().request(request)
-
-
-def add_runs(server: MCPServer[Any], client: Callable[[], AsyncClient]) -> None:
-    """Add what an agent starts workflows with, and looks after them."""
-
-    @server.tool(annotations=ASKS, structured_output=False)
     async def start_run(
+        self,
         workflow: str,
         message: Annotated[Any, Field(description="The workflow's input, as its input schema has it.")] = None,
         ref: Ref = None,
@@ -187,20 +157,39 @@ def add_runs(server: MCPServer[Any], client: Callable[[], AsyncClient]) -> None:
     ) -> RunDetail:
         """Start a run of a workflow and return it. It may wait for people: run_status says for whom."""
         with _explained(ToolError):
-            run = await client().start(workflow, message, key=f"mcp:{ref}" if ref else None)
-            return await _waited(client(), run.id, wait) if wait else run
+            run = await self._client().start(workflow, message, key=f"mcp:{ref}" if ref else None)
+            return await _waited(self._client(), run.id, wait) if wait else run
 
-    @server.tool(annotations=READS, structured_output=False)
-    async def run_status(run: str, wait: Wait = 0) -> RunDetail:
+    async def run_status(self, run: str, wait: Wait = 0) -> RunDetail:
         """Return a run: its status, what it waits for, its output. ``wait``: until it has ended or needs people."""
         with _explained(ToolError):
-            return await client().run(run, wait=wait)
+            return await self._client().run(run, wait=wait)
 
-    @server.resource("wfdash://runs/{run}", mime_type="application/json")
-    async def run(run: str) -> RunDetail:
+    async def request(self, request: str) -> RequestDetail:
+        """Return a request: its card, what it may be answered with, and its votes."""
+        with _explained(ResourceError):
+            return await self._client().request(request)
+
+    async def run(self, run: str) -> RunDetail:
         """Return a run: its status, what it waits for, its input and output."""
         with _explained(ResourceError):
-            return await client().run(run)
+            return await self._client().run(run)
+
+    async def _state(self, run: str, seconds: float) -> AskedQuestion:
+        """Return a question after these seconds, or once it is answered or closed."""
+        found = await _waited(self._client(), run, seconds)
+        if found.workflow != WORKFLOW:
+            raise ToolError(f"{run} is a run of {found.workflow}, not a question: use run_status")
+        link = next((f"requests/{one.id}/" for one in found.requests), f"runs/{run}/")
+        state = AskedQuestion(question=run, status="waiting", note=STILL, link=self._home() + link)
+        if found.status not in ENDED:
+            return state
+        if found.status == "completed":
+            said = PeopleAnswer.model_validate(found.output)
+            given: dict[str, Any] = {"answer": said.value, "by": said.by, "at": said.at, "lapsed": said.lapsed}
+            return state.model_copy(update={"status": "answered", "note": "", **given})
+        why = found.error.message if found.error else ""
+        return state.model_copy(update={"status": found.status, "note": why})
 
 
 async def _waited(client: AsyncClient, run: str, seconds: float, *, for_people: bool = False) -> RunDetail:
