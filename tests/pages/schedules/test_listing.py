@@ -178,6 +178,7 @@ def test_run_now_opens_the_run_which_says_where_it_comes_from(as_, made):
     assert run.pk[-8:] in client.get(f"/schedules/{made.pk}/").content.decode()
     assert f'schedule <a href="/schedules/{made.pk}/" dir="auto">Nightly</a>' in client.get(answer.url).content.decode()
     assert "schedule Nightly" in client.get(f"/runs/{run.pk}/events/").content.decode()
+    assert flat('last <span class="pill') in flat(client.get("/workflows/expense_batch/").content.decode())
 
 
 def test_pausing_resuming_and_deleting(as_, made):
