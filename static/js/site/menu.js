@@ -57,6 +57,14 @@ if (!PLACED) {
   for (const moved of ["scroll", "resize"]) addEventListener(moved, () => open() && place(open()), { capture: true, passive: true });
 }
 
+// What a menu holds may come once it is open: the focus was on what has gone.
+document.addEventListener("htmx:after:swap", () => {
+  const panel = open();
+  if (!panel) return;
+  if (document.activeElement === document.body) itemsOf(panel)[0]?.focus();
+  if (!PLACED) place(panel);
+});
+
 // Tabs that do not fit scroll sideways: begin with the current one in view.
 for (const tab of document.querySelectorAll(".tabs > [aria-current]")) {
   const tabs = tab.parentElement.getBoundingClientRect();
