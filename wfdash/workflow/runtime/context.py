@@ -44,7 +44,7 @@ S = TypeVar("S", default=Any)
 Invoke: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Terms(TypedDict, total=False):
+class AskTerms(TypedDict, total=False):
     """How a question is asked: the named arguments of ``ctx.ask``."""
 
     by: str | Sequence[str]
@@ -96,28 +96,30 @@ class Context(StepContext, Generic[S]):
         return f"{self.run_id}:{self._ops.called}.{self._ops.activation}:{self._ops.replay.upcoming()}"
 
     @overload
-    def ask(self, card: ToolCall, answer: None = None, **terms: Unpack[Terms]) -> Coroutine[Any, Any, ToolDecision]: ...
+    def ask(
+        self, card: ToolCall, answer: None = None, **terms: Unpack[AskTerms]
+    ) -> Coroutine[Any, Any, ToolDecision]: ...
 
     @overload
     def ask(
-        self, card: Approval[T], answer: None = None, **terms: Unpack[Terms]
+        self, card: Approval[T], answer: None = None, **terms: Unpack[AskTerms]
     ) -> Coroutine[Any, Any, Decision[T]]: ...
 
     @overload
     def ask(
-        self, card: Choice | Question | str, answer: None = None, **terms: Unpack[Terms]
+        self, card: Choice | Question | str, answer: None = None, **terms: Unpack[AskTerms]
     ) -> Coroutine[Any, Any, str]: ...
 
     @overload
     def ask(
-        self, card: Choice[Literal[True]], answer: None = None, **terms: Unpack[Terms]
+        self, card: Choice[Literal[True]], answer: None = None, **terms: Unpack[AskTerms]
     ) -> Coroutine[Any, Any, list[str]]: ...
 
     @overload
-    def ask(self, card: Card | str, answer: type[T], **terms: Unpack[Terms]) -> Coroutine[Any, Any, T]: ...
+    def ask(self, card: Card | str, answer: type[T], **terms: Unpack[AskTerms]) -> Coroutine[Any, Any, T]: ...
 
     @overload
-    def ask(self, card: Card | str, answer: JsonObject, **terms: Unpack[Terms]) -> Coroutine[Any, Any, Any]: ...
+    def ask(self, card: Card | str, answer: JsonObject, **terms: Unpack[AskTerms]) -> Coroutine[Any, Any, Any]: ...
 
     def ask(
         self,
