@@ -45,6 +45,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "out-of-office-end": ("end_absence",),
     "runs": ("list_runs",),
     "runs-suggestions": SUGGESTIONS,
+    "inbox-columns": BROWSER,
     "runs-columns": BROWSER,
     "runs-export": ("list_runs",),
     "runs-bulk": ("bulk_runs",),

@@ -27,6 +27,7 @@ SMALL = {
     ),
     "what an author or operator sets up": (
         *("checkpoints_schedule", "checkpoints_webhook", "checkpoints_incominghook", "checkpoints_workflowversion"),
+        "checkpoints_knownerror",
     ),
     "a row for each process, or for each run that is executed now": (
         *("checkpoints_workerbeat", "checkpoints_leader", "checkpoints_claim"),

@@ -82,6 +82,7 @@ ELSEWHERE = {
     "schedule-edit",
     "run-act",
     "runs-bulk",
+    "inbox-columns",
     "runs-columns",
     "runs-export",
     "runs-bulk-result",
