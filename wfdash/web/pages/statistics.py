@@ -536,7 +536,7 @@ def rules_of(found: Retention) -> list[WorkflowRule]:
 RECENT_RANGES = ((1, "24 hours"), (7, "7 days"))
 OWNERS = (("", "All errors"), ("me", "Mine"), ("none", "Unassigned"))
 MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new version"))
-FRAGMENTS = {"now": "statistics/attention.html"}  # all below the headline
+FRAGMENTS = {"now": "statistics/attention.html", "operators": "statistics/operators.html"}
 
 
 @dataclass(frozen=True)
