@@ -22,6 +22,12 @@ def admin(db, settings) -> Client:
     catalog.load.cache_clear()
 
 
+def test_the_admin_looks_like_the_dashboard(admin: Client) -> None:
+    page = admin.get("/admin/").content.decode()
+    assert "wfdash administration" in page
+    assert "css/standalone/admin.css" in page
+
+
 @pytest.mark.parametrize("name", ["requester", "adam", "two\nlines", "a,b", " x", "*"])
 def test_a_group_whose_name_means_something_else_is_refused(name: str, admin: Client) -> None:
     page = admin.post("/admin/auth/group/add/", {"name": name})
