@@ -40,6 +40,12 @@ def test_rows_of_alike_requests_mark_what_they_begin_with(run, as_):
     assert f"{same}Müller for 2027?</span>" in page
 
 
+def test_rows_of_the_same_subject_have_no_beginning_of_their_own(run, as_):
+    for _ in range(3):
+        people.ask(run, "Continue beyond 0.1 EUR?", kind="approval")
+    assert "row-same" not in as_("ana").get("/").content.decode()
+
+
 def test_tabs_count_what_they_list(run, everybody, as_):
     people.ask(run, "For finance", by=["finance"])
     people.answered(people.ask(run, "Done"), everybody["ben"])

@@ -571,8 +571,9 @@ def inbox_rows(
     """Yield the rows as they are shown to this person, with these ``cells`` of each."""
     now, answered = timezone.now(), place.tab == "answered"
     last, offered = None, set()
-    begun = Counter((row.gate, begin) for row in rows for begin in beginnings(row.subject))
-    asked = Counter(row.gate for row in rows)
+    subjects = {(row.gate, row.subject) for row in rows}
+    begun = Counter((gate, begin) for gate, subject in subjects for begin in beginnings(subject))
+    asked = Counter(gate for gate, _ in subjects)
     for row in rows:
         most = max(2, asked[row.gate] / 2)
         number = (alike or {}).get(row.gate, 0)
