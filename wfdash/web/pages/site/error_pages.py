@@ -125,6 +125,7 @@ WORDS = {
     500: "The error was logged. No partial changes were saved.",
     503: "No partial changes were saved. Try again in a moment.",
 }
+EXPIRED = "Go back in your browser, reload that page and try again. Nothing was changed."
 KEPT = "Go back in your browser: most of what you typed is still there. Then choose a smaller file or shorten the text."
 
 
@@ -273,4 +274,4 @@ def refusal_page(kind: ProblemKind, words: str, accept: str, *, foreign: bool = 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Return the page for a form without a valid token (Django's view); nothing was changed."""
-    return error_page(request, 403, "Session expired. Reload and try again.")
+    return error_page(request, 403, EXPIRED, title="This page has expired")
