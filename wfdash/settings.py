@@ -215,11 +215,11 @@ MIDDLEWARE = [
     "wfdash.web.pages.site.error_pages.ErrorPages",
 ]
 
-# For the admin, in the colours of the dashboard. Pages and mails have an engine of their own: notifications.rendering.
+# For the admin. Pages and mails are drawn by an engine of their own: notifications.rendering.
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [folder_of("templates") / "standalone"],
+        "DIRS": [folder_of("templates/standalone")],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -169,7 +169,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder ``templates`` or ``static``."""
+    """Return the folder ``templates`` or ``static``, or one in it."""
     inside = PACKAGE / "files" / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 

@@ -571,19 +571,20 @@ def inbox_rows(
     """Yield the rows as they are shown to this person, with these ``cells`` of each."""
     now, answered = timezone.now(), place.tab == "answered"
     last, offered = None, set()
-    subjects = {(row.gate, row.subject) for row in rows}
-    begun = Counter((gate, begin) for gate, subject in subjects for begin in beginnings(subject))
-    asked = Counter(gate for gate, _ in subjects)
+    begun = Counter(
+        (gate, begin)
+        for gate, subject in {(row.gate, row.subject) for row in rows}
+        for begin in ("", *beginnings(subject))
+    )
     for row in rows:
-        most = max(2, asked[row.gate] / 2)
         number = (alike or {}).get(row.gate, 0)
         first = row.gate not in offered
         offered.add(row.gate)
-        same = (begin for begin in beginnings(row.subject) if begun[row.gate, begin] >= most)
+        most = max(2, begun[row.gate, ""] / 2)
         yield InboxRow(
             row=row,
             title=catalog.title_of(row.workflow),
-            same=max(same, key=len, default=""),
+            same=max((one for one in beginnings(row.subject) if begun[row.gate, one] >= most), key=len, default=""),
             step=step_label(row.step, row.workflow),
             href=place.url(request=row.id),
             whom=_responsible(row, viewer),

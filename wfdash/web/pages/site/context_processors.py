@@ -149,9 +149,7 @@ class SiteContext:
 
     @cached_property
     def nav(self) -> tuple[NavLink, ...]:
-        """Return the links that are of use to this person, none without sign-in; the current one is marked."""
-        if not self.name:
-            return ()
+        """Return the links that are of use to this person; the current one is marked."""
         match = self._request.resolver_match
         here = match.url_name if match else None
         specs = [spec for spec in NAV_LINKS if spec[0] != "operations" or self.may_operate]

@@ -125,7 +125,6 @@ WORDS = {
     500: "The error was logged. No partial changes were saved.",
     503: "No partial changes were saved. Try again in a moment.",
 }
-EXPIRED = "Go back in your browser, reload that page and try again. Nothing was changed."
 KEPT = "Go back in your browser: most of what you typed is still there. Then choose a smaller file or shorten the text."
 
 
@@ -200,10 +199,12 @@ def error_page(
     """Return the page for this status, for programs a problem. ``title``: an own one."""
     if is_api(request.path):
         return problem_response(request, REFUSALS.get(status, REFUSALS[400]), message, facts)
-    title = title or TITLES.get(status, TITLES[500])
-    message = message or WORDS.get(status, "")
-    facts = facts or {}
-    context = {"status": status, "heading": title, "message": message, "facts": facts}
+    context = {
+        "status": status,
+        "heading": title or TITLES.get(status, TITLES[500]),
+        "message": message or WORDS.get(status, ""),
+        "facts": facts,
+    }
     return with_retry(render(request, "errors/error.html", context, status=status), facts)
 
 
@@ -216,7 +217,7 @@ def wrong_method(request: HttpRequest, refused: HttpResponseBase) -> HttpRespons
     return response
 
 
-def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+def bad_request(request: HttpRequest, exception: object = None) -> HttpResponse:
     """Return the page for 400 (Django's handler), that of 413 for a form with too much text."""
     if isinstance(exception, RequestDataTooBig):
         most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1_000_000
@@ -224,12 +225,12 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     return error_page(request, 400)
 
 
-def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+def forbidden(request: HttpRequest, exception: object = None) -> HttpResponse:
     """Return the page for 403 (Django's handler)."""
     return error_page(request, 403)
 
 
-def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+def not_found(request: HttpRequest, exception: object = None) -> HttpResponse:
     """Return the page for 404 (Django's handler)."""
     return error_page(request, 404)
 
@@ -256,8 +257,9 @@ def broken_page(request: HttpRequest, status: int) -> HttpResponse:
     """Return a page without any query, so that it cannot fail in turn; for programs a problem."""
     if is_api(request.path):
         return problem_response(request, REFUSALS[status])
-    context = {"heading": TITLES[status], "message": WORDS[status]}
-    return with_retry(render(request, "errors/broken.html", context, status=status))
+    return with_retry(
+        render(request, "errors/broken.html", {"heading": TITLES[status], "message": WORDS[status]}, status=status)
+    )
 
 
 def refusal_page(kind: ProblemKind, words: str, accept: str, *, foreign: bool = False) -> HttpResponse:
@@ -267,11 +269,12 @@ def refusal_page(kind: ProblemKind, words: str, accept: str, *, foreign: bool = 
     """
     if "text/html" not in accept:
         return HttpResponse(words, status=kind.status, content_type="text/plain")
-    message = f"{words}. {KEPT}" if kind.status == 413 else f"{words}."
-    context = {"heading": kind.title, "message": message, "foreign": foreign}
+    if kind.status == 413:
+        words += f". {KEPT[:-1]}"
+    context = {"heading": kind.title, "message": f"{words}.", "foreign": foreign}
     return HttpResponse(render_to_string("errors/broken.html", context), status=kind.status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Return the page for a form without a valid token (Django's view); nothing was changed."""
-    return error_page(request, 403, EXPIRED, title="This page has expired")
+    return error_page(request, 403, WORDS[400], None, "Page expired")
