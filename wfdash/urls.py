@@ -47,6 +47,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("requests/<wfdash_id:request_id>/talk/", request.talk, name="talk"),
     path("requests/<wfdash_id:request_id>/amend/", request.amend, name="amend"),
     path("decisions/", batch.decisions, name="decisions"),
+    path("decisions/export/", batch.export_decisions, name="decisions-export"),
     path("decisions/suggestions/", list_page.suggestions, {"name": "decisions"}, name="decisions-suggestions"),
     path("out-of-office/", settings.out_of_office, name="out-of-office"),
     path("out-of-office/<int:absence_id>/end/", settings.end_absence, name="out-of-office-end"),

@@ -40,6 +40,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "talk": ("list_comments", "write_comment"),
     "amend": ("amend_request",),
     "decisions": ("list_decisions",),
+    "decisions-export": ("export_decisions",),
     "decisions-suggestions": SUGGESTIONS,
     "out-of-office": ("list_absences", "create_absence"),
     "out-of-office-end": ("end_absence",),

@@ -338,8 +338,15 @@ PEOPLE = family(
 )
 
 
-def _export(client: Client, given: Namespace, output: Output) -> None:
-    pieces = client.export_audit(given.filter)
+def _export_audit(client: Client, given: Namespace, output: Output) -> None:
+    _export(client.export_audit(given.filter), given, output)
+
+
+def _export_decisions(client: Client, given: Namespace, output: Output) -> None:
+    _export(client.export_decisions(given.filter, names=given.names), given, output)
+
+
+def _export(pieces: Iterable[bytes], given: Namespace, output: Output) -> None:
     if given.file == "-":
         _copy(pieces, sys.stdout.buffer, output)
         sys.stdout.flush()
@@ -378,6 +385,7 @@ def _copy(pieces: Iterable[bytes], file: BinaryIO | Any, output: Output) -> int:
 
 
 ENTRY_COLUMNS = "n at actor right verb workflow run"
+TARGET = argument("file", "a new file; - for standard output", metavar="FILE")
 FILTER = words("filter", "same syntax as on the page: actor:ana verb:restore after:2026-01-01")
 AUDIT = family(
     "audit",
@@ -397,9 +405,29 @@ AUDIT = family(
     command(
         "export",
         "export entries as one document that 'wfdash verify' checks",
-        _export,
-        argument("file", "a new file; - for standard output", metavar="FILE"),
+        _export_audit,
+        TARGET,
         FILTER,
+    ),
+)
+DECIDED = words("filter", "same syntax as on the page: workflow:refund outcome:rejected answered:<30d")
+DECISIONS = family(
+    "decisions",
+    "list and export what people decided",
+    command(
+        "list",
+        "list decisions, latest first",
+        listed("all_decisions", "answered workflow step outcome answered_by subject"),
+        DECIDED,
+        limit(50),
+    ),
+    command(
+        "export",
+        "export decisions as a data set: one JSON document a line, secrets masked",
+        _export_decisions,
+        TARGET,
+        DECIDED,
+        flag("--names", "people by name instead of by their groups"),
     ),
 )
 
@@ -491,4 +519,4 @@ MCP = plain_command(
     argument("--token", "API token (default, and safer: $WFDASH_TOKEN)"),
     needs_data=False,
 )
-COMMANDS = (MCP, CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, STATISTICS, OPERATIONS)
+COMMANDS = (MCP, CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, DECISIONS, STATISTICS, OPERATIONS)

@@ -441,6 +441,7 @@ class Calls:
     undo_many = ApiMethod(request_calls.undo_many)
     decisions = ApiMethod(request_calls.decisions)
     all_decisions = ApiIterator(request_calls.all_decisions, DecisionRecord)
+    export_decisions = ApiIterator(request_calls.export_decisions, bytes)
 
     checkpoints = ApiMethod(run_calls.checkpoints)
     checkpoint = ApiMethod(run_calls.checkpoint)

@@ -24,6 +24,7 @@ from wfdash.client.script import (
     Open,
     ReadClock,
     ReadLine,
+    ReadPiece,
     Response,
     Script,
     Send,
@@ -151,6 +152,19 @@ def parsed(reply: Response) -> Any:
     except ValueError as error:
         kind = reply.headers.get("content-type", "no content type")
         raise ApiError(f"The answer is no JSON but {kind}: is this the address of a wfdash?") from error
+
+
+EXPORT_SILENCE = 300.0
+"""Seconds that the server may need before an export begins, or between two pieces of it."""
+
+
+def pieces(path: str, **query: Any) -> Script[None]:
+    """Emit the bytes of an export as they come. ``Unreachable`` if the connection breaks."""
+    yield from replied(Open(exchange("GET", path, query=query, timeout=EXPORT_SILENCE)), None)
+    while piece := (yield ReadPiece()):
+        if isinstance(piece, NoResponse):
+            raise Unreachable(piece.why)
+        yield Emit(piece)
 
 
 def pages(

@@ -55,6 +55,31 @@ class DecisionPage(ScannedPage[DecisionRecord]):
     """
 
 
+class Remark(ApiRecord):
+    """What someone said about a request. ``by``: as ``answered_by`` of the decision."""
+
+    by: str
+    kind: str
+    text: str
+    at: datetime
+
+
+class DecisionExample(DecisionRecord):
+    """A decision as an example: one line of the export. Secrets are masked.
+
+    ``answered_by``: the groups of who decided, or the name where that was asked for; empty for a deadline.
+    ``edit``: a JSON Patch (RFC 6902) from ``proposal`` to what was decided; null where nothing was edited.
+    """
+
+    version: str
+    card: dict[str, Any]
+    proposal: Any = None
+    value: Any = None
+    edit: list[dict[str, Any]] | None = None
+    reason: str = ""
+    comments: tuple[Remark, ...] = ()
+
+
 class ChosenRequest(Body):
     """A request, and its ``seen`` as it was read: the answer counts only for that."""
 

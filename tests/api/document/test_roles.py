@@ -21,7 +21,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("get_me", "search", "list_notifications", "read_notifications", "list_absences", "end_absence"),
         *("list_views", "create_view", "get_view", "change_view", "delete_view", "get_bulk", "get_coming"),
         *("list_workflows", "list_runs", "list_requests", "count_requests", "list_decisions", "list_schedules"),
-        *("list_audit", "export_audit", "get_statistics"),
+        *("list_audit", "export_audit", "export_decisions", "get_statistics"),
         # These answer for each request by itself, also that one may not.
         *("answer_many", "assign_many", "undo_many"),
     ),

@@ -7,9 +7,19 @@ from typing import Any, Literal, TypedDict
 
 from typing_extensions import Unpack
 
-from wfdash.client.errors import Unreachable
-from wfdash.client.script import Emit, NoResponse, Open, ReadPiece, Script
-from wfdash.client.sending import Source, exchange, follow, get, if_unchanged, pages, part, post, put, replied, tell
+from wfdash.client.script import Script
+from wfdash.client.sending import (
+    Source,
+    follow,
+    get,
+    if_unchanged,
+    pages,
+    part,
+    pieces,
+    post,
+    put,
+    tell,
+)
 from wfdash.records.account import Me
 from wfdash.records.audit import AuditDetail, AuditHeadRecord, AuditPage, AuditRecord
 from wfdash.records.base import Created
@@ -162,9 +172,6 @@ def operations(*, days: int = 1) -> Script[OperationsRecord]:
 
 # Calls about the audit log.
 
-EXPORT_SILENCE = 300.0
-"""Seconds that the server may need before an export begins, or between two pieces of it."""
-
 
 def audit(filter: str = "", *, limit: int = 50, after: str = "") -> Script[AuditPage]:  # noqa: A002
     """Return a page of the audit log, newest first. ``filter``: as on the page, ``actor:ana verb:restore``."""
@@ -197,12 +204,7 @@ def export_audit(filter: str = "") -> Script[None]:  # noqa: A002
     The export is an entry of the audit log, too. ``Unreachable`` if the connection breaks: what has come is then only
     a part.
     """
-    export = exchange("GET", "/audit/export", query={"q": filter}, timeout=EXPORT_SILENCE)
-    yield from replied(Open(export), None)
-    while piece := (yield ReadPiece()):
-        if isinstance(piece, NoResponse):
-            raise Unreachable(piece.why)
-        yield Emit(piece)
+    return pieces("/audit/export", q=filter)
 
 
 # Calls about people, groups and roles.

@@ -8,7 +8,7 @@ from typing import Any
 
 from wfdash.client.errors import NotFound
 from wfdash.client.script import Script
-from wfdash.client.sending import get, if_unchanged, pages, part, post, tell
+from wfdash.client.sending import get, if_unchanged, pages, part, pieces, post, tell
 from wfdash.records.requests import (
     AcceptedAnswer,
     Assignment,
@@ -110,6 +110,15 @@ def decisions(filter: str = "", *, limit: int = 50, after: str = "") -> Script[D
 def all_decisions(filter: str = "", *, most: int | None = None) -> Script[None]:  # noqa: A002
     """Emit the decisions that a filter finds, the latest first, page by page."""
     return pages("/decisions", DecisionRecord, {"q": filter}, most=most)
+
+
+def export_decisions(filter: str = "", *, names: bool = False) -> Script[None]:  # noqa: A002
+    """Emit the bytes of a data set: one ``DecisionExample`` as JSON a line, the latest first, secrets masked.
+
+    ``names``: people by name instead of by their groups. It is an entry of the audit log. ``Unreachable`` if the
+    connection breaks: what has come is then only a part.
+    """
+    return pieces("/decisions/export", q=filter, names=names or None)
 
 
 def answer_many(

@@ -67,7 +67,7 @@ NONE_MATCH = {
     "schema": {"type": "string", "maxLength": 500},
     "description": "The ETag of the answer that you have: 304 without a body where it is still the same.",
 }
-STREAMED = frozenset({"export_audit"})
+STREAMED = frozenset({"export_audit", "export_decisions"})
 """GETs whose answer has no ETag, because it is never whole in memory."""
 SAME = {"description": "Still what `If-None-Match` names"}
 PURE = frozenset({"check_start", "preview"})

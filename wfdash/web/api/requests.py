@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router, Status
 
 from checkpoints.models import Draft
@@ -15,7 +15,9 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.requests import answer, collaboration, deadlines
 from wfdash.actions.requests.answer import answer_batch, assign_requests, undo_batch
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
+from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.errors import NotFound
+from wfdash.queries.requests.dataset import as_lines, read_examples
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.requests.inbox import count_tabs, read_inbox
 from wfdash.queries.requests.request import read_collaboration, read_request, read_thread
@@ -30,6 +32,7 @@ from wfdash.records.requests import (
     CommentPage,
     CommentRecord,
     Deadline,
+    DecisionExample,
     DecisionPage,
     DraftRecord,
     GiveAnswer,
@@ -66,6 +69,17 @@ def count_requests(request: HttpRequest, q: str = "") -> Any:
 def list_decisions(request: HttpRequest, q: str = "", after: str = "", limit: Limit = 50) -> Any:
     """Return decisions, the latest first; ``q`` is the filter language of their page."""
     return read_decisions(viewer_of(request), q, cursor=after, limit=limit)
+
+
+@router.get("/decisions/export", response=DecisionExample)
+def export_decisions(request: HttpRequest, q: str = "", names: bool = False) -> Any:
+    """Return decisions as a data set, one JSON document a line, the latest first; ``names``: with the names of people.
+    It is audited.
+    """
+    viewer = viewer_of(request)
+    found = read_examples(viewer, q, names=names)
+    record_export(viewer, "decisions with names" if names else "decisions", text=q, kind="jsonl")
+    return StreamingHttpResponse(as_lines(found), content_type="application/x-ndjson")
 
 
 @router.post("/requests/answer", response=OutcomeList)

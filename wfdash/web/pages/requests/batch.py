@@ -9,13 +9,14 @@ from functools import reduce
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from checkpoints.records import Pairs, frozen
 from wfdash.access.viewer import Viewer
 from wfdash.actions.requests.answer import Outcome, answer_batch, undo_batch
+from wfdash.actions.runs.bulk import record_export
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid
 from wfdash.domain.labels import label_of_key
@@ -23,6 +24,7 @@ from wfdash.domain.votes import EDITED
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
+from wfdash.queries.requests.dataset import as_lines, read_examples
 from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, count_decisions, read_decisions
 from wfdash.queries.search import replaced
 from wfdash.web.pages.site.decorators import form_page, get_page, key_of, post_page, viewer_of
@@ -107,6 +109,20 @@ def decisions(request: HttpRequest) -> HttpResponse:
         for row in found.items
     ]
     return render(request, "requests/decisions.html", context | pages_context(place, found))
+
+
+@post_page
+def export_decisions(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """Send every decision the filter finds as a data set, people by their groups; it is recorded that they asked."""
+    viewer, text = viewer_of(request), request.POST.get("q", "").strip()
+    try:
+        found = read_examples(viewer, text)
+    except Invalid:
+        return redirect(read_address("decisions", request.POST).url())
+    record_export(viewer, "decisions", text=text, kind="jsonl")
+    response = StreamingHttpResponse(as_lines(found), content_type="application/x-ndjson")
+    response["Content-Disposition"] = 'attachment; filename="wfdash-decisions.jsonl"'
+    return response
 
 
 def _with(place: ListAddress, keys: tuple[str, ...], chosen: str) -> ListAddress:
