@@ -110,7 +110,7 @@ def test_no_command_but_up_creates_a_data_directory(
         monkeypatch.delenv(name, raising=False)
     for name, parser in commands(cli._parser()):
         words = name.split()[1:]
-        if words[0] in {"up", "demo", "completion", "manage", "check", "new", "mcp"}:
+        if words[0] in {"up", "demo", "completion", "manage", "check", "new", "mcp", "hook"}:
             continue
         given = [example(action) for action in parser._actions if required(action)]
         try:

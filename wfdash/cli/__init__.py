@@ -20,6 +20,7 @@ from checkpoints.errors import InvalidConfig
 from wfdash.cli import administration, families, processes, upkeep
 from wfdash.cli.commands import INTERRUPTED, print_error
 from wfdash.cli.doctor import DOCTOR
+from wfdash.cli.hook import HOOK
 from wfdash.cli.new import NEW
 from wfdash.cli.requests import REQUESTS
 from wfdash.cli.runs import RUNS
@@ -116,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     for add in (*processes.COMMANDS, upkeep.SIGNIN, upkeep.VERIFY):
         add(verbs)
     verbs.add_parser("manage", help="Django's management commands", add_help=False)
-    for add in (upkeep.BACKUP, upkeep.CHECK, DOCTOR, NEW, RUNS, REQUESTS, *families.COMMANDS):
+    for add in (upkeep.BACKUP, upkeep.CHECK, DOCTOR, NEW, RUNS, REQUESTS, HOOK, *families.COMMANDS):
         add(verbs)
     for add in (upkeep.completion(_parser), *administration.COMMANDS):
         add(verbs)

@@ -85,4 +85,4 @@ def outcome_of(verdict: str, card: Mapping[str, Any], *, override: bool) -> str:
         return "overrode"
     if verdict in vetoes(card, veto=True):
         return "rejected"
-    return {"approve": "approved", "edit": "modified"}.get(verdict, "answered")
+    return {"approve": "approved", "approve_similar": "approved", "edit": "modified"}.get(verdict, "answered")

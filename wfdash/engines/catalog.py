@@ -1,6 +1,6 @@
 """Engines by name, and workflow name -> definition and engine.
 
-Loads the ``workflows`` module of every app in ``WFDASH_APPS``, everything ``WFDASH_WORKFLOWS`` names, and the workflow
+Loads the ``workflows`` module of every app in ``WFDASH_APPS``, everything ``WFDASH_WORKFLOWS`` names, and the workflows
 with which other programs ask people, unless ``WFDASH_ASK_PEOPLE`` forbids it. A module that fails to import, or a
 definition that is not valid, becomes a ``Failure`` with its traceback and affects nothing else; beside it stands the
 last good version, where files are read again. A server without workers of its own also serves what workers have
@@ -208,8 +208,8 @@ class TimeLimit:
 
 log = logging.getLogger(__name__)
 
-ASKING = "wfdash.workflow.asking"
-SHIPPED = frozenset({ASKING, "wfdash.examples"})
+ASKING = ("wfdash.workflow.asking", "wfdash.actions.hooks")
+SHIPPED = frozenset({*ASKING, "wfdash.examples"})
 """The sources that come with wfdash: none of them is an author's own."""
 
 
@@ -449,7 +449,7 @@ def read(given: Sequence[str] | None = None) -> Catalog:
         for source in (settings.WFDASH_WORKFLOWS if given is None else given)
         for file in workflow_sources.expanded(source)
     ]
-    apps = [*settings.WFDASH_APPS, *([ASKING] if settings.WFDASH_ASK_PEOPLE else [])] if given is None else []
+    apps = [*settings.WFDASH_APPS, *(ASKING if settings.WFDASH_ASK_PEOPLE else ())] if given is None else []
     for source, load_modules in [*((app, _import_app) for app in apps), *files]:
         try:
             found = [one for module in load_modules(source) for one in definitions_in(module, engines)]

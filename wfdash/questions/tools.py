@@ -237,7 +237,9 @@ def is_too_deep(text: str) -> bool:
     return False
 
 
-Verb = Literal["approve", "edit", "reject", "respond"]
+Verb = Literal["approve", "approve_similar", "edit", "reject", "respond"]
+AS_SHOWN = frozenset({"approve", "approve_similar"})
+"""Verbs that call the tool with what was shown."""
 LONG = 80
 """Characters of an argument from which on it is edited in a larger box."""
 SHORT = 40
@@ -250,12 +252,14 @@ TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _ARGUMENTS: TypeAdapter[JsonObject] = TypeAdapter(JsonObject, config=ConfigDict(ser_json_inf_nan="constants"))
 LABELS: dict[str, str] = {
     "approve": "Approve",
+    "approve_similar": "Approve all similar",
     "edit": "Approve with changes",
     "reject": "Reject",
     "respond": "Respond",
 }
 LOOKS: dict[str, tuple[Style, list[str]]] = {
     "approve": ("primary", []),
+    "approve_similar": ("quiet", []),
     "edit": ("quiet", ["arguments"]),
     "reject": ("danger", ["feedback"]),
     "respond": ("quiet", ["response"]),
@@ -267,6 +271,8 @@ class ToolCall(Card):
 
     ``tool``: its name, or the function itself (then its signature describes the arguments). ``parameters``: a model or
     a JSON Schema that describes them instead. Invalid arguments can be edited or rejected, not approved.
+    ``approve_similar`` in ``allow``: people may also approve what is like this call. The step says what that is, and
+    keeps to it.
     """
 
     subject: str = ""
@@ -306,7 +312,7 @@ class ToolDecision(Given):
     @property
     def approved(self) -> bool:
         """Return whether it is to be called, as proposed or as edited."""
-        return self.action in ("approve", "edit")
+        return self.action in AS_SHOWN or self.action == "edit"
 
 
 def ask_tool(card: ToolCall, answer: Any) -> Asking:
@@ -317,7 +323,7 @@ def ask_tool(card: ToolCall, answer: Any) -> Asking:
     shape = wanted.schema()
     shared = shape.pop("$defs", None)
     flaws = problems_of({**shape, "$defs": shared} if shared else shape, arguments)
-    verbs: list[str] = [verb for verb in card.allow if verb != "approve" or not flaws]
+    verbs: list[str] = [verb for verb in card.allow if verb not in AS_SHOWN or not flaws]
     check_labels(card.labels, list(LABELS), "labels")
     if not verbs:
         raise InvalidCall(f"tool {card.name!r}: its arguments do not match its schema, and only approve is allowed")
@@ -379,6 +385,7 @@ def _face(
         tool["flaws"] = [f"{'.'.join(map(str, flaw['loc'])) or 'arguments'}: {flaw['msg']}" for flaw in flaws]
     outcome = {
         "approve": f"Runs {card.name} with these arguments",
+        "approve_similar": f"Runs {card.name} with these arguments, and similar calls without asking",
         "edit": f"Runs {card.name} with your arguments",
         "reject": "Not run; your feedback is returned",
         "respond": "Not run; your reply is used as the result",
@@ -417,7 +424,7 @@ def _rules(verbs: list[str], require_feedback: bool) -> list[Json]:
 def _read_decision(wanted: AnswerType, value: Json, seen: Json) -> ToolDecision:
     """Return the decision. Approved is what was recorded when it was asked, not what the code proposes by now."""
     arguments = value.get("arguments") if value["action"] == "edit" else seen
-    if value["action"] in ("approve", "edit"):
+    if value["action"] in AS_SHOWN or value["action"] == "edit":
         arguments = wanted.decode(arguments, "answer.arguments")
     words = {"reject": "feedback", "respond": "response"}
     fields = {name: value.get(name) for name in ("action", words.get(value["action"], "")) if name}

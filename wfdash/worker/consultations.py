@@ -172,7 +172,7 @@ def publish(entries: Iterable[Entry], *, begins: bool) -> None:
     gone.
     """
     # Every server has the workflow with which programs ask people, unless its own setting forbids it.
-    mine = {entry.name: _row(entry) for entry in entries if entry.source != ASKING}
+    mine = {entry.name: _row(entry) for entry in entries if entry.source not in ASKING}
     with write():
         now = database_now()
         written = list(_news(mine, begins=begins))

@@ -187,7 +187,7 @@ def test_secrets_of_a_workflow_that_is_too_large_to_be_published_are_masked(serv
 
 
 def test_a_worker_does_not_let_programs_ask_people_where_the_setting_of_a_server_forbids_it(server) -> None:
-    publish([replace(refund(), source=catalog.ASKING)], begins=True)
+    publish([replace(refund(), source=catalog.ASKING[0])], begins=True)
     assert not server().entries
 
 

@@ -31,10 +31,21 @@ OWN: dict[str, tuple[str, ...]] = {
 """The fields that one kind of card has besides."""
 
 
-class PeopleQuestion(BaseModel):
-    """What to ask people. ``subject`` is enough: it is then to be approved or rejected."""
+class ProgramQuestion(BaseModel):
+    """What a program asks: not more than can be checked while others wait."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many(cls, given: Any) -> Any:
+        if count_nodes(given, MOST_ASKED) > MOST_ASKED:
+            raise ValueError(f"more than {MOST_ASKED:,} values: show a part of them, or give them as a file")
+        return given
+
+
+class PeopleQuestion(ProgramQuestion):
+    """What to ask people. ``subject`` is enough: it is then to be approved or rejected."""
 
     subject: str = Field(min_length=1, title="Subject")
     """In one line, what is to be decided."""
@@ -66,13 +77,6 @@ class PeopleQuestion(BaseModel):
     """``4h``, ``2d``; or a time with an offset: ``2026-05-01T12:00:00+02:00``."""
     policy: JsonObject = {}
     """What else a policy says: need, remind, escalate, on_timeout ..."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_many(cls, given: Any) -> Any:
-        if count_nodes(given, MOST_ASKED) > MOST_ASKED:
-            raise ValueError(f"more than {MOST_ASKED:,} values: show a part of them, or give them as a file")
-        return given
 
     @model_validator(mode="after")
     def _check(self) -> Self:
