@@ -19,7 +19,7 @@ import pytest
 
 from tests.client.scripted_model import scripted_model
 from tests.e2e.server import Server, wait_until
-from wfdash.client import Client, ClientError
+from wfdash.client import Client, ClientError, Invalid
 
 pytestmark = pytest.mark.process
 TOKENS = """
@@ -36,7 +36,9 @@ for person in (admin, viewer_for(ana)):
 """
 _SDK = importlib.util.find_spec("claude_agent_sdk")
 CLAUDE = os.environ.get("WFDASH_CLAUDE") or (_SDK and Path(str(_SDK.origin)).parent / "_bundled" / "claude")
-"""The real command line, which is driven by a scripted model and never leaves this machine."""
+"""The real command line, which the wheel of claude-agent-sdk has (400 MB, so no one installs it for the other tests).
+It is driven by a scripted model, and nothing of it leaves this machine.
+"""
 GIT = {"command": "git push origin main"}
 
 
@@ -182,9 +184,39 @@ def test_no_agent_answers_and_no_agent_makes_a_rule(
         with pytest.raises(ClientError):
             own.cancel(run)
         assert own.requests().items
+        call = {"agent": "claude", "tool": "Bash", "input": GIT}
+        for more in ({"rule": 10**9}, {"wait": 0}, {"agent": "me"}, {"allowed": True}, {"input": {"x": [1] * 20_000}}):
+            with pytest.raises(Invalid):
+                own.start("coding_agent", {**call, **more})
     people[0].answer(request, {"action": "edit", "arguments": {"command": "git push --dry-run"}})
     said = waiting.result()
     assert (said["permissionDecision"], said["updatedInput"]) == ("allow", {"command": "git push --dry-run"})
+
+
+def test_a_card_offers_what_its_product_can_do_and_shows_what_changes(agent: Agent, people: list[Client]) -> None:
+    policy = agent.home / ".config" / "wfdash" / "hook.toml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text('by = ["ana"]\n[[rule]]\ntool = "Write"\ndo = "ask"\nrisk = "high"\n')
+    (agent.home / "a.txt").write_text("one\n")
+    write = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": "a.txt", "content": "two\u001b[2J\n"},
+        "tool_use_id": "c1",
+    }
+    patch = {"command": "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"}
+    asks = {"hook_event_name": "PermissionRequest", "tool_name": "apply_patch", "tool_input": patch}
+    waiting = [agent.call(write), agent.call({**asks, "transcript_path": None, "turn_id": "1"}, agent="codex")]
+    risky = people[1].request(asked(people[1], "Write a.txt"))
+    patched = people[1].request(asked(people[1], "apply_patch"))
+    assert [one["name"] for one in risky.card["actions"]] == ["approve", "edit", "reject"]
+    assert (risky.card["risk"], risky.by) == ("high", ("ana",))
+    assert risky.card["evidence"][0]["value"] == {"before": "one\n", "after": "two\u001b[2J\n"}
+    assert [one["name"] for one in patched.card["actions"]] == ["approve", "approve_similar", "reject"]
+    assert patched.card["evidence"][0]["language"] == "diff"
+    people[1].answer(risky.id, {"action": "approve"})
+    people[1].answer(patched.id, {"action": "reject", "feedback": "Not now"})
+    assert waiting[0].result()["permissionDecision"] == "allow"
+    assert waiting[1].result()["decision"] == {"behavior": "deny", "message": "Denied by ana: Not now"}
 
 
 def test_requests_of_one_session_are_decided_together(agent: Agent, people: list[Client]) -> None:
@@ -221,7 +253,6 @@ async def test_the_documented_permission_callback_outlives_its_time_limit(
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(CLAUDE is None, reason="claude-agent-sdk, whose wheel has the command line, is not installed")
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
 def test_the_real_command_line_asks_and_does_what_people_say(agent: Agent, people: list[Client], event: str) -> None:
     work = agent.home / "work"
@@ -254,3 +285,6 @@ def test_the_real_command_line_asks_and_does_what_people_say(agent: Agent, peopl
     assert "Denied by ana: Not this one" in str(told[1]["content"])
     kinds = [one["kind"] for one in request.card["evidence"]]
     assert kinds == ["diff", "transcript"], kinds
+
+
+vars(test_the_real_command_line_asks_and_does_what_people_say)["__test__"] = CLAUDE is not None

@@ -137,7 +137,8 @@ def policy_for(call: HookCall) -> tuple[str, dict[str, Any]]:
     An agent can change those of its repository: they count where they are stricter.
     """
     path = path_of(call.arguments)
-    target = os.path.realpath(os.path.join(call.folder, path)) if path else target_of(call.arguments)
+    named = os.path.join(call.folder, path)
+    target = os.path.realpath(named) if path else target_of(call.arguments)
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "wfdash" / "hook.toml"
     said = [read_policy(one) if one.exists() else {} for one in (own, *policies_of(call.folder, path))]
     fitting = [fitting_rule(one, call, target) for one in said]
@@ -148,7 +149,9 @@ def policy_for(call: HookCall) -> tuple[str, dict[str, Any]]:
         "not_by": [name for one in said for name in one.get("not_by", [])],
         "risk": max((one.get("risk", "") for one in fitting), key=RISKS.index) or None,
         "wait": min(_span(one, "wait", LONGEST_WAIT) for one in said),
-        "rule": 0 if asks else min(_span(one, "similar", WAIT if one is said[0] else LONGEST_RULE) for one in said),
+        "rule": 0
+        if asks or (path and target != os.path.normpath(named))
+        else min(_span(one, "similar", WAIT if one is said[0] else LONGEST_RULE) for one in said),
         "server": {name: said[0].get(name, "") for name in ("url", "token")},
     }
 

@@ -132,7 +132,7 @@ def card_of(call: PermissionQuestion, similar: str) -> ToolCall:
 
 
 def changes_in(call: PermissionQuestion) -> list[Evidence]:
-    """Return what the call changes as differences, and a command of several lines as code."""
+    """Return what the call changes."""
     given: dict[str, Any] = call.input
     title = path_of(given) or "Change"
     parts = [given, *(given["edits"] if isinstance(given.get("edits"), list) else [])]
@@ -143,8 +143,6 @@ def changes_in(call: PermissionQuestion) -> list[Evidence]:
     ]
     if "content" in given:
         found.append(Diff(title=title, before=call.current, after=given["content"]))
-    command = given.get("command")
-    if isinstance(command, str) and "\n" in command:
-        language = "diff" if command.startswith("*** Begin Patch") else "bash"
-        found.append(Code(title="Command", value=command, language=language))
+    if str(given.get("command")).startswith("*** Begin Patch"):
+        found.append(Code(title="Patch", value=given["command"], language="diff"))
     return found

@@ -114,7 +114,7 @@ STATUS_TEXTS: dict[str, str] = {
 
 PAST: dict[str, str] = {
     "approve": "approved",
-    "approve_similar": "approved, with all similar ones,",
+    "approve_similar": "approved with similar ones",
     "reject": "rejected",
     "edit": "edited and approved",
     "respond": "responded to",
