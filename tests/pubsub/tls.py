@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import ipaddress
 import socket
 import ssl
@@ -41,7 +42,15 @@ class Authority:
 
     def _signed(self, name: str, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType) -> x509.Certificate:
         now, named = datetime.now(UTC), x509.NameAttribute
-        built = x509.CertificateBuilder().add_extension(extension, critical=False)
+        authority = isinstance(extension, x509.BasicConstraints)
+        built = x509.CertificateBuilder().add_extension(extension, critical=authority)
+        # Python 3.13 and later ask for what the standard asks for.
+        built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        built = built.add_extension(issuer, critical=False)
+        if authority:
+            signs = dict.fromkeys(inspect.signature(x509.KeyUsage).parameters, False)
+            built = built.add_extension(x509.KeyUsage(**signs | {"key_cert_sign": True}), critical=True)
         built = built.subject_name(x509.Name([named(NameOID.COMMON_NAME, name)])).public_key(key.public_key())
         built = built.issuer_name(x509.Name([named(NameOID.COMMON_NAME, self._name)]))
         built = built.serial_number(x509.random_serial_number())

@@ -17,6 +17,7 @@ from contextlib import nullcontext, suppress
 from traceback import walk_tb
 
 from checkpoints.errors import InvalidConfig
+from wfdash import __version__
 from wfdash.cli import administration, families, processes, upkeep
 from wfdash.cli.commands import INTERRUPTED, print_error
 from wfdash.cli.doctor import DOCTOR
@@ -113,6 +114,7 @@ def _reading(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="wfdash", description="A dashboard for workflows that need people.")
+    parser.add_argument("--version", action="version", version=f"wfdash {__version__}")
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (*processes.COMMANDS, upkeep.SIGNIN, upkeep.VERIFY):
         add(verbs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import os
 import shutil
@@ -565,7 +566,7 @@ class Driver:
             self.calls.append(Call(name=name, args=args, kwargs=kwargs))
             return called(*args, **kwargs)
 
-        if asyncio.iscoroutinefunction(called):
+        if inspect.iscoroutinefunction(called):
 
             @wraps(called)
             async def noted_async(*args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from wfdash import records
-from wfdash.web.api.document import BODIES, operations
+from wfdash.web.api.document import BODIES, LINES, operations
 from wfdash.web.api.router import api_document
 
 JSON = "application/json"
@@ -19,7 +19,7 @@ JSON = "application/json"
 def answers() -> list[tuple[str, str, dict[str, Any]]]:
     """Return operation, status and content of every response that is no problem and has a body."""
     return [
-        (one["operationId"], status, answer["content"])
+        (one["operationId"], status, {JSON: answer["content"].get(LINES), **answer["content"]})
         for _, _, one in operations(api_document())
         for status, answer in one["responses"].items()
         if status.startswith("2") and status != "204"

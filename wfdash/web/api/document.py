@@ -69,6 +69,8 @@ NONE_MATCH = {
 }
 STREAMED = frozenset({"export_audit", "export_decisions"})
 """GETs whose answer has no ETag, because it is never whole in memory."""
+LISTED = frozenset({"export_decisions"})
+"""GETs whose answer has such a document on each line."""
 SAME = {"description": "Still what `If-None-Match` names"}
 PURE = frozenset({"check_start", "preview"})
 """Operations by POST that change nothing: they take no key."""
@@ -88,7 +90,7 @@ WORDS: Mapping[int, str] = {
     429: "Too often, or too many failed attempts",
     503: "The server or its database is busy or away",
 }
-JSON = "application/json"
+JSON, LINES = "application/json", "application/x-ndjson"
 DOCUMENTS: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
 Document = dict[str, Any]
 
@@ -134,6 +136,8 @@ def _operation(path: str, method: str, one: Document, schemas: Document) -> Docu
     found = {**one, "summary": summary_of(one["operationId"]), "description": said}
     found["responses"] = {**{status: _success(one, schemas) for status, one in given.items()}, **problems}
     found["security"] = [{SECURITY.get(name, name): scopes for name, scopes in way.items()} for way in one["security"]]
+    if one["operationId"] in LISTED:
+        found["responses"]["200"]["content"] = {LINES: found["responses"]["200"]["content"][JSON]}
     if one["operationId"] in MATCHING:
         found["parameters"] = [*one["parameters"], {**MATCH, "required": one["operationId"] in EDITED}]
     if method == "get" and one["operationId"] not in STREAMED:
