@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 from checkpoints.ids import RequestKey, RunId
 from checkpoints.records import Answer, Claim, Commit
-from checkpoints.storage import Journal
+from checkpoints.storage import Journal, claims_of
 
 Stream = Callable[[str, str], None]
 
@@ -21,6 +22,20 @@ def drop_stream(step: str, text: str) -> None:
 def utc_now() -> datetime:
     """Return this machine's current time, aware, UTC."""
     return datetime.now(UTC)
+
+
+TakeTurn = Callable[[str, float], Awaitable[float]]
+_next: dict[str, float] = {}
+"""When the next turn of each name is, by ``time.monotonic()``, where no storage counts them."""
+
+
+async def take_turn_here(name: str, every: float) -> float:
+    """Take this process's turn, as ``BoundRecorder.take_turn`` does."""
+    now = time.monotonic()
+    if (wait := _next.get(name, now) - now) > 0:
+        return wait
+    _next[name] = now + every
+    return 0
 
 
 class BoundRecorder:
@@ -55,6 +70,14 @@ class BoundRecorder:
         self.seq = await self._journal.commit(commit, claim=self.claim)
         if self._committed is not None:
             self._committed(self.run, self.seq)
+
+    async def take_turn(self, name: str, every: float) -> float:
+        """Return 0 if it was free, and is again in ``every`` seconds; else the seconds until then.
+
+        Counted by the storage where it has such a method beside its claims.
+        """
+        take: TakeTurn = getattr(claims_of(self._journal), "take_turn", take_turn_here)
+        return await take(name, every)
 
     def handed_out(self, answers: Mapping[RequestKey, Answer]) -> None:
         """Record answers the engine already has (those its ``RunInput`` carried)."""

@@ -299,6 +299,12 @@ class ClaimScripts(ReadScripts):
         """Drop a claim, if it is still there."""
         yield [(self.sql.release, (claim.run, claim.token))]
 
+    def take_turn(self, name: str, every: float) -> Script[float]:
+        """Take the turn of a name, or return in how many seconds it comes."""
+        code = sha256(f"turn {name}".encode()).hexdigest()
+        taken, ((until, now),) = yield [(self.claims.take_turn, (code, every)), (self.claims.turn, (code,))]
+        return 0 if taken else max((self.dialect.time(until) - self.dialect.time(now)).total_seconds(), 0.001)
+
     def trust(self, claim: Claim) -> Script[None]:
         """Reset a run's count of takeovers."""
         yield [(self.claims.trust, (claim.run, claim.epoch))]
@@ -354,6 +360,12 @@ class ClaimStatements:
             "SELECT worker, expires, CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM checkpoints_claim WHERE run_id=?"
         )
         self.trust = say("UPDATE checkpoints_run SET attempts=0 WHERE id=? AND epoch=?")
+        # Beside the leases of leaders: a turn is one that no one renews.
+        self.take_turn = say(
+            "INSERT INTO checkpoints_leader AS t (code, worker, until) VALUES (?, '', {later})"
+            " ON CONFLICT (code) DO UPDATE SET until=excluded.until WHERE t.until <= {now} RETURNING 1"
+        )
+        self.turn = say("SELECT until, {now} FROM checkpoints_leader WHERE code=?")
         self.expire = say(
             "UPDATE checkpoints_claim SET expires={now} WHERE substr(worker, 1, length(?)) = ? RETURNING run_id"
         )

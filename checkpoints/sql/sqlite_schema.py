@@ -8,7 +8,7 @@ from pathlib import Path
 from checkpoints.errors import Incompatible, InvalidConfig
 from checkpoints.sql.sqlite import roll_back
 
-VERSION = 6
+VERSION = 7
 """Stored in the file as ``user_version``."""
 
 SCHEMA = """
@@ -50,7 +50,8 @@ CREATE TABLE checkpoints_effect (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, key TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL,
     once INTEGER NOT NULL, state TEXT NOT NULL, result TEXT, n INTEGER NOT NULL, at TEXT NOT NULL);
 CREATE INDEX effect_by_key ON checkpoints_effect (run_id, key);
-PRAGMA user_version=6
+CREATE TABLE checkpoints_leader (code TEXT PRIMARY KEY, worker TEXT NOT NULL, until TEXT NOT NULL);
+PRAGMA user_version=7
 """
 
 UPGRADES = {
@@ -78,6 +79,10 @@ PRAGMA user_version=5
     5: """
 ALTER TABLE checkpoints_answer ADD COLUMN digest TEXT NOT NULL DEFAULT '';
 PRAGMA user_version=6
+""",
+    6: """
+CREATE TABLE checkpoints_leader (code TEXT PRIMARY KEY, worker TEXT NOT NULL, until TEXT NOT NULL);
+PRAGMA user_version=7
 """,
 }
 """From each earlier version to the next."""

@@ -306,6 +306,10 @@ class SqlStorage(ABC):
         """See ``Claims.release``."""
         await self._write(lambda s: s.release(claim), sync=False)
 
+    async def take_turn(self, name: str, every: float) -> float:
+        """See ``BoundRecorder.take_turn``."""
+        return await self._write(lambda s: s.take_turn(name, every), sync=False)
+
     async def due(
         self, *, limit: int = 500, suspect: bool | None = None, serves: Serves | None = None
     ) -> Sequence[RunId]:

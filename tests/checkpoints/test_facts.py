@@ -67,6 +67,7 @@ async def test_a_file_from_before_there_were_facts_is_read_and_gets_them(tmp_pat
     altered(path, "ALTER TABLE checkpoints_checkpoint DROP COLUMN facts")
     altered(path, "ALTER TABLE checkpoints_answer DROP COLUMN digest")
     altered(path, "DROP INDEX run_to_take")
+    altered(path, "DROP TABLE checkpoints_leader")
     for later in ("for_workers", "priority", "ready_at"):
         altered(path, f"ALTER TABLE checkpoints_run DROP COLUMN {later}")
     altered(path, "PRAGMA user_version=2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -180,6 +181,7 @@ class Step:
     retry: Retry | None = None
     timeout: float | None = None
     concurrency: int | None = None
+    rate: Rate | None = None
     title: str = ""
     people: bool = False
     """It asks people through a helper: the graph shows it as such."""
@@ -332,6 +334,22 @@ def limit_of(timeout: Duration | None) -> float | None:
         return None if timeout is None else span_of(timeout).total_seconds()
     except ValueError as error:
         raise InvalidWorkflow(f"timeout: {error}") from error
+
+
+RATE = re.compile(r"([1-9]\d{0,5})/([smhd])")
+Rate: TypeAlias = tuple[str, float]
+"""Whose starts are counted together, and the seconds between two of them."""
+
+
+def rate_of(text: str | None, name: str) -> Rate | None:
+    """Return a step's ``rate`` as read, counted under ``name``; ``InvalidWorkflow`` says how to write one."""
+    if text is None:
+        return None
+    if not isinstance(text, str) or (found := RATE.fullmatch(text)) is None:
+        raise InvalidWorkflow(
+            f"rate {text!r} of {name}: write how often it may start in a second, minute, hour or day, such as 60/m"
+        )
+    return name, {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] / int(found[1])
 
 
 def refuse_bare(function: Function | None) -> None:

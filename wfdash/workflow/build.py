@@ -316,6 +316,7 @@ def _node(plan: GraphPlan, place: PlannedStep, edges: list[Edge], paths: dict[st
         retry=place.step.retry,
         timeout=place.step.timeout,
         concurrency=place.step.concurrency,
+        rate=place.step.rate,
         title=place.step.title,
         people=place.step.people,
         context=place.signature.context,

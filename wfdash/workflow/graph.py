@@ -23,6 +23,7 @@ from wfdash.workflow.authoring import (
     Gather,
     Join,
     MigrationHook,
+    Rate,
     Retry,
     Signature,
     Source,
@@ -321,6 +322,7 @@ class Node:
     retry: Retry | None = None
     timeout: float | None = None
     concurrency: int | None = None
+    rate: Rate | None = None
     title: str = ""
     people: bool = False
     context: str = ""

@@ -31,6 +31,7 @@ from wfdash.workflow.authoring import (
     checked,
     limit_of,
     local_names,
+    rate_of,
     refuse_bare,
 )
 from wfdash.workflow.build import build
@@ -291,6 +292,7 @@ class Workflow(Generic[M, S]):
         retry: Retry | None = None,
         timeout: Duration | None = None,
         concurrency: int | None = None,
+        rate: str | None = None,
         name: str | None = None,
         title: str = "",
         people: bool = False,
@@ -302,15 +304,17 @@ class Workflow(Generic[M, S]):
         ``follow_up`` that to a completed run, in a new one with its state. ``after``: what triggers it. ``when``: a
         predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: how long it may
         work (``"30s"``, ``"5m"``, seconds), without the time spent waiting for people. ``concurrency``: how many may
-        run at once in one run. ``people``: the graph draws it as a step that asks people; a direct ``ctx.ask`` is
-        detected. ``was``: names it had before, so that older runs find it.
+        run at once in one run. ``rate``: how often it may start in all runs and workers (``"60/m"``), evenly spread.
+        ``people``: the graph draws it as a step that asks people; a direct ``ctx.ask`` is detected. ``was``: names it
+        had before, so that older runs find it.
         """
         refuse_bare(bare)
         names, limit = local_names(), limit_of(timeout)
 
         def declare(function: Function) -> Step:
+            named = name or str(getattr(function, "__name__", "step"))
             step = Step(
-                name=name or str(getattr(function, "__name__", "step")),
+                name=named,
                 function=function,
                 start=start,
                 follow_up=follow_up,
@@ -320,6 +324,7 @@ class Workflow(Generic[M, S]):
                 retry=retry,
                 timeout=limit,
                 concurrency=concurrency,
+                rate=rate_of(rate, f"{self.name}/{named}"),
                 title=title,
                 people=people,
                 was=(was,) if isinstance(was, str) else tuple(was),

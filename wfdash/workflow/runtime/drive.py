@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from checkpoints.errors import ClaimLost
@@ -43,7 +44,7 @@ from wfdash.workflow.reducer.moment import item_of, state_seen
 from wfdash.workflow.reducer.reduce import gather_outputs, reduce
 from wfdash.workflow.reducer.routing import plain
 from wfdash.workflow.runtime.invoke import cancel_and_wait
-from wfdash.workflow.runtime.recorders import ClaimingRecorder, confirming
+from wfdash.workflow.runtime.recorders import ClaimingRecorder, confirming, in_turn
 from wfdash.workflow.runtime.step_run import StepRun
 from wfdash.workflow.stored import Position
 
@@ -77,6 +78,7 @@ class Drive:
         self._manager = manager
         self._recorder = recorder  # Asked once what it can: isinstance() of a protocol costs more than a step.
         self._confirm = confirming(recorder)
+        self.in_turn = partial(in_turn, recorder)
         self._drain = recorder if isinstance(recorder, Draining) else None
         if self._drain is not None:
             self._drain.drains = True

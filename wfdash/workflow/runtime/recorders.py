@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 from checkpoints import claims as run_claims
 from checkpoints.claims import RENEW_SECONDS, TTL, ClaimRenewer
 from checkpoints.errors import CheckpointsError, ClaimLost
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestKey, RunId
-from checkpoints.recorder import BoundRecorder, utc_now
+from checkpoints.recorder import BoundRecorder, TakeTurn, take_turn_here, utc_now
 from checkpoints.records import Answer, Checkpoint, Claim, Commit, EventDraft, JsonObject
 from checkpoints.storage import Claims, Confirming, Journal, Recorder, claims_of, missing_names
 from wfdash.workflow.errors import InvalidCall
@@ -124,6 +125,7 @@ class EventTap:
     def __init__(self, inner: Recorder, unread: UnreadEvents) -> None:
         self._inner = inner
         self._confirm = confirming(inner)
+        self.take_turn: TakeTurn = getattr(inner, "take_turn", take_turn_here)
         self._unread = unread
         self._checkpoint: Checkpoint | None = None
 
@@ -156,6 +158,17 @@ class EventTap:
 def confirming(recorder: Recorder) -> Callable[[], Awaitable[None]]:
     """Return the recorder's ``confirm``, or one that is always sure. Ask once: isinstance() costs more than a step."""
     return recorder.confirm if isinstance(recorder, Confirming) else always_sure
+
+
+_queues = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock]()
+"""Who waits for a turn, by loop and name."""
+
+
+async def in_turn(recorder: object, name: str, every: float) -> None:
+    """Return once it is the turn of what is called so. One of a loop asks at a time: a process that ends loses one."""
+    async with _queues.setdefault((asyncio.get_running_loop(), name), asyncio.Lock()):
+        while wait := await getattr(recorder, "take_turn", take_turn_here)(name, every):  # noqa: ASYNC110 (no bell rings)
+            await asyncio.sleep(wait)
 
 
 async def always_sure() -> None:

@@ -258,6 +258,9 @@ class Host(Protocol):
     def wake_at(self, when: datetime) -> None:
         """Look at the clock then."""
 
+    async def in_turn(self, name: str, every: float) -> None:
+        """Return once what is called so may start: so many seconds after it last did, in any process."""
+
     async def confirm(self) -> None:
         """Return once it is sure that this process still has the run: before code begins."""
 
