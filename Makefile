@@ -69,6 +69,7 @@ check: $(VENV)/installed-dev $(FRAMEWORKS)/installed
 	$(FRAMEWORKS)/bin/python -m mypy --config-file= --strict --cache-dir build/mypy-typed .ci/typed.py
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/terms.py
+	$(BIN)/python .ci/configuration.py
 	$(BIN)/python .ci/size.py
 	$(BIN)/python .ci/public.py
 	WFDASH_DATA=build/check $(BIN)/python manage.py makemigrations --check --dry-run
@@ -77,6 +78,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/djangofmt templates
+	$(BIN)/python .ci/configuration.py --write
 
 # The documentation as a site, in build/docs; a warning is an error.
 docs: $(VENV)/installed-dev

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
 
+from checkpoints.errors import InvalidConfig
 from wfdash import settings
 from wfdash.cli import processes
-from wfdash.installation.environment import read_database
+from wfdash.installation.defaults import read_settings
+from wfdash.installation.environment import read_database, unknown_settings
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,24 @@ def test_a_secret_key_that_is_missing_beside_a_database_is_told(
     assert "Put the former one back" in capsys.readouterr().err
 
 
-def test_every_setting_that_the_environment_gives_is_in_the_docs() -> None:
-    root = Path(__file__).parent.parent
-    read = re.findall(
-        r"""(?:environ(?:\.get)?[(\[]|env_\w+\()["'](WFDASH_\w+)""", (root / "wfdash/settings.py").read_text()
-    )
-    said = "".join(page.read_text() for page in (root / "docs").glob("*.md"))
-    assert len(read) > 20
-    assert [name for name in read if f"`{name}" not in said and f" {name}=" not in said] == []
+def test_what_is_called_like_a_setting_and_is_none_is_named_with_what_was_meant() -> None:
+    given = {"WFDASH_LIMITS": "5", "WFDASH_MAIL_FILE": "x", "WFDASH_OIDC_NAME": "x", "WFDASH_XYZ": "1", "HOME": "/"}
+    said = ["WFDASH_LIMITS is no setting: did you mean WFDASH_LIMIT?", "WFDASH_XYZ is no setting"]
+    assert unknown_settings(given) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("WFDASH_EMBED", "yes", "must be 0 or 1"),
+        ("WFDASH_LIMIT", "0", "a number from 1 up"),
+        ("WFDASH_DRAIN", "soon", "must be seconds, 0 or more"),
+        ("WFDASH_LINK_DAYS", "-1", "must be days, 0 or more"),
+        ("WFDASH_APPRISE", "ana", "must be JSON"),
+        ("WFDASH_RETENTION", "{", "WFDASH_RETENTION: "),
+    ],
+)
+def test_a_text_of_another_kind_is_refused_with_the_name_of_the_setting(name: str, text: str, words: str) -> None:
+    with pytest.raises((ValueError, InvalidConfig), match=words) as refused:
+        read_settings({name: text})
+    assert name in str(refused.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import secrets
@@ -14,26 +13,14 @@ from urllib.parse import SplitResult, unquote
 
 import django
 
-from checkpoints.config import CheckpointConfig
-from checkpoints.errors import InvalidConfig
-from checkpoints.rules import read_pairs
-from wfdash.installation.defaults import ENGINES, FORMATS, logging_settings
+from wfdash.installation.defaults import logging_settings, read_settings
 from wfdash.installation.environment import (
     address_parts,
-    env_address,
-    env_choice,
-    env_count,
-    env_flag,
-    env_level,
-    env_list,
-    env_networks,
-    env_seconds,
     hints_of,
     read_database,
     read_secret_files,
     signals_of,
 )
-from wfdash.installation.keep_rules import read_keep_rules
 from wfdash.installation.location import data_dir, folder_of, keep_private, make_private, static_version
 from wfdash.installation.provider import read_provider
 from wfdash.installation.workflow_sources import use_folder
@@ -110,68 +97,20 @@ def mail_options(parts: SplitResult) -> dict[str, Any]:
     }
 
 
-def read_apprise(text: str) -> dict[str, list[str]]:
-    """Return the addresses of Apprise by user name."""
-    try:
-        found: dict[str, list[str]] = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f'WFDASH_APPRISE must be JSON, like {{"ana": ["ntfy://topic"]}}: {error}') from None
-    return found
-
-
+given = read_settings(os.environ)
+globals().update(given)
 DATA_DIR = data_dir(os.environ).resolve()
 make_private(DATA_DIR)
 WFDASH_DATA_DIR = DATA_DIR
 keep_private(*(DATA_DIR / name for name in ("secret_key", "push_key", "worker.lock", *SQLITE_FILES)))
 
 SECRET_KEY = read_secret(DATA_DIR)
-SECRET_KEY_FALLBACKS = env_list("WFDASH_SECRET_KEY_FALLBACKS")
-DEBUG = env_flag("WFDASH_DEBUG", False)
-ALLOWED_HOSTS = env_list("WFDASH_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env_list("WFDASH_ORIGINS")
+SECRET_KEY_FALLBACKS = given["WFDASH_SECRET_KEY_FALLBACKS"]
+DEBUG = given["WFDASH_DEBUG"]
+ALLOWED_HOSTS = given["WFDASH_HOSTS"]
+CSRF_TRUSTED_ORIGINS = given["WFDASH_ORIGINS"]
 ROOT_URLCONF = "wfdash.web.pages.site.project_urls"
 ASGI_APPLICATION = "wfdash.asgi.application"
-
-WFDASH_APPS = env_list("WFDASH_APPS")
-WFDASH_ASK_PEOPLE = env_flag("WFDASH_ASK_PEOPLE", True)
-WFDASH_WORKFLOWS = env_list("WFDASH_WORKFLOWS", separator=os.pathsep)
-WFDASH_ENGINES = [*ENGINES, *env_list("WFDASH_ENGINES")]
-WFDASH_DURABILITY = os.environ.get("WFDASH_DURABILITY", "full")
-WFDASH_ENCRYPTION_KEYS = os.environ.get("WFDASH_ENCRYPTION_KEYS", "")
-WFDASH_AUDIT_KEY = os.environ.get("WFDASH_AUDIT_KEY", "")
-WFDASH_UNDO = env_seconds("WFDASH_UNDO", 10)
-WFDASH_UNSIGNED_PICKLES = env_flag("WFDASH_UNSIGNED_PICKLES", False)
-WFDASH_HOLD = env_flag("WFDASH_HOLD", False)
-WFDASH_EMBED = env_flag("WFDASH_EMBED", True)
-WFDASH_DRAIN = env_seconds("WFDASH_DRAIN", 0) if os.environ.get("WFDASH_DRAIN") else None
-WFDASH_CLAIM_SECONDS = env_count("WFDASH_CLAIM_SECONDS", 4)
-WFDASH_LIMIT = env_count("WFDASH_LIMIT", 500)
-WFDASH_SERVES = env_list("WFDASH_SERVES")
-WFDASH_QUEUES = env_list("WFDASH_QUEUES")
-WFDASH_RELOAD = env_flag("WFDASH_RELOAD", False)
-WFDASH_SHOW_CODE = env_flag("WFDASH_SHOW_CODE", True)
-WFDASH_DOCS = env_address("WFDASH_DOCS")
-WFDASH_URL = os.environ.get("WFDASH_URL", "http://localhost:8000").rstrip("/")
-WFDASH_MAIL = os.environ.get("WFDASH_MAIL", "")
-WFDASH_APPRISE = read_apprise(os.environ.get("WFDASH_APPRISE", "{}"))
-WFDASH_PUSH_KEY = os.environ.get("WFDASH_PUSH_KEY", "")
-WFDASH_LINK_DAYS = env_seconds("WFDASH_LINK_DAYS", 7, unit="days")
-WFDASH_HOOKS_LOCAL = env_flag("WFDASH_HOOKS_LOCAL", False)
-WFDASH_HOOKS_HOSTS = [host.lower() for host in env_list("WFDASH_HOOKS_HOSTS")]
-WFDASH_METRICS_TOKEN = os.environ.get("WFDASH_METRICS_TOKEN", "")
-WFDASH_ON_ERROR = os.environ.get("WFDASH_ON_ERROR", "")
-WFDASH_OTEL = env_flag("WFDASH_OTEL", False)
-WFDASH_KEEP_RUNS = read_keep_rules(os.environ.get("WFDASH_KEEP_RUNS", ""))
-WFDASH_PRICES = read_pairs("WFDASH_PRICES", os.environ.get("WFDASH_PRICES", ""), 2)
-WFDASH_BUDGETS = read_pairs("WFDASH_BUDGETS", os.environ.get("WFDASH_BUDGETS", ""), 1)
-WFDASH_CURRENCY = os.environ.get("WFDASH_CURRENCY", "USD")
-WFDASH_ARCHIVE = os.environ.get("WFDASH_ARCHIVE", "")
-WFDASH_RETENTION = CheckpointConfig.dashboard()
-if "WFDASH_RETENTION" in os.environ:
-    try:
-        WFDASH_RETENTION = CheckpointConfig.read(os.environ["WFDASH_RETENTION"])
-    except InvalidConfig as error:
-        raise InvalidConfig(f"WFDASH_RETENTION: {error}") from None
 
 provider, problems = read_provider(os.environ)
 WFDASH_OIDC = provider
@@ -196,7 +135,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.mfa",
     *(PROVIDER_APPS if WFDASH_OIDC else ()),
-    *django_apps(WFDASH_APPS),
+    *django_apps(given["WFDASH_APPS"]),
 ]
 
 MIDDLEWARE = [
@@ -232,19 +171,17 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": read_database(DATA_DIR, os.environ) | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}}
-WFDASH_DATABASE_DIRECT = os.environ.get("WFDASH_DATABASE_DIRECT", "")
-WFDASH_BROKER = os.environ.get("WFDASH_BROKER", "")
 WFDASH_HINTS = hints_of(
-    os.environ.get("WFDASH_HINTS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")), broker=WFDASH_BROKER
+    given["WFDASH_HINTS"], on_postgres=bool(os.environ.get("WFDASH_DATABASE")), broker=given["WFDASH_BROKER"]
 )
 if WFDASH_HINTS == "procrastinate":
     INSTALLED_APPS.append("procrastinate.contrib.django")
     # It would import the module tasks of every app, which may be another queue's.
     PROCRASTINATE_AUTODISCOVER_MODULE_NAME = ""
-WFDASH_SIGNALS = signals_of(os.environ.get("WFDASH_SIGNALS", ""), on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
+WFDASH_SIGNALS = signals_of(given["WFDASH_SIGNALS"], on_postgres=bool(os.environ.get("WFDASH_DATABASE")))
 
-DEFAULT_FROM_EMAIL = os.environ.get("WFDASH_MAIL_FROM", "wfdash@localhost")
-globals().update(mail(WFDASH_MAIL))
+DEFAULT_FROM_EMAIL = given["WFDASH_MAIL_FROM"]
+globals().update(mail(given["WFDASH_MAIL"]))
 
 AUTHENTICATION_BACKENDS = ["wfdash.access.signin.backend.PasswordBackend"]
 # Argon2 for new passwords; other hashes are replaced when their owner signs in.
@@ -261,8 +198,6 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 # Of allauth passkeys and the provider's conversation are used, and none of its pages or counters.
 MFA_ADAPTER = "wfdash.access.signin.passkeys.Adapter"
 WFDASH_SIGN_IN = True
-WFDASH_PASSWORDS = env_flag("WFDASH_PASSWORDS", True)
-WFDASH_LINKS = env_flag("WFDASH_LINKS", True)
 LOGIN_URL = "wfdash:sign-in"
 LOGIN_REDIRECT_URL = "wfdash:inbox"
 LOGOUT_REDIRECT_URL = "wfdash:sign-in"
@@ -288,11 +223,8 @@ CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "wfdash.web.pages.site.error_pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-WFDASH_HTTPS = env_flag("WFDASH_HTTPS", False)
-WFDASH_PROXIES = env_networks("WFDASH_PROXIES")
-WFDASH_REQUIRE_SECOND_FACTOR = env_flag("WFDASH_REQUIRE_SECOND_FACTOR", False)
 WFDASH_KNOWN_COOKIE = "wfdash_known"
-if WFDASH_HTTPS:
+if given["WFDASH_HTTPS"]:
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     # With this prefix browsers accept them only from this host, and only by HTTPS.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
@@ -311,7 +243,5 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8_000_000
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
-WFDASH_LOG_LEVEL = env_level("WFDASH_LOG_LEVEL", "INFO")
-WFDASH_LOG = env_choice("WFDASH_LOG", FORMATS)
 
-LOGGING = logging_settings(WFDASH_LOG, env_level("WFDASH_LOG_LEVEL_SERVER", "INFO") or logging.CRITICAL + 1)
+LOGGING = logging_settings(given["WFDASH_LOG"], given["WFDASH_LOG_LEVEL_SERVER"] or logging.CRITICAL + 1)

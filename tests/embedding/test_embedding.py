@@ -62,4 +62,4 @@ def test_django_s_admin_needs_no_page_of_the_project_s_people(tmp_path: Path) ->
 def test_every_setting_has_a_default_for_a_project() -> None:
     text = (ROOT / "wfdash" / "settings.py").read_text()
     own = {line.partition(" =")[0].partition(":")[0] for line in text.splitlines() if line.startswith("WFDASH_")}
-    assert own - DEFAULTS.keys() == {"WFDASH_APPS", "WFDASH_DATA_DIR"}
+    assert own - DEFAULTS.keys() == {"WFDASH_DATA_DIR"}

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from wfdash.installation.defaults import FORMATS, logging_settings
-from wfdash.installation.environment import env_choice
+from wfdash.installation.defaults import logging_settings, read_settings
 from wfdash.telemetry import logs
 from wfdash.telemetry.error_hook import ErrorHook
 from wfdash.telemetry.logs import MAX_TEXT_CHARACTERS, JsonFormatter, LineFormatter, MaskLinks
@@ -153,11 +152,10 @@ def test_a_response_names_the_request_and_its_lines_in_the_log_do_too() -> None:
     assert logs.current_facts() == {}
 
 
-def test_the_settings_choose_format_and_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_choose_format_and_level() -> None:
     made = logging_settings("json", logging.DEBUG)
     assert made["formatters"]["line"]["()"].endswith("JsonFormatter")
     assert made["loggers"]["checkpoints"]["level"] == logging.DEBUG
     assert made["loggers"]["django"]["level"] == logging.WARNING
-    monkeypatch.setenv("WFDASH_LOG", "xml")
     with pytest.raises(ValueError, match="WFDASH_LOG must be text or json, not 'xml'"):
-        env_choice("WFDASH_LOG", FORMATS)
+        read_settings({"WFDASH_LOG": "xml"})

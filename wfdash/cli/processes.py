@@ -23,7 +23,7 @@ from typing import Any
 from wfdash.cli.commands import argument, data_directory, flag, plain_command, print_error
 from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
-from wfdash.installation.environment import add_worker_options, env_flag, refusal_text, refusals
+from wfdash.installation.environment import add_worker_options, refusal_text, refusals
 
 MOST_NAMED = 10
 """Migrations named by ``migrate``; of more it says how many."""
@@ -107,7 +107,7 @@ def _serve(options: Namespace, *, role: str) -> int:
     from wfdash.queries.workflows import PublishedReader
     from wfdash.worker.process import exit_process
 
-    migrates = role == "up" and env_flag("WFDASH_MIGRATE", True)
+    migrates = role == "up" and settings.WFDASH_MIGRATE
     admins: list[str] = []
     if status := _usable(
         settings, lambda: _prepare(migrates=migrates, then=lambda: admins.append(_first_admin(demo=options.demo)))

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from logging.config import DictConfigurator
 from pathlib import Path
 from typing import Any
 
 from checkpoints.config import CheckpointConfig
+from checkpoints.errors import InvalidConfig
+from checkpoints.rules import read_pairs
+from wfdash.installation.environment import (
+    ALL,
+    as_address,
+    as_choice,
+    as_count,
+    as_flag,
+    as_level,
+    as_list,
+    as_networks,
+    as_seconds,
+)
+from wfdash.installation.keep_rules import read_keep_rules
 
 ENGINES = (
     "wfdash.engines.native.NativeEngine",
@@ -18,58 +35,70 @@ ENGINES = (
 )
 """The engines that come with wfdash. None imports a framework before a file with workflows of it has."""
 
-DEFAULTS: Mapping[str, Any] = {
-    "WFDASH_ARCHIVE": "",
-    "WFDASH_APPRISE": {},
-    "WFDASH_ASK_PEOPLE": True,
-    "WFDASH_AUDIT_KEY": "",
-    "WFDASH_BROKER": "",
-    "WFDASH_BUDGETS": {},
-    "WFDASH_CURRENCY": "USD",
+FORMATS: Mapping[str, dict[str, Any]] = {
+    "text": {
+        "()": "wfdash.telemetry.logs.LineFormatter",
+        "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+    },
+    "json": {"()": "wfdash.telemetry.logs.JsonFormatter"},
+}
+"""``WFDASH_LOG`` -> how a line is formatted."""
+
+
+def read_retention(name: str, text: str) -> CheckpointConfig:
+    """Return which checkpoints are kept; ``InvalidConfig``."""
+    try:
+        return CheckpointConfig.read(text) if text else CheckpointConfig.dashboard()
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{name}: {error}") from None
+
+
+def read_apprise(name: str, text: str) -> dict[str, list[str]]:
+    """Return the addresses of Apprise by user name."""
+    try:
+        found: dict[str, list[str]] = json.loads(text or "{}")
+    except ValueError as error:
+        raise ValueError(f'{name} must be JSON, like {{"ana": ["ntfy://topic"]}}: {error}') from None
+    return found
+
+
+READERS: Mapping[str, Callable[[str, str], Any]] = {
+    "address": as_address,
+    "apprise": read_apprise,
+    "budgets": partial(read_pairs, least=1),
+    "count": as_count,
+    "days": partial(as_seconds, unit="days"),
+    "drain": lambda name, text: as_seconds(name, text) if text else None,
+    "engines": lambda name, text: [*ENGINES, *as_list(name, text)],
+    "flag": as_flag,
+    "format": lambda name, text: as_choice(name, text, FORMATS),
+    "hosts": lambda name, text: as_list(name, text.lower()),
+    "keep": lambda name, text: read_keep_rules(text),
+    "level": as_level,
+    "list": as_list,
+    "networks": as_networks,
+    "paths": partial(as_list, separator=os.pathsep),
+    "prices": partial(read_pairs, least=2),
+    "retention": read_retention,
+    "seconds": as_seconds,
+    "text": lambda name, text: text,
+}
+"""Kind of a setting -> how its text is read."""
+
+
+def read_settings(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of the table that are read by their kind. ``ValueError``, ``InvalidConfig`` name the one."""
+    rows = {name: row for name, row in ALL.items() if "kind" in row}
+    return {name: READERS[row["kind"]](name, env.get(name) or row.get("default", "")) for name, row in rows.items()}
+
+
+DEFAULTS: Mapping[str, Any] = read_settings({}) | {
     "WFDASH_DATABASE_ALIAS": "",
-    "WFDASH_DATABASE_DIRECT": "",
-    "WFDASH_DOCS": "",
-    "WFDASH_CLAIM_SECONDS": 4,
-    "WFDASH_DRAIN": None,
-    "WFDASH_DURABILITY": "full",
-    "WFDASH_EMBED": True,
-    "WFDASH_ENCRYPTION_KEYS": "",
-    "WFDASH_ENGINES": list(ENGINES),
-    "WFDASH_HINTS": "",
-    "WFDASH_HOLD": False,
-    "WFDASH_HOOKS_HOSTS": [],
-    "WFDASH_HOOKS_LOCAL": False,
-    "WFDASH_HTTPS": False,
-    "WFDASH_KEEP_RUNS": None,
     "WFDASH_KNOWN_COOKIE": "wfdash_known",
-    "WFDASH_LIMIT": 500,
-    "WFDASH_LINKS": True,
-    "WFDASH_LINK_DAYS": 7.0,
-    "WFDASH_LOG": "text",
-    "WFDASH_LOG_LEVEL": logging.INFO,
-    "WFDASH_MAIL": "",
     "WFDASH_MAX_BODY": 12_000_000,
-    "WFDASH_METRICS_TOKEN": "",
     "WFDASH_OIDC": None,
     "WFDASH_OIDC_PROBLEMS": (),
-    "WFDASH_ON_ERROR": "",
-    "WFDASH_OTEL": False,
-    "WFDASH_PASSWORDS": True,
-    "WFDASH_PRICES": {},
-    "WFDASH_PROXIES": [],
-    "WFDASH_PUSH_KEY": "",
-    "WFDASH_RELOAD": False,
-    "WFDASH_REQUIRE_SECOND_FACTOR": False,
-    "WFDASH_RETENTION": CheckpointConfig.dashboard(),
-    "WFDASH_QUEUES": [],
-    "WFDASH_SERVES": [],
-    "WFDASH_SHOW_CODE": True,
-    "WFDASH_SIGNALS": "",
     "WFDASH_SIGN_IN": False,
-    "WFDASH_UNDO": 10.0,
-    "WFDASH_UNSIGNED_PICKLES": False,
-    "WFDASH_URL": "http://localhost:8000",
-    "WFDASH_WORKFLOWS": [],
 }
 
 
@@ -91,16 +120,8 @@ def add_defaults(settings: Any, *, apps: Iterable[str]) -> None:
             setattr(settings, name, value)
 
 
-# Django's ``LOGGING``: what is logged, and how a line looks.
+# Django's ``LOGGING``: what is logged.
 
-FORMATS: Mapping[str, dict[str, Any]] = {
-    "text": {
-        "()": "wfdash.telemetry.logs.LineFormatter",
-        "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-    },
-    "json": {"()": "wfdash.telemetry.logs.JsonFormatter"},
-}
-"""``WFDASH_LOG`` -> how a line is formatted."""
 FILTERS = {
     "outages": {"()": "wfdash.telemetry.logs.FoldOutages"},
     "links": {"()": "wfdash.telemetry.logs.MaskLinks"},

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import logging
-import os
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping, MutableMapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,10 @@ from wfdash.installation.location import create_private
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-SECRETS = (
-    "WFDASH_AUDIT_KEY",
-    "WFDASH_BROKER",
-    "WFDASH_DATABASE",
-    "WFDASH_DATABASE_DIRECT",
-    "WFDASH_ENCRYPTION_KEYS",
-    "WFDASH_MAIL",
-    "WFDASH_METRICS_TOKEN",
-    "WFDASH_PUSH_KEY",
-    "WFDASH_SECRET_KEY",
-    "WFDASH_SECRET_KEY_FALLBACKS",
-    "WFDASH_SIGNALS",
-    "PGPASSWORD",
-)
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(Path(__file__).with_name("settings.toml").read_text())
+"""Every setting by group and name: its kind, default, and what the documentation says of it."""
+ALL = {name: row for group in SETTINGS.values() for name, row in group.items()}
+SECRETS = (*(name for name, row in ALL.items() if row.get("secret")), "PGPASSWORD")
 """Variables that hold secrets: each may be given as ``NAME_FILE``, the path of a file that holds the value."""
 MADE_UP = ("WFDASH_AUDIT_KEY", "WFDASH_METRICS_TOKEN", "WFDASH_SECRET_KEY")
 """Those that people make up; examples of them begin with ``replace``."""
@@ -60,68 +51,74 @@ def read_secret_files(env: MutableMapping[str, str]) -> None:
             raise ValueError(f"{name} is the text of an example that everyone knows. Make one: openssl rand -base64 40")
 
 
-def env_list(name: str, default: str = "", separator: str = ",") -> list[str]:
-    """Return the non-empty parts of a list-valued variable."""
-    return [part.strip() for part in os.environ.get(name, default).split(separator) if part.strip()]
+def unknown_settings(env: Mapping[str, str]) -> list[str]:
+    """Return of each variable that is called like a setting, and is none, what is wrong with it."""
+    known = {*ALL, *(f"{name}_FILE" for name in SECRETS)}
+    wrong = sorted(name for name in env if name.startswith("WFDASH_") and name not in known)
+    near = {name: get_close_matches(name, known, 1, 0.8) for name in wrong if not name.startswith("WFDASH_OIDC_")}
+    return [f"{name} is no setting" + (f": did you mean {near[name][0]}?" if near[name] else "") for name in near]
 
 
-def env_flag(name: str, default: bool) -> bool:
-    """Return a yes/no variable; anything but 0/1 is refused so that a typo cannot pick a default."""
-    value = os.environ.get(name, "1" if default else "0")
-    if value not in {"0", "1"}:
-        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
-    return value == "1"
+# How the text of a setting is read, each ``(name, text)``: ``ValueError`` names it and says what could be meant.
 
 
-def env_choice(name: str, known: Iterable[str]) -> str:
-    """Return a variable that is one of the known values; the first of them if it is empty."""
-    found = [*known]
-    value = os.environ.get(name) or found[0]
-    if value not in found:
-        raise ValueError(f"{name} must be {' or '.join(found)}, not {value!r}")
-    return value
+def as_list(name: str, text: str, separator: str = ",") -> list[str]:
+    """Return the non-empty parts."""
+    return [part.strip() for part in text.split(separator) if part.strip()]
 
 
-def env_level(name: str, default: str) -> int | None:
+def as_flag(name: str, text: str) -> bool:
+    """Return yes or no; anything but 0/1 is refused so that a typo cannot pick a default."""
+    if text not in {"0", "1"}:
+        raise ValueError(f"{name} must be 0 or 1, not {text!r}")
+    return text == "1"
+
+
+def as_choice(name: str, text: str, known: Iterable[str]) -> str:
+    """Return one of the known values."""
+    if text not in (found := [*known]):
+        raise ValueError(f"{name} must be {' or '.join(found)}, not {text!r}")
+    return text
+
+
+def as_level(name: str, text: str) -> int | None:
     """Return a logging level by its name; None for ``OFF``."""
-    value = os.environ.get(name, default).upper()
-    known = logging.getLevelNamesMapping()
+    value, known = text.upper(), logging.getLevelNamesMapping()
     if value != "OFF" and value not in known:
         raise ValueError(f"{name} must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF, not {value!r}")
     return known.get(value)
 
 
-def env_seconds(name: str, default: float, *, unit: str = "seconds") -> float:
-    """Return a variable that holds seconds, or another unit; anything but a number from 0 up is refused."""
+def as_seconds(name: str, text: str, *, unit: str = "seconds") -> float:
+    """Return seconds, or another unit; anything but a number from 0 up is refused."""
     try:
-        seconds = float(os.environ.get(name, default))
+        seconds = float(text)
     except ValueError:
         seconds = -1
     if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{name} must be {unit}, 0 or more, not {os.environ[name]!r}")
+        raise ValueError(f"{name} must be {unit}, 0 or more, not {text!r}")
     return seconds
 
 
-def env_count(name: str, default: int) -> int:
-    """Return a variable that holds a number from 1 up; anything else is refused."""
-    text = os.environ.get(name) or str(default)
+def as_count(name: str, text: str) -> int:
+    """Return a number from 1 up; anything else is refused."""
     if not (text.isascii() and text.isdigit() and int(text)):
         raise ValueError(f"{name} must be a number from 1 up, not {text!r}")
     return int(text)
 
 
-def env_address(name: str) -> str:
-    """Return a variable that holds the address of a web page, without a slash at its end; empty if it is not set."""
-    address = os.environ.get(name, "").rstrip("/")
+def as_address(name: str, text: str) -> str:
+    """Return the address of a web page, without a slash at its end; empty if it is not set."""
+    address = text.rstrip("/")
     if address and not re.match(r"https?://[^\s/]", address):
         raise ValueError(f"{name} must be an address that begins with https:// or http://, not {address!r}")
     return address
 
 
-def env_networks(name: str) -> list[Network]:
-    """Return a variable that lists IP addresses and networks."""
+def as_networks(name: str, text: str) -> list[Network]:
+    """Return IP addresses and networks."""
     try:
-        return [ipaddress.ip_network(part) for part in env_list(name)]
+        return [ipaddress.ip_network(part) for part in as_list(name, text)]
     except ValueError as error:
         raise ValueError(f"{name} must list addresses or networks, like 127.0.0.1,10.0.0.0/8: {error}") from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.models import Run
-from wfdash.installation.environment import env_address
+from wfdash.installation.environment import as_address
 from wfdash.records.runs import RunError
 from wfdash.web.pages.runs.header import ERRORS, HINTS, SECTIONS, section_about
 from wfdash.web.pages.ui.fragments import guide
@@ -54,9 +54,7 @@ def test_each_error_is_explained_in_a_section_that_exists():
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "docs.example", "https://", "/docs"])
-def test_what_is_no_address_of_a_web_page_is_refused(address, monkeypatch):
-    monkeypatch.setenv("WFDASH_DOCS", address)
+def test_what_is_no_address_of_a_web_page_is_refused(address):
     with pytest.raises(ValueError, match="WFDASH_DOCS must be an address that begins with https:// or http://"):
-        env_address("WFDASH_DOCS")
-    monkeypatch.setenv("WFDASH_DOCS", "https://docs.example/wfdash/")
-    assert env_address("WFDASH_DOCS") == ADDRESS
+        as_address("WFDASH_DOCS", address)
+    assert as_address("WFDASH_DOCS", "https://docs.example/wfdash/") == ADDRESS

@@ -19,7 +19,7 @@ import wfdash
 from checkpoints.content.encryption import encryptor_of, keys_in
 from checkpoints.database.installation_key import fingerprint
 from wfdash.cli.doctor import Examine, Findings, advice, ok, problem
-from wfdash.installation.environment import is_loopback
+from wfdash.installation.environment import is_loopback, unknown_settings
 from wfdash.installation.location import other_owners
 
 GIGABYTE = 1024**3
@@ -36,6 +36,13 @@ def versions() -> Findings:
     yield ok("versions", ", ".join([*parts, f"SQLite {sqlite3.sqlite_version}", platform.platform(terse=True)]))
     if words := other_owners():
         yield problem("versions", words, why="wfdash does not start.", remedy="Remove the other, then do so.")
+
+
+def variables() -> Findings:
+    """Look for variables that are called like settings and are none."""
+    for words in unknown_settings(os.environ):
+        why = "It changes nothing, and the person who set it believes that it does."
+        yield problem("settings", words, why=why, remedy="Correct its name, or remove it.")
 
 
 def keys() -> Findings:
@@ -170,7 +177,7 @@ def configuration() -> Findings:
 
 SAID = {"wfdash.W008"}
 """System checks that another examination makes more precisely."""
-EXAMINATIONS: tuple[Examine, ...] = (versions, keys, data_directory, open_files, address, configuration)
+EXAMINATIONS: tuple[Examine, ...] = (versions, variables, keys, data_directory, open_files, address, configuration)
 
 
 def settings_name_postgres() -> bool:

@@ -167,7 +167,7 @@ _queues = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Loc
 async def in_turn(recorder: object, name: str, every: float) -> None:
     """Return once it is the turn of what is called so. One of a loop asks at a time: a process that ends loses one."""
     async with _queues.setdefault((asyncio.get_running_loop(), name), asyncio.Lock()):
-        while wait := await getattr(recorder, "take_turn", take_turn_here)(name, every):  # noqa: ASYNC110 (no bell rings)
+        while wait := await getattr(recorder, "take_turn", take_turn_here)(name, every):  # noqa: ASYNC110 (nothing tells of a turn)
             await asyncio.sleep(wait)
 
 
