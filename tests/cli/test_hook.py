@@ -153,6 +153,8 @@ def test_what_decides_about_the_agent_is_always_asked(hook: Hook, home: Path) ->
         assert "has no server" in said(hook({**here, **edit}))[1], path
     for command in ("cat .claude/settings.json", "git push; rm -rf /", "git push $(x)", "git push\nrm x"):
         assert "has no server" in said(hook({**here, "tool_input": {"command": command}}))[1], command
+    free = {"command": "git push", "dangerouslyDisableSandbox": True}
+    assert "has no server" in said(hook({**here, "tool_input": free}))[1]
     plain = {"tool_name": "Edit", "tool_input": {"file_path": "a.txt", "old_string": "a", "new_string": "b"}}
     assert said(hook({**here, **plain}))[0] == "allow"
 
@@ -181,6 +183,7 @@ def test_a_project_is_not_left_by_changing_the_folder(hook: Hook, home: Path, mo
         ("Bash", {"command": "git status -s"}, "Bash commands that begin with “git status”"),
         ("Bash", {"command": "git status && rm x"}, "exactly"),
         ("Bash", {"command": "python run"}, "exactly"),
+        ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "exactly"),
         ("Bash", {"command": "X=1 git status"}, "exactly"),
         ("Bash", {"command": "git 'unclosed"}, "exactly"),
         ("Edit", {"file_path": "src/../lib/a.py"}, "Edit of files directly in /repo/lib"),

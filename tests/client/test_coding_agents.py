@@ -184,7 +184,7 @@ def test_no_agent_answers_and_no_agent_makes_a_rule(
         with pytest.raises(ClientError):
             own.cancel(run)
         assert own.requests().items
-        call = {"agent": "claude", "tool": "Bash", "input": GIT}
+        call = {"agent": "claude", "tool": "Bash", "input": GIT, "wait": 60, "rule": 60}
         for more in ({"rule": 10**9}, {"wait": 0}, {"agent": "me"}, {"allowed": True}, {"input": {"x": [1] * 20_000}}):
             with pytest.raises(Invalid):
                 own.start("coding_agent", {**call, **more})

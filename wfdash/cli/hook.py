@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from wfdash.cli.commands import OK, USAGE, argument, family, flag, one_of, plain_command, print_error, seconds
-from wfdash.domain.agent_calls import OPERATORS, path_of, target_of, touches_own_files
+from wfdash.domain.agent_calls import is_plain, path_of, target_of, touches_own_files
 
 MOST_READ, MOST_POLICY, MOST_TRANSCRIPT, MOST_FILE = 600_000, 100_000, 400_000, 200_000
 """Bytes of a permission request, of a policy, of the end of a transcript, of a file that is about to be replaced."""
@@ -51,6 +51,10 @@ MATCHERS = {"claude": {"matcher": "Bash|Edit|MultiEdit|Write|NotebookEdit|WebFet
 SETTINGS = {"claude": ".claude/settings.json", "codex": ".codex/hooks.json"}
 FIELDS = "hook_event_name", "tool_name", "tool_input", "session_id", "cwd", "tool_use_id", "transcript_path"
 OURS = re.compile(r"wfdash\S* hook (claude|codex)\b")
+
+
+BROKEN = (ValueError, RecursionError, LookupError, TypeError, AttributeError)
+"""What is raised for JSON that is not as it should be."""
 
 
 class Denied(Exception):
@@ -114,7 +118,7 @@ def read_call(agent: str, text: bytes) -> HookCall:
         raise Denied(f"The call has more than {MOST_READ:,} bytes, which no person can review: make it smaller")
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except BROKEN as error:
         raise Denied(f"wfdash hook was given no JSON: {error}") from error
     given = found if isinstance(found, dict) else {}
     values: list[Any] = ["" if given.get(name) is None else given[name] for name in FIELDS]
@@ -152,7 +156,7 @@ def policy_for(call: HookCall) -> tuple[str, dict[str, Any]]:
         "rule": 0
         if asks or (path and target != os.path.normpath(named))
         else min(_span(one, "similar", WAIT if one is said[0] else LONGEST_RULE) for one in said),
-        "server": {name: said[0].get(name, "") for name in ("url", "token")},
+        "server": said[0],
     }
 
 
@@ -185,7 +189,7 @@ def read_policy(path: Path) -> dict[str, Any]:
 
 def fitting_rule(said: dict[str, Any], call: HookCall, target: str) -> dict[str, str]:
     """Return the first rule that fits a call, empty without one. A permission fits no chain of commands."""
-    chained = "command" in call.arguments and OPERATORS.search(target)
+    chained = "command" in call.arguments and not is_plain(call.arguments)
     for rule in said.get("rule", []):
         if fnmatchcase(call.tool, rule.get("tool", "*")) and fnmatchcase(target, rule.get("match", "*")):
             return {**rule, "do": "ask"} if chained and rule["do"] == "allow" else rule
@@ -207,12 +211,12 @@ def ask(call: HookCall, terms: dict[str, Any], options: Namespace) -> Verdict:
     import httpx
 
     server = terms.pop("server")
-    url = options.url or os.environ.get("WFDASH_URL") or server["url"]
-    token = os.environ.get("WFDASH_TOKEN") or server["token"]
+    url = options.url or os.environ.get("WFDASH_URL") or server.get("url")
+    token = os.environ.get("WFDASH_TOKEN") or server.get("token")
     if not (url and token):
         raise Denied("wfdash hook has no server: set WFDASH_URL and WFDASH_TOKEN, or url and token in hook.toml")
     terms["wait"] = min(terms["wait"], int(options.wait))
-    named = [call.agent, call.session, call.id or str(uuid.uuid4()), call.tool, call.arguments]
+    named = [call.agent, call.session, call.id or uuid.uuid4().hex, call.tool, call.arguments]
     key = sha256(json.dumps(named).encode()).hexdigest()
     message = {
         "agent": call.agent,
@@ -225,9 +229,10 @@ def ask(call: HookCall, terms: dict[str, Any], options: Namespace) -> Verdict:
         **shown_beside(key, call),
     }
     end = time.monotonic() + terms["wait"] + 5
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=POLL + 15) as http:
-        once = {"headers": {"Idempotency-Key": f"hook:{key}"}, "json": {"workflow": "coding_agent", "message": message}}
-        run = _call(http, time.monotonic() + PATIENCE, "POST", "runs", **once)["id"]
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"hook:{key}"}
+    start = {"workflow": "coding_agent", "message": message}
+    with httpx.Client(base_url=url, headers=headers, timeout=POLL + 15) as http:
+        run = _call(http, time.monotonic() + PATIENCE, "POST", "runs", json=start)["id"]
         return await_answer(partial(_call, http, end, "GET"), run, call, end)
 
 
@@ -305,7 +310,7 @@ def message_in(line: bytes) -> dict[str, Any] | None:
         content = said["content"]
         parts = [{"text": content}] if isinstance(content, str) else content
         texts = [part.get("text") or f"{part['name']} {json.dumps(part['input'])}" for part in parts]
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except BROKEN:
         return None
     text = SECRET.sub(lambda found: f"{found['name'] or ''}•••", "\n\n".join(map(str, texts)))
     return {"role": said["role"], "text": text[:LONGEST]} if said.get("role") in {"user", "assistant"} else None
@@ -328,7 +333,7 @@ def install(options: Namespace) -> int:
         if not options.remove:
             events.setdefault(options.event or EVENTS[options.agent], []).append(hook_entry(options))
         settings["hooks"] = {name: groups for name, groups in events.items() if groups}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         return print_error(f"{path} is not as {options.agent} writes it ({error}): correct it, or add the hook by hand")
     after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
     sys.stdout.writelines(unified_diff(before.splitlines(True), after.splitlines(True), str(path), str(path)))

@@ -18,6 +18,7 @@ OWN_FILES = re.compile(
     r"\.(claude|codex|wfdash|mcp\.json|git[/\\]+(hooks|config))\b|config[/\\]+wfdash|hook\.toml", re.IGNORECASE
 )
 """The files that decide what an agent may do: people are always asked about calls that name one."""
+PLAIN = frozenset({"command", "description", "timeout"})
 PATHS = ("file_path", "notebook_path", "path")
 
 
@@ -45,7 +46,7 @@ def similar_to(tool: str, arguments: Mapping[str, Any], folder: str) -> str:
     if touches_own_files(arguments):
         return ""
     path = path_of(arguments)
-    if start := beginning(_first(arguments, "command")):
+    if is_plain(arguments) and (start := beginning(_first(arguments, "command"))):
         return f"{tool} commands that begin with “{start}”"
     if path:
         return f"{tool} of files directly in {posixpath.dirname(posixpath.normpath(posixpath.join(folder, path)))}"
@@ -54,15 +55,16 @@ def similar_to(tool: str, arguments: Mapping[str, Any], folder: str) -> str:
     return f"{tool} with exactly these arguments: {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
 
 
+def is_plain(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a command is one program with its arguments, and nothing is said of how it runs."""
+    return not (OPERATORS.search(_first(arguments, "command")) or arguments.keys() - PLAIN)
+
+
 def beginning(command: str) -> str:
-    """Return program and verb of a plain command, ``git status``: what similar ones begin with. Empty for any other."""
+    """Return program and verb of a command, ``git status``: what similar ones begin with. Empty for any other."""
     try:
-        words = [] if OPERATORS.search(command) else shlex.split(command)
+        words = shlex.split(command)
     except ValueError:
         return ""
-    plain = (
-        len(words) > 1
-        and not INDIRECT.fullmatch(words[0])
-        and all(re.fullmatch(r"[a-z][a-z0-9_-]*", w) for w in words[:2])
-    )
-    return " ".join(words[:2]) if plain else ""
+    plain = len(words) > 1 and not INDIRECT.fullmatch(words[0])
+    return " ".join(words[:2]) if plain and all(re.fullmatch(r"[a-z][a-z0-9_-]*", w) for w in words[:2]) else ""

@@ -21,7 +21,7 @@ from wfdash.workflow.evidence import Code, Diff, Evidence, Message
 
 MOST_RULES = 200
 """Rules in effect among which one is looked for."""
-MOST_DIFFS, DAY = 60, 86_400
+MOST_DIFFS = 60
 AGENTS = {"claude": "Claude Code", "codex": "Codex"}
 
 
@@ -39,9 +39,9 @@ class PermissionQuestion(ProgramQuestion):
     by: list[str] = []
     not_by: list[str] = []
     risk: Literal["low", "medium", "high"] | None = None
-    wait: int = Field(3_600, ge=1, le=7 * DAY)
+    wait: int = Field(ge=1, le=604_800)
     """Seconds until no answer is a denial."""
-    rule: int = Field(3_600, ge=0, le=DAY // 2)
+    rule: int = Field(ge=0, le=43_200)
     """Seconds for which people may allow calls like it; 0: not at all."""
 
     def similar(self) -> str:
@@ -55,7 +55,7 @@ class PermissionAnswer(BaseModel):
 
     allowed: bool
     input: JsonObject = {}
-    words: str = ""
+    words: str
     rule: str = ""
 
 
@@ -73,8 +73,8 @@ async def ask(call: PermissionQuestion, ctx: Context) -> PermissionAnswer:
     ctx.title(f"{AGENTS[call.agent]}: {headline_of(call)}")
     if similar and (rule := await ctx.call(rule_for, ctx.run_id)):
         return PermissionAnswer(allowed=True, input=call.input, words="Allowed by a rule of this session", rule=rule)
-    terms = Policy(by=call.by, not_by=call.not_by, due=call.wait, on_timeout="reject")
-    said = await ctx.ask(card_of(call, similar), policy=terms)
+    policy = Policy(due=call.wait, on_timeout="reject")
+    said = await ctx.ask(card_of(call, similar), by=call.by, not_by=call.not_by, policy=policy)
     if said.action == "approve_similar":
         ctx.title(f"Rule in session {call.session[:8]}: {similar}")
         await ctx.sleep(call.rule)
