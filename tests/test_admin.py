@@ -23,9 +23,7 @@ def admin(db, settings) -> Client:
 
 
 def test_the_admin_looks_like_the_dashboard(admin: Client) -> None:
-    page = admin.get("/admin/").content.decode()
-    assert "wfdash administration" in page
-    assert "css/standalone/admin.css" in page
+    assert "css/standalone/admin.css" in admin.get("/admin/").content.decode()
 
 
 @pytest.mark.parametrize("name", ["requester", "adam", "two\nlines", "a,b", " x", "*"])
