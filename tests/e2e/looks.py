@@ -132,7 +132,7 @@ def picture_page(page: Page, name: str) -> None:
 def take_pictures(page: Page, name: str, scheme: str) -> None:
     """Picture the page in both widths; only when ``WFDASH_SCREENSHOTS`` names the folder for the documentation.
 
-    All of them go to ``test-results/screenshots``; the wide, light one also goes to the documentation.
+    All of them go to ``test-results/screenshots``; the wide, light one also replaces that of the documentation.
     """
     kept = os.environ.get("WFDASH_SCREENSHOTS")
     if not kept or not name:
@@ -141,8 +141,8 @@ def take_pictures(page: Page, name: str, scheme: str) -> None:
     for label, width in WIDTHS.items():
         page.set_viewport_size({"width": width, "height": 900})
         save_png(page.screenshot(full_page=label == "phone"), ALL / f"{name}-{label}-{scheme}.png")
-        if (label, scheme) == ("wide", "light"):
-            save_png(page.screenshot(), Path(kept) / f"{name}.png")
+        if (label, scheme) == ("wide", "light") and (known := Path(kept) / f"{name}.png").exists():
+            save_png(page.screenshot(), known)
     if size is not None:
         page.set_viewport_size(size)
 
