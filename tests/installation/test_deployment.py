@@ -41,14 +41,17 @@ def test_the_container_files_pass_their_linters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "drain"), [("wfdash.service", SERVER_DRAIN_SECONDS), ("wfdash-worker@.service", DRAIN_SECONDS)]
+    ("name", "drain"),
+    [
+        ("wfdash.service", SERVER_DRAIN_SECONDS),
+        ("wfdash-web.service", SERVER_DRAIN_SECONDS),
+        ("wfdash-worker@.service", DRAIN_SECONDS),
+    ],
 )
 def test_the_units_start_what_there_is_and_stop_in_time(name: str, drain: float) -> None:
     unit = (DEPLOYMENT / name).read_text()
     (command,) = re.findall(r"^ExecStart=/opt/wfdash/bin/wfdash (.*)$", unit, re.MULTILINE)
-    for verb in ("up", "web"):
-        assert_starts(command.replace("${SERVE}", verb).split())
-    assert ("${SERVE}" in command) is ("Environment=WFDASH_DATA=%S/wfdash SERVE=up\n" in unit)
+    assert_starts(command.split())
     (timeout,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert int(timeout) > stop_seconds(drain) + LEAVE_SECONDS
     assert "KillMode=mixed" in unit
@@ -62,7 +65,7 @@ def assert_starts(words: list[str]) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here to read them")
-@pytest.mark.parametrize("name", ["wfdash.service", "wfdash-worker@.service"])
+@pytest.mark.parametrize("name", [path.name for path in DEPLOYMENT.glob("*.service")])
 def test_systemd_understands_the_units_and_finds_them_confined(name: str, tmp_path: Path) -> None:
     unit = tmp_path / name
     unit.write_text((DEPLOYMENT / name).read_text().replace("/opt/wfdash/bin/wfdash", shutil.which("true") or ""))
@@ -170,6 +173,14 @@ def kubernetes() -> dict[tuple[str, str], dict[str, Any]]:
             for item in one["items"] if one["kind"] == "List" else [one]:
                 made[item["kind"], item["metadata"]["name"]] = item
     return made
+
+
+def test_the_kubernetes_objects_fit_the_schemas_of_kubernetes() -> None:
+    schemas = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for one in kubernetes().values():
+        schemas.validate(one, schemas.latest_version(), strict=True)
+        with pytest.raises(schemas.ValidationError):
+            schemas.validate(one | {"metadata": {"lables": {}}}, schemas.latest_version(), strict=True)
 
 
 @pytest.mark.django_db
