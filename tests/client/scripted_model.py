@@ -1,4 +1,4 @@
-"""A model at a loopback address that says what a test has written: for the real command line of Claude Code."""
+"""A model at a loopback address that says what a test has written: for the real Claude Code and Codex."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def _events(block: dict[str, Any], stop: str) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
+def _responses(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the events of a response with one item, as the Responses API streams them."""
+    usage = {"input_tokens": 1, "input_tokens_details": None, "output_tokens": 1, "output_tokens_details": None}
+    yield {"type": "response.created", "response": {"id": "r"}}
+    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield {"type": "response.completed", "response": {"id": "r", "output": [], "usage": {**usage, "total_tokens": 2}}}
+
+
 @contextmanager
 def scripted_model(calls: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
     """Serve a model that calls these tools, one after another, and then ends. Yields its address, and what it is told
@@ -39,21 +47,25 @@ def scripted_model(calls: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             results = [
                 part
-                for message in body.get("messages", [])
+                for message in [*body.get("messages", []), {"content": body.get("input")}]
                 if isinstance(message["content"], list)
                 for part in message["content"]
-                if part.get("type") == "tool_result"
+                if part.get("type") in {"tool_result", "function_call_output"}
             ]
             if results and body.get("tools"):
                 told[:] = results
             left = calls[len(results) :] if body.get("tools") else []
-            block = {"type": "text", "text": "Done."}
-            if left:
-                block = {"type": "tool_use", "id": f"toolu_{len(results)}", **left[0]}
+            if self.path.endswith("/responses"):
+                said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+                called = {"type": "function_call", "call_id": f"call_{len(results)}", **(left[0] if left else {})}
+                events = _responses({"id": "i", **(called if left else said)})
+            else:
+                used = {"type": "tool_use", "id": f"toolu_{len(results)}", **(left[0] if left else {})}
+                events = _events(*((used, "tool_use") if left else ({"type": "text", "text": "Done."}, "end_turn")))
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
-            for event in _events(block, "tool_use" if left else "end_turn"):
+            for event in events:
                 self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
         def do_GET(self) -> None:

@@ -36,8 +36,9 @@ for person in (admin, viewer_for(ana)):
 """
 _SDK = importlib.util.find_spec("claude_agent_sdk")
 CLAUDE = os.environ.get("WFDASH_CLAUDE") or (_SDK and Path(str(_SDK.origin)).parent / "_bundled" / "claude")
-"""The real command line, which the wheel of claude-agent-sdk has (400 MB, so no one installs it for the other tests).
-It is driven by a scripted model, and nothing of it leaves this machine.
+CODEX = os.environ.get("WFDASH_CODEX")
+"""The real command lines, driven by a scripted model: one is in the wheel of claude-agent-sdk (400 MB), one in the
+package @openai/codex of npm. Neither is installed for the other tests.
 """
 GIT = {"command": "git push origin main"}
 
@@ -252,15 +253,20 @@ async def test_the_documented_permission_callback_outlives_its_time_limit(
     assert len(people[0].requests().items) == 0
 
 
+def installed(home: Path) -> str:
+    """Make a program ``wfdash``, and return the path on which it is found."""
+    program = home / "wfdash"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={Path(__file__).parents[2]} exec {sys.executable} -m wfdash "$@"\n')
+    program.chmod(0o755)
+    return f"{home}:/usr/bin:/bin"
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
 def test_the_real_command_line_asks_and_does_what_people_say(agent: Agent, people: list[Client], event: str) -> None:
     work = agent.home / "work"
     work.mkdir()
-    program = agent.home / "wfdash"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={Path(__file__).parents[2]} exec {sys.executable} -m wfdash "$@"\n')
-    program.chmod(0o755)
-    path = f"{agent.home}:/usr/bin:/bin"
+    path = installed(agent.home)
     install = [sys.executable, "-m", "wfdash", "hook", "install", "claude", "--event", event, "--wait", "40s"]
     subprocess.run(install, env={**agent.env, "PATH": path}, cwd=work, check=True, capture_output=True)
     calls = [
@@ -287,4 +293,27 @@ def test_the_real_command_line_asks_and_does_what_people_say(agent: Agent, peopl
     assert kinds == ["diff", "transcript"], kinds
 
 
+@pytest.mark.nightly
+def test_the_real_codex_asks_and_does_what_people_say(agent: Agent, people: list[Client]) -> None:
+    work, settings = agent.home / "work", agent.home / ".codex" / "config.toml"
+    work.mkdir()
+    settings.parent.mkdir()
+    env = {**agent.env, "PATH": installed(agent.home)}
+    install = [sys.executable, "-m", "wfdash", "hook", "install", "codex", "--event", "PreToolUse", "--wait", "40s"]
+    subprocess.run(install, env=env, cwd=work, check=True, capture_output=True)
+    called = [{"name": "exec_command", "arguments": json.dumps({"cmd": f"echo {word}"})} for word in ("one", "two")]
+    with scripted_model(called) as (url, told):
+        model = f'[model_providers.here]\nname = "here"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+        settings.write_text(f'model = "scripted"\nmodel_provider = "here"\nsandbox_mode = "read-only"\n{model}')
+        command = [str(CODEX), "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", "Say it"]
+        nothing = subprocess.DEVNULL
+        session = agent.threads.submit(subprocess.run, command, cwd=work, env=env, stdin=nothing, capture_output=True)
+        people[0].answer(asked(people[0], "echo one"), {"action": "edit", "arguments": {"command": "echo changed"}})
+        people[1].answer(asked(people[0], "echo two"), {"action": "reject", "feedback": "Not this one"})
+        assert session.result(timeout=60).returncode == 0
+    assert "changed" in told[0]["output"]
+    assert "Denied by ana: Not this one" in told[1]["output"]
+
+
 vars(test_the_real_command_line_asks_and_does_what_people_say)["__test__"] = CLAUDE is not None
+vars(test_the_real_codex_asks_and_does_what_people_say)["__test__"] = CODEX is not None
