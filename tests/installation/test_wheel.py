@@ -20,9 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.documentation import test_django as django_page
 from tests.e2e.server import free_port, wait_until
+from wfdash import ADDRESS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.process
@@ -215,6 +218,51 @@ def test_the_demo_opens_a_browser_and_leaves_nothing_behind(installed: Path, tmp
         assert all("Sign in as" in read(port, link.partition(str(port))[2]) for link in (printed, browsed))
         process.terminate()
     assert (process.returncode, [*scratch.iterdir()]) == (0, [])
+
+
+def test_a_new_project_names_the_wheel_that_it_was_made_with(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    run(installed, "new", "refunds", cwd=tmp_path)
+    (needed,) = tomllib.loads((tmp_path / "refunds/pyproject.toml").read_text())["project"]["dependencies"]
+    assert needed == (ADDRESS or f"wfdash @ {wheel.as_uri()}")
+    options = ["--quiet", "--no-deps", "--target", str(tmp_path / "target")]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, needed], check=True, timeout=120)
+    assert (tmp_path / "target/wfdash/__init__.py").exists()
+
+
+def test_a_django_project_is_made_around_the_wheel_as_its_page_says_and_served_by_daphne(
+    installed: Path, wheel: Path, tmp_path: Path
+) -> None:
+    env = ENV | {"PATH": f"{installed.parent}:{ENV['PATH']}"}
+    for kind, title, text in django_page.BLOCKS:
+        if kind == "python":
+            django_page.write(tmp_path, title, text)
+            continue
+        for line in text.splitlines():
+            if line.startswith("pip install"):
+                assert line == f"pip install {ADDRESS or wheel.name}"
+            elif not line.endswith("runserver"):
+                # The environment sees what others have installed, but for their programs.
+                line = line.replace("django-admin ", "python -m django ")
+                subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, check=True, timeout=120)
+    assert "| `daphne mysite.asgi:application` |" in django_page.REST
+    command = [installed, "-m", "daphne", "-p", str(port := free_port()), "mysite.asgi:application"]
+    transport = httpx.HTTPTransport(retries=8)
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, cwd=tmp_path, env=env, stderr=log) as process:
+        try:
+            wait_until(lambda: "Listening" in (tmp_path / "log").read_text(), what="the server", pause=0.2)
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}", transport=transport, follow_redirects=True
+            ) as browser:
+                form = str(browser.get("/people/").url)
+                given = {"username": "ana", "password": "of-the-shop", **django_page.token(browser)}
+                inbox = browser.post(form, data=given, timeout=60)
+                assert (inbox.url.path, "<h1" in inbox.text and "Inbox" in inbox.text) == ("/people/", True)
+                run_id = django_page.call(browser, "runs", {"workflow": "refund", "message": 5})["id"]
+                found = browser.get(f"/people/api/v1/runs/{run_id}", params={"wait": 30}, timeout=60).json()
+                assert found["status"] == "waiting"
+                assert "Refund 5 EUR?" in browser.get("/people/").text
+        finally:
+            process.terminate()
 
 
 def test_the_installed_names_are_two_and_lie_in_the_environment(installed: Path, wheel: Path, tmp_path: Path) -> None:

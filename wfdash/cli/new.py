@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import Namespace
+from importlib.metadata import distribution
 from pathlib import Path
 from string import Template
 
+from wfdash import ADDRESS, __version__
 from wfdash.cli.commands import argument, plain_command, print_error
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -89,7 +92,7 @@ PROJECT = """[project]
 name = "$name"
 version = "0.1.0"
 requires-python = ">=3.11"
-dependencies = ["wfdash"]
+dependencies = ["$wfdash"]
 
 [project.optional-dependencies]
 dev = ["mypy", "pytest", "pytest-asyncio"]
@@ -113,6 +116,7 @@ DOCKERFILE = """FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /data wfdash && install -d -m 0700 -o wfdash -g wfdash /data
 WORKDIR /app
 COPY pyproject.toml workflows.py ./
+# A wfdash that pyproject.toml names by a file: copy its wheel here before, and name it by its place in the image.
 RUN pip install --no-cache-dir .
 USER 10001
 VOLUME /data
@@ -176,10 +180,17 @@ def _new(options: Namespace) -> int:
     return 0
 
 
+def dependency() -> str:
+    """Return what installs this wfdash: what is published, or the wheel or checkout that it was installed from."""
+    found = json.loads(distribution("wfdash").read_text("direct_url.json") or "{}").get("url", "")
+    return ADDRESS or (f"wfdash @ {found}" if found else f"wfdash=={__version__}")
+
+
 def written(name: str) -> dict[str, str]:
     """Return the files of a new project: path -> text."""
     title = name.replace("-", " ").replace("_", " ").capitalize()
-    return {path: Template(text).substitute(name=name, title=title) for path, text in FILES.items()}
+    wfdash = dependency()
+    return {path: Template(text).substitute(name=name, title=title, wfdash=wfdash) for path, text in FILES.items()}
 
 
 NEW = plain_command(

@@ -88,8 +88,11 @@ READERS: Mapping[str, Callable[[str, str], Any]] = {
 
 def read_settings(env: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of the table that are read by their kind. ``ValueError``, ``InvalidConfig`` name the one."""
-    rows = {name: row for name, row in ALL.items() if "kind" in row}
-    return {name: READERS[row["kind"]](name, env.get(name) or row.get("default", "")) for name, row in rows.items()}
+    return {
+        name: READERS[row["kind"]](name, env.get(name) or row.get("default", ""))
+        for name, row in ALL.items()
+        if "kind" in row
+    }
 
 
 DEFAULTS: Mapping[str, Any] = read_settings({}) | {

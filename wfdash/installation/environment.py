@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,10 +74,10 @@ def as_flag(name: str, text: str) -> bool:
     return text == "1"
 
 
-def as_choice(name: str, text: str, known: Iterable[str]) -> str:
+def as_choice(name: str, text: str, known: Collection[str]) -> str:
     """Return one of the known values."""
-    if text not in (found := [*known]):
-        raise ValueError(f"{name} must be {' or '.join(found)}, not {text!r}")
+    if text not in known:
+        raise ValueError(f"{name} must be {' or '.join(known)}, not {text!r}")
     return text
 
 
@@ -198,7 +198,7 @@ def refusals(*, host: str, demo: bool, env: Mapping[str, str]) -> list[str]:
     beyond, https = not is_loopback(host), env.get("WFDASH_HTTPS") == "1"
     if not beyond and not https:
         return []
-    hosts = [name.strip() for name in env.get("WFDASH_HOSTS", "").split(",") if name.strip()]
+    hosts = as_list("WFDASH_HOSTS", env.get("WFDASH_HOSTS", ""))
     private = env.get("WFDASH_PLAIN_HTTP") == "1"
     found = {
         "Set WFDASH_HOSTS to the host names people will use, like WFDASH_HOSTS=flows.example.org": not hosts,
@@ -275,7 +275,7 @@ def _count(text: str) -> int:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    names = tuple(as_list("names", text))
     if not names:
         raise argparse.ArgumentTypeError("there is no name in it")
     return names
