@@ -243,4 +243,4 @@ def test_posts_need_the_token(run, question, as_):
     for address in (f"/runs/{run.pk}/cancel/", f"/requests/{question.pk}/", "/sign-out/", "/workflows/expense_batch/"):
         answer = client.post(address, {"action": "approve"})
         assert answer.status_code == 403
-        assert "Reload and try again" in answer.content.decode()
+        assert "Page expired" in answer.content.decode()
