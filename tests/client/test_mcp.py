@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.client.test_live import FILE, open_request
 from tests.e2e.server import Server
 from wfdash.client import Client
 from wfdash.client.mcp import mcp_server
+from wfdash.web.mcp import MOST_AT_ONCE
 
 pytestmark = pytest.mark.process
 TOKENS = """
@@ -33,6 +35,26 @@ create_service_account(admin, "agent", roles=[("operator", "ask_people")])
 rights = ["see", "inspect", "start", "operate"]
 print(create_token(admin, "agent", rights=rights, owner="agent").text)
 print(create_token(admin, "person", rights=[*rights, "answer"]).text)
+print(create_token(admin, "passing on", rights=[*rights, "answer", "answer-through-agents"]).text)
+"""
+OTHERS = """
+from django.contrib.auth import get_user_model
+from checkpoints.models import Grant
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.account import create_token
+ana = get_user_model().objects.create(username="ana")
+Grant.objects.create(user=ana, role="operator", workflow="*")
+print(create_token(viewer_for(ana), "mcp", rights=["see", "inspect", "answer", "answer-through-agents"]).text)
+"""
+REFUSED = """
+from django.contrib.auth import get_user_model
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.account import create_token
+admin = viewer_for(get_user_model().objects.get(username="admin"))
+try:
+    create_token(admin, "second", rights=["see", "answer", "answer-through-agents"], owner="agent")
+except Exception as error:
+    print(vars(error))
 """
 
 
@@ -100,7 +122,7 @@ async def test_an_agent_that_is_killed_while_it_waits_finds_its_question_and_get
         assert (said["status"], said["answer"], said["by"]) == ("answered", {"action": "approve"}, "admin")
         other = await second.call("ask_people", subject="Ship another?", ref="ship")
         assert "another" in other or "differ" in other, other
-    assert len(person.decisions("workflow:ask_people").items) == 1
+    assert [one.run for one in person.decisions("workflow:ask_people by:me").items].count(again["question"]) == 1
 
 
 async def test_no_tool_answers_and_an_agent_sees_its_own_questions_alone(
@@ -110,7 +132,10 @@ async def test_no_tool_answers_and_an_agent_sees_its_own_questions_alone(
     open_request(person, hidden.id)
     async with Agent(server, tokens[0]) as agent:
         tools = {tool.name for tool in (await agent.client.list_tools()).tools}
-        assert tools == {"ask_people", "wait_for_answer", "cancel_question", "list_requests", "start_run", "run_status"}
+        assert tools == {
+            *("ask_people", "wait_for_answer", "cancel_question", "answer_request"),
+            *("list_requests", "start_run", "run_status"),
+        }
         asked = await agent.call("ask_people", subject="Delete it?", kind="choice", options=["yes", "no"], wait=1)
         seen = await agent.call("list_requests")
         assert {asked["question"], hidden.id} & {one["run"] for one in seen["items"]} == {asked["question"]}
@@ -118,6 +143,35 @@ async def test_no_tool_answers_and_an_agent_sees_its_own_questions_alone(
         assert (await agent.call("cancel_question", question=asked["question"]))["status"] == "cancelled"
         read = await agent.client.read_resource(f"wfdash://runs/{asked['question']}")
         assert json.loads(read.contents[0].text)["status"] == "cancelled"
+        said = await agent.client.read_resource(f"wfdash://runs/{asked['question']}/conversation")
+        assert said.contents[0].text == ""
+        prompt = await agent.client.get_prompt("ask_first", {"task": "Clean the disk."})
+        assert "Clean the disk." in prompt.messages[0].content.text
+
+
+async def test_an_agent_passes_on_an_answer_only_with_a_token_for_that_and_never_to_its_own_question(
+    server: Server, tokens: list[str], person: Client
+) -> None:
+    """The agent's account has a token that an admin made: what it asks, that admin has asked, too."""
+    made = server.shell(OTHERS).split()
+    async with AsyncExitStack() as stack:
+        asking, plain, passing, other = [
+            await stack.enter_async_context(Agent(server, token)) for token in (*tokens, made[0])
+        ]
+        asked = await asking.call("ask_people", subject="Ship?", wait=1)
+        request = open_request(person, asked["question"])
+        seen = person.request(request).seen
+        given = {"request": request, "seen": seen, "answer": {"action": "approve"}}
+        assert "passes on no answer" in await asking.call("answer_request", **given)
+        assert "passes on no answer" in await plain.call("answer_request", **given)
+        assert "on behalf of admin" in await passing.call("answer_request", **given)
+        assert "changed since" in await other.call("answer_request", **given | {"seen": "0" * 64})
+        assert (await other.call("answer_request", **given))["decided"] is True
+        risky = await asking.call("ask_people", subject="Delete?", risk="high", wait=1)
+        request = open_request(person, risky["question"])
+        given |= {"request": request, "seen": person.request(request).seen}
+        assert risky["link"] in await other.call("answer_request", **given)
+    assert "No service account answers" in server.shell(REFUSED)
 
 
 @pytest.mark.parametrize("token", ["", "Basic x", "Bearer wfd_1_wrong", "Bearer \x7f"])
@@ -127,6 +181,20 @@ def test_without_a_valid_token_nothing_is_told(server: Server, token: str) -> No
     assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert "tools" not in reply.text
     assert httpx.get(f"{server.url}/mcp").status_code == 405
+
+
+async def test_one_token_waits_in_so_many_calls_and_hears_when_there_are_more(
+    server: Server, tokens: list[str], person: Client
+) -> None:
+    question = person.start("ask_people", {"subject": "Wait?"}).id
+    call = {"name": "wait_for_answer", "arguments": {"question": question, "wait": 4}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    headers = {"Authorization": f"Bearer {tokens[1]}", "Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(timeout=60, headers=headers, limits=httpx.Limits(max_connections=60)) as http:
+        replies = await asyncio.gather(*(http.post(f"{server.url}/mcp", json=body) for _ in range(MOST_AT_ONCE + 5)))
+    codes = Counter(reply.status_code for reply in replies)
+    assert codes == {200: MOST_AT_ONCE, 429: 5}
+    assert {reply.headers["retry-after"] for reply in replies if reply.status_code == 429} == {"5"}
 
 
 async def test_a_refused_call_names_field_and_remedy_and_no_call_waits_longer_than_hosts_do() -> None:

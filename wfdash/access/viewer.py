@@ -50,6 +50,8 @@ RIGHTS: dict[str, frozenset[str]] = {
     "operator": frozenset({"see", "inspect", "answer", "start", "code", "operate"}),
     "admin": frozenset({"see", "inspect", "answer", "start", "code", "operate", "admin"}),
 }
+THROUGH_AGENTS = "answer-through-agents"
+"""What a person gives a token of their own, beside the right to answer, so that an agent may pass on their answer."""
 
 
 @frozen
@@ -163,6 +165,11 @@ class Viewer:
     def with_token(self, name: str, scope: TokenScope, made_by: Principal | None = None) -> Viewer:
         """Return a program that acts as this person with a token of this name and scope, which another one made."""
         return replace(self, rights=scope.narrowed(self.rights), token=name, within=scope, made_by=made_by)
+
+    @property
+    def through_agents(self) -> bool:
+        """Return whether this is a person's own token with which an agent may pass on what that person answers."""
+        return self.within is not None and self.made_by is None and THROUGH_AGENTS in self.within.rights
 
     def may(self, right: str, workflow: str) -> bool:
         """Return whether the person has the right for that workflow."""

@@ -39,7 +39,7 @@ from wfdash.access.signin.backend import PASSWORD, slots
 from wfdash.access.signin.links import revoke_links
 from wfdash.access.signin.sessions import end_sessions
 from wfdash.access.signin.tokens import new_secret
-from wfdash.access.viewer import EVERY, RIGHTS, Viewer
+from wfdash.access.viewer import EVERY, RIGHTS, THROUGH_AGENTS, Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.audit import acting
 from wfdash.actions.pacing import idempotent, made_before
@@ -428,8 +428,8 @@ MOST_WORKFLOWS = 100
 LONGEST_DAYS = 3650
 DEFAULT_DAYS = 90
 """How long a token works where nothing else is said."""
-SCOPES = RIGHTS["admin"]
-"""The rights that a token may be given."""
+SCOPES = RIGHTS["admin"] | {THROUGH_AGENTS}
+"""What a token may be given: rights, and to answer over MCP."""
 
 
 @frozen
@@ -466,6 +466,8 @@ def create_token(
         if call.previous_result is not None:
             return NewToken(token=made_before(Token, secret.id), text=secret.text)
         pacing.charge(viewer, "token")
+        if THROUGH_AGENTS in rights and is_service(user):
+            raise Invalid.at("rights", f"No service account answers: {THROUGH_AGENTS} is for a person's own token")
         _refuse_too_many(user)
         token = _insert(
             Token(

@@ -210,6 +210,7 @@ MOST_BY_VERB = {
     "draft": 2_000,
     "presence": 5_000,
     "start": 10_000,
+    "question": 600,
     "follow-up": 10_000,
     "signal": 10_000,
     "view": 500,

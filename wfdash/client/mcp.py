@@ -1,7 +1,7 @@
 """wfdash as a server of the Model Context Protocol: the tools with which an agent asks people. Needs ``wfdash[mcp]``.
 
-Each tool is a call of ``wfdash.client`` with the caller's token: the server decides what the token may do. No tool
-answers a question, so no agent can answer its own.
+Each tool is a call of ``wfdash.client`` with the caller's token: the server decides what the token may do. An answer
+is passed on only with a person's own token that is made for that, and never to what was asked in that person's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from wfdash.client.calls.runs import ENDED, WORKFLOW
 from wfdash.client.client import AsyncClient
 from wfdash.client.errors import ClientError, TimedOut
-from wfdash.records.requests import RequestDetail, RequestPage
+from wfdash.records.requests import AcceptedAnswer, RequestDetail, RequestPage
 from wfdash.records.runs import RunDetail
 from wfdash.workflow.asking import PeopleAnswer
 
@@ -39,11 +39,12 @@ Wait = Annotated[
 ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-HINTS = {"ask_people": ASKS, "start_run": ASKS, "cancel_question": ENDS}
+HINTS = {"ask_people": ASKS, "start_run": ASKS, "cancel_question": ENDS, "answer_request": ENDS}
 INSTRUCTIONS = """\
 Ask people with ask_people before anything that a person should decide, and continue only with their answer. People
 answer in their own time: while the status is "waiting", call wait_for_answer again, or do other work first. Always
-give a ref, so that you find the same question after a restart. You cannot answer a question."""
+give a ref, so that you find the same question after a restart. You never decide: answer_request passes on what the
+person whose token you use has decided, in their words."""
 STILL = "No one has answered yet: call wait_for_answer again, or ask later with the same ref."
 
 
@@ -73,11 +74,22 @@ def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MC
     tools = AgentTools(client, home)
     for tool in (tools.ask_people, tools.wait_for_answer, tools.cancel_question):
         server.add_tool(tool, annotations=HINTS.get(tool.__name__, READS))
-    for record in (tools.list_requests, tools.start_run, tools.run_status):
+    for record in (tools.list_requests, tools.start_run, tools.run_status, tools.answer_request):
         server.add_tool(record, annotations=HINTS.get(record.__name__, READS), structured_output=False)
     server.resource("wfdash://requests/{request}", mime_type="application/json")(tools.request)
     server.resource("wfdash://runs/{run}", mime_type="application/json")(tools.run)
+    server.resource("wfdash://runs/{run}/conversation", mime_type="text/markdown")(tools.conversation)
+    server.prompt(title="Ask a person first")(ask_first)
     return server
+
+
+def ask_first(task: str) -> str:
+    """Do a task, and ask a person before each step that cannot be undone."""
+    return (
+        f"{task}\n\nBefore each step that cannot be undone, costs money or is seen by others, call ask_people with "
+        "what you are about to do as the proposal, its consequence and a ref. Continue only with the answer; if people "
+        "reject it, do not look for a way around."
+    )
 
 
 def serve_stdio(url: str, token: str) -> None:
@@ -165,6 +177,26 @@ class AgentTools:
         with _explained(ToolError):
             return await self._client().run(run, wait=wait)
 
+    async def answer_request(
+        self,
+        request: str,
+        answer: Annotated[Any, Field(description='As its answer_schema has it: {"action": "approve"}.')],
+        seen: Annotated[str, Field(description="The ``seen`` of the resource wfdash://requests/{id} that was shown.")],
+        reason: str = "",
+    ) -> AcceptedAnswer:
+        """Pass on the answer of the person whose token this is, once they have seen the request and said so."""
+        with _explained(ToolError):
+            me, asked = await self._client().me(), await self._client().request(request)
+            link = f"{self._home()}requests/{asked.id}/"
+            if not me.through_agents:
+                words = "This token passes on no answer. Its person makes another one under Settings, Tokens, or opens"
+                raise ToolError(f"{words} {link}")
+            if asked.own:
+                raise ToolError(f"It was asked on behalf of {me.name}, who therefore decides on the page: {link}")
+            if asked.card.get("risk") == "high":
+                raise ToolError(f"Its risk is high: a person decides on the page: {link}")
+            return await self._client().answer(request, answer, reason=reason, seen=seen)
+
     async def request(self, request: str) -> RequestDetail:
         """Return a request: its card, what it may be answered with, and its votes."""
         with _explained(ResourceError):
@@ -174,6 +206,11 @@ class AgentTools:
         """Return a run: its status, what it waits for, its input and output."""
         with _explained(ResourceError):
             return await self._client().run(run)
+
+    async def conversation(self, run: str) -> str:
+        """Return the conversation with a model that a run has had, as Markdown."""
+        with _explained(ResourceError):
+            return str((await self._client().values(run, "transcript.md")).value)
 
     async def _state(self, run: str, seconds: float) -> AskedQuestion:
         """Return a question after these seconds, or once it is answered or closed."""

@@ -26,6 +26,8 @@ class Me(DescribedRecord):
     """Absent people for whom they answer now."""
     token: str = ""
     """The name of the token they sent; empty for a session."""
+    through_agents: bool = False
+    """Whether an agent may pass on their answers with this token."""
 
 
 class NotificationRecord(ApiRecord):

@@ -6,6 +6,7 @@ Stateless: every request stands alone, so any server process may serve it, and a
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from functools import cache, partial
@@ -23,6 +24,9 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 FORWARDED = ("host", "origin", "user-agent")
 MISSING = 'This server has no door for agents: install "wfdash[mcp]" and start it again'
 CALLER: ContextVar[AsyncClient] = ContextVar("caller")
+MOST_AT_ONCE = 20
+"""Calls with one token that a process answers at the same time: most of them wait for people."""
+_calls: Counter[str] = Counter()
 
 
 async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -> None:
@@ -48,8 +52,18 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
         await _refuse(send, status, str(error), *[(b"www-authenticate", b"Bearer")] * (status == 401))
     else:
         CALLER.set(client)
-        async with client, (app := application_of()).router.lifespan_context(app):
-            await app({**scope, "path": "/", "root_path": ""}, receive, send)
+        if _calls[token] >= MOST_AT_ONCE:
+            words = f"{MOST_AT_ONCE} calls with this token wait already: end some of them, or wait in fewer"
+            await _refuse(send, 429, words, (b"retry-after", b"5"))
+            return
+        _calls[token] += 1
+        try:
+            async with client, (app := application_of()).router.lifespan_context(app):
+                await app({**scope, "path": "/", "root_path": ""}, receive, send)
+        finally:
+            _calls[token] -= 1
+            if not _calls[token]:
+                del _calls[token]
 
 
 class _Inside(httpx.ASGITransport):

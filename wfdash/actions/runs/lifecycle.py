@@ -52,6 +52,7 @@ from wfdash.questions.evidence import Table
 from wfdash.questions.policy import Policy
 from wfdash.values.schemas.secrets import masked
 from wfdash.values.schemas.validate import flaws_of
+from wfdash.workflow.asking import QUESTIONS
 
 
 def start_run(
@@ -77,6 +78,8 @@ def start_run(
         if known is not None:
             return _same_start(known, workflow, message)
         pacing.charge(viewer, "start")
+        if workflow in QUESTIONS:
+            pacing.charge(viewer, "question")
         try:
             run = begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
         except IntegrityError:

@@ -39,7 +39,7 @@ def get_me(request: HttpRequest) -> Any:
     rights = [{"workflow": name, "verbs": sorted(verbs)} for name, verbs in sorted(viewer.rights.items())]
     absent = [one.name for one in viewer.acts_for]
     named = {"name": viewer.name, "groups": sorted(viewer.groups), "token": viewer.token}
-    return {**named, "rights": rights, "acts_for": absent}
+    return {**named, "rights": rights, "acts_for": absent, "through_agents": viewer.through_agents}
 
 
 @router.get("/notifications", response=NotificationPage)

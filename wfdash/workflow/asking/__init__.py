@@ -17,6 +17,8 @@ from wfdash.questions.policy import Policy
 from wfdash.questions.tools import ToolCall
 from wfdash.workflow.errors import InvalidCall
 
+QUESTIONS = frozenset({"ask_people", "coding_agent"})
+"""Workflows each of whose runs is a question of another program: they may be started less often than others."""
 MOST_ASKED = 10_000
 """Values of a question with its card: a program's question is made and checked where others wait."""
 Kind = Literal["approval", "choice", "question", "form"]

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.debug import sensitive_post_parameters
 
 from wfdash.access.signin.identities import provider_in_use
-from wfdash.access.viewer import EVERY, Viewer
+from wfdash.access.viewer import EVERY, THROUGH_AGENTS, Viewer
 from wfdash.actions.account import (
     DEFAULT_DAYS,
     NewToken,
@@ -109,6 +109,7 @@ RIGHTS = (
     ("code", "read workflow code"),
     ("operate", "cancel, retry, restore and fork runs"),
     ("admin", "manage people and roles"),
+    (THROUGH_AGENTS, "answer through agents (MCP): an agent passes on your answers, none about risk high"),
 )
 """Each right with what it lets a token do."""
 TERMS = (("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year"), ("never", "Never"))
@@ -181,7 +182,9 @@ def token_form(viewer: Viewer, post: Mapping[str, Any], problems: Mapping[str, s
     named = post.getlist("workflows") if isinstance(post, QueryDict) else []
     seen = [(name, title) for name, title in catalog.titles().items() if viewer.may("see", name)]
     return {
-        "token_rights": [(name, words, name in chosen) for name, words in RIGHTS if viewer.may_anywhere(name)],
+        "token_rights": [
+            (name, words, name in chosen) for name, words in RIGHTS if viewer.may_anywhere(name.partition("-")[0])
+        ],
         "token_workflows": [
             (name, title, name in named) for name, title in sorted(seen, key=lambda one: one[1].lower())
         ],
