@@ -64,6 +64,11 @@ def test_every_path_and_module_that_the_docs_name_exists() -> None:
     assert [f"{name_of(page)}: {name}" for page, name in missing] == []
 
 
+def test_no_page_installs_by_name_what_is_not_published_by_that_name() -> None:
+    found = [(page, re.findall(r"pip install (?:-\S+ )*(wfdash)(?=[\s`])", page.read_text())) for page in PAGES]
+    assert [name_of(page) for page, said in found if set(said) > {wfdash.ADDRESS} - {""}] == []
+
+
 def is_module(dotted: str) -> bool:
     """Say whether a dotted name is a module of this project, or a name in one."""
     file = ROOT / dotted.replace(".", "/")

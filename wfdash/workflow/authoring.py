@@ -338,18 +338,17 @@ def limit_of(timeout: Duration | None) -> float | None:
 
 RATE = re.compile(r"([1-9]\d{0,5})/([smhd])")
 Rate: TypeAlias = tuple[str, float]
-"""Whose starts are counted together, and the seconds between two of them."""
+"""The workflow that it was declared in, and the seconds between two starts."""
 
 
-def rate_of(text: str | None, name: str) -> Rate | None:
-    """Return a step's ``rate`` as read, counted under ``name``; ``InvalidWorkflow`` says how to write one."""
+def rate_of(text: str | None, workflow: str) -> Rate | None:
+    """Return a step's ``rate`` as read; ``InvalidWorkflow`` says how to write one."""
     if text is None:
         return None
-    if not isinstance(text, str) or (found := RATE.fullmatch(text)) is None:
-        raise InvalidWorkflow(
-            f"rate {text!r} of {name}: write how often it may start in a second, minute, hour or day, such as 60/m"
-        )
-    return name, {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] / int(found[1])
+    if (found := RATE.fullmatch(str(text))) is None:
+        way = "write its starts in a second, minute, hour or day, such as 60/m"
+        raise InvalidWorkflow(f"rate {text!r} of a step of {workflow}: {way}")
+    return workflow, {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] / int(found[1])
 
 
 def refuse_bare(function: Function | None) -> None:

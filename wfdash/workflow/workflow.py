@@ -300,21 +300,17 @@ class Workflow(Generic[M, S]):
     ) -> Callable[[Function], Step]:
         """Declare a step: an async function, or a synchronous one (run in a thread). Returns a decorator, or the step.
 
-        It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``start``: it takes a run's message, with
-        ``follow_up`` that to a completed run, in a new one with its state. ``after``: what triggers it. ``when``: a
-        predicate on the value; ``otherwise``: if no other ``when`` of that source held. ``timeout``: how long it may
-        work (``"30s"``, ``"5m"``, seconds), without the time spent waiting for people. ``concurrency``: how many may
-        run at once in one run. ``rate``: how often it may start in all runs and workers (``"60/m"``), evenly spread.
-        ``people``: the graph draws it as a step that asks people; a direct ``ctx.ask`` is detected. ``was``: names it
-        had before, so that older runs find it.
+        It takes ``(message, ctx)``, ``(message)``, ``(ctx)`` or nothing. ``start``: a run's message, with ``follow_up``
+        that to a completed run. ``after``: what triggers it. ``when``: a predicate on the value; ``otherwise``: if no
+        other of that source held. ``timeout``: how long it may work (``"5m"``). ``concurrency``: how many at once in a
+        run. ``rate``: starts in all runs (``"60/m"``). ``people``: drawn as if it had ``ctx.ask``. ``was``: old names.
         """
         refuse_bare(bare)
-        names, limit = local_names(), limit_of(timeout)
+        names, limit, pace = local_names(), limit_of(timeout), rate_of(rate, self.name)
 
         def declare(function: Function) -> Step:
-            named = name or str(getattr(function, "__name__", "step"))
             step = Step(
-                name=named,
+                name=name or str(getattr(function, "__name__", "step")),
                 function=function,
                 start=start,
                 follow_up=follow_up,
@@ -324,7 +320,7 @@ class Workflow(Generic[M, S]):
                 retry=retry,
                 timeout=limit,
                 concurrency=concurrency,
-                rate=rate_of(rate, f"{self.name}/{named}"),
+                rate=pace,
                 title=title,
                 people=people,
                 was=(was,) if isinstance(was, str) else tuple(was),

@@ -70,5 +70,5 @@ async def test_without_a_storage_the_process_keeps_to_it() -> None:
 
 @pytest.mark.parametrize("rate", ["60", "0/m", "60/min", "-1/s", "1.5/s", " 1/s", "9999999/s", 60])
 def test_what_is_no_rate_is_refused_with_the_step_and_how_to_write_one(rate: str) -> None:
-    with pytest.raises(InvalidWorkflow, match=r"of w-.*/look: write how often .* such as 60/m"):
+    with pytest.raises(InvalidWorkflow, match=r"of a step of w-.*: write its starts .* such as 60/m"):
         paced([], rate)

@@ -98,7 +98,8 @@ class StepRun:
     async def _call(self, args: list[Any]) -> Any:
         function, limit = self.node.function, self.node.timeout
         if self.node.rate is not None:
-            await self._host.in_turn(*self.node.rate)
+            workflow, every = self.node.rate
+            await self._host.in_turn(f"{workflow}/{self.node.name.rpartition('/')[2]}", every)
         await self._host.confirm()
         if limit is None:
             return await function(*args) if self.node.is_async else await self._in_thread(args)
