@@ -15,7 +15,7 @@ import pytest
 
 from wfdash import cli
 from wfdash.cli.hook import conversation_in
-from wfdash.domain.agent_calls import similar_to
+from wfdash.domain.agent_calls import is_plain, similar_to
 
 RECORDED = [
     (path.name.split("-")[0], one)
@@ -72,8 +72,7 @@ def test_every_recorded_request_is_answered_in_its_own_form(hook: Hook, home: Pa
     policy(home / ".config/wfdash", '[[rule]]\ndo = "allow"\n')
     status, found, error = hook(given, agent=agent)
     own = found.get("hookSpecificOutput", {})
-    chained = ";" in given["tool_input"].get("command", "") or "\n" in given["tool_input"].get("command", "")
-    if chained:
+    if not is_plain(given["tool_input"]) and "command" in given["tool_input"]:
         assert said((status, found, error))[0] == "deny"
     elif agent == "codex" and given["hook_event_name"] == "PreToolUse":
         assert found == {}
@@ -112,12 +111,17 @@ def test_an_unknown_shape_denies_with_a_word(hook: Hook, given: Any) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_no_server_denies(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_denies(hook: Hook, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wfdash.cli.hook.PATIENCE", 0)
     monkeypatch.setenv("WFDASH_TOKEN", "wfd_1_x")
+    cache = home / ".cache/wfdash/hook"
+    cache.mkdir(parents=True)
+    (cache / "old.json").write_text("{}")
+    os.utime(cache / "old.json", (0, 0))
     assert said(hook(BASH, "--url", "http://127.0.0.1:9"))[0] == "deny"
     assert said(hook(BASH, "--url", "no address"))[0] == "deny"
     assert said(hook(BASH, "--url", "http://127.0.0.1:9", "--wait", "1s"))[0] == "deny"
+    assert "old.json" not in {one.name for one in cache.iterdir()}
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from wfdash.domain.agent_calls import is_plain, path_of, target_of, touches_own_
 MOST_READ, MOST_POLICY, MOST_TRANSCRIPT, MOST_FILE = 600_000, 100_000, 400_000, 200_000
 """Bytes of a permission request, of a policy, of the end of a transcript, of a file that is about to be replaced."""
 MOST_MESSAGES, LONGEST = 10, 2_000
-WAIT, LONGEST_WAIT, LONGEST_RULE, POLL, PATIENCE, BREATH = 3_600, 604_800, 43_200, 45, 10, 0.1
+WAIT, LONGEST_WAIT, LONGEST_RULE, POLL, PATIENCE = 3_600, 604_800, 43_200, 45, 10
 """Seconds until no answer denies, by default and at most; that a rule lasts at most; of one request; until a server
-counts as unreachable; between two looks.
+counts as unreachable.
 """
 MARGIN = 240
 """Seconds that an agent waits longer for this command than it for people: who comes too late denies nothing."""
@@ -92,7 +92,7 @@ def answer(agent: str, options: Namespace) -> int:
     except Denied as error:
         words = str(error)
     except Exception as error:
-        words = f"wfdash hook failed ({type(error).__name__}: {error})"[:LONGEST]
+        words = f"wfdash hook failed ({type(error).__name__}: {error})"
     signal.alarm(0)
     if call is None:
         return print_error(words, USAGE)
@@ -104,7 +104,7 @@ def reply(call: HookCall, given: dict[str, Any] | None, words: str) -> dict[str,
     """Return the answer as a product reads it."""
     updated = {} if given in (None, call.arguments) else {"updatedInput": given}
     said = "deny" if given is None else "allow"
-    more: dict[str, Any] = {"permissionDecision": said, "permissionDecisionReason": words, **updated}
+    more = {"permissionDecision": said, "permissionDecisionReason": words, **updated}
     if call.event == "PermissionRequest":
         more = {"decision": {"behavior": said, **({"message": words} if given is None else updated)}}
     elif call.agent == "codex" and given is not None and not updated:
@@ -161,11 +161,10 @@ def policy_for(call: HookCall) -> tuple[str, dict[str, Any]]:
 
 
 def policies_of(*places: str) -> list[Path]:
-    """Return the policies of the project's folder, the agent's, and that of the call's file, and of those above."""
+    """Return where the project's folder, the agent's, that of the call's file, and those above have a policy."""
     starts = [os.environ.get("CLAUDE_PROJECT_DIR", ""), places[0], os.path.join(*places)]
     paths = [Path(os.path.realpath(one)) / ".wfdash" for one in starts]
-    files = {folder / ".wfdash" / "hook.toml" for path in paths for folder in path.parents}
-    return sorted(path for path in files if path.exists())
+    return sorted({folder / ".wfdash" / "hook.toml" for path in paths for folder in path.parents})
 
 
 def read_policy(path: Path) -> dict[str, Any]:
@@ -198,7 +197,7 @@ def fitting_rule(said: dict[str, Any], call: HookCall, target: str) -> dict[str,
 
 def _span(said: dict[str, Any], name: str, most: float) -> int:
     try:
-        return int(min(seconds(str(said[name])), most)) if name in said else int(most)
+        return int(min(seconds(str(said.get(name, most))), most))
     except ArgumentTypeError as error:
         raise Denied(f"{name} in hook.toml: {error}") from error
 
@@ -248,7 +247,7 @@ def await_answer(read: Callable[..., Any], run: str, call: HookCall, end: float)
             raise Denied(f"The question was {found['status']}")
         for one in found["requests"]:
             read(f"requests/{one['id']}", params={"wait": POLL})
-        time.sleep(BREATH)
+        time.sleep(0.1)
     raise Denied("No one answered in time")
 
 
@@ -283,13 +282,15 @@ def shown_beside(key: str, call: HookCall) -> dict[str, Any]:
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(json.dumps(shown))
+        for old in path.parent.glob("*.json"):
+            if time.time() - old.stat().st_mtime > LONGEST_WAIT:
+                old.unlink()
     return shown
 
 
 def conversation_in(transcript: str) -> list[dict[str, Any]]:
     """Return the last messages of a session, without what looks like a secret."""
-    path = Path(transcript)
-    lines = _end_of(path, MOST_TRANSCRIPT).splitlines() if path.suffix == ".jsonl" else []
+    lines = _end_of(Path(transcript), MOST_TRANSCRIPT).splitlines() if transcript.endswith(".jsonl") else []
     return [one for line in lines if (one := message_in(line))][-MOST_MESSAGES:]
 
 
