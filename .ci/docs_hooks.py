@@ -16,6 +16,7 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import docs_lists
 import docs_openapi
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == "reference/http-api.md":
         return markdown.replace("<!-- operations -->", docs_openapi.operations())
     text = re.sub(r"(!\[[^\]]*\]\()docs/", r"\1", markdown) if folder == ROOT else markdown
+    for mark, made in docs_lists.LISTS.items():
+        if mark in text:
+            docs_openapi.document()  # it sets Django up
+            text = text.replace(mark, made())
     text = LINK.sub(lambda link: rewritten(link, folder, page.file.src_uri), text)
     if not re.search(r"^:::", text, re.MULTILINE):
         WRITTEN[page.file.src_uri] = text
