@@ -160,7 +160,6 @@ def requests_of(viewer: Viewer, marks: Marks | None) -> QuerySet[HumanRequest]:
 
 def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
     origin = origin_of(row.run)
-    own = bool(origin.starter) and origin.starter == viewer.name
     mine = row.assignee_id == viewer.user.pk
     shown = viewer.reads_card(row.workflow, row.by, origin, assigned=mine)
     later = timemachine.replaced_by(row) if row.closed is not None else None
@@ -204,7 +203,7 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         shown=shown,
         may_override=bool(refusal) and speaks,
         may_speak=speaks,
-        may_inform=own or operates,
+        may_inform=operates or (bool(origin.starter) and origin.starter == viewer.name),
         operates=operates,
         viewer=viewer,
         row=row,
