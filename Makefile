@@ -96,7 +96,7 @@ screenshots: $(FRAMEWORKS)/installed
 
 # The versions that images and CI install, each file by its hash. Renew them, then run the tests: make lock locked test
 lock: $(TOOLS)/installed
-	$(LOCK) --extra postgres --extra cluster --extra redis --extra celery --extra encryption --extra apprise --extra push --extra otel --extra oidc --extra mcp -o .ci/locks/requirements.lock
+	$(LOCK) --extra postgres --extra cluster --extra redis --extra celery --extra encryption --extra apprise --extra push --extra slack --extra otel --extra oidc --extra mcp -o .ci/locks/requirements.lock
 	$(LOCK) --extra dev -o .ci/locks/requirements-dev.lock
 	$(LOCK) --extra dev --extra dev-frameworks -o .ci/locks/requirements-frameworks.lock
 

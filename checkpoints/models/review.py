@@ -247,7 +247,7 @@ class Reply(models.Model):
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="replies")
     by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, db_index=False, related_name="+")
     via = CharField(max_length=20)
-    """page | api | link | batch | deadline."""
+    """page | api | link | slack | batch | deadline."""
     right = CharField(max_length=300, blank=True)
     acting_for = CharField(max_length=150, blank=True)
     maker = CharField(max_length=150, blank=True, db_default="", default="")
@@ -441,7 +441,7 @@ class Notice(models.Model):
     kind = CharField(max_length=20)
     """A name of ``wfdash.notifications.preferences``."""
     channel = CharField(max_length=12)
-    """browser | mail | push | apprise | webhook."""
+    """browser | mail | push | apprise | slack | webhook."""
     target = CharField(max_length=36, blank=True)
     """The id of the webhook, or of the subscribed browser."""
     request = models.ForeignKey(REQUEST, null=True, on_delete=models.CASCADE, related_name="+")
@@ -497,6 +497,47 @@ class PushSubscription(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ChatAccount(models.Model):
+    """A person's own account at a chat service: ``team`` and ``uid``, as that service says, once it gave ``code`` back.
+
+    ``code``: the digest of a one-time code made ``at`` that time; empty once it was used.
+    """
+
+    user = models.ForeignKey(PERSON, on_delete=models.CASCADE, related_name="+")
+    service = CharField(max_length=12)
+    team = CharField(max_length=80, blank=True)
+    uid = CharField(max_length=80, null=True)
+    code = CharField(max_length=64, blank=True)
+    at = MomentField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "service"], name="one_chat_account_per_person"),
+            models.UniqueConstraint(fields=["service", "team", "uid"], name="one_person_per_chat_account"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.uid or 'not connected'} at {self.service}"
+
+
+class ChatMessage(models.Model):
+    """A notice as a message at a chat service: its ``place`` (empty: it may be there), until it is ``done``.
+
+    ``shown``: a digest of the state of the request that it shows.
+    """
+
+    notice = models.OneToOneField(Notice, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    place = CharField(max_length=120, blank=True)
+    shown = CharField(max_length=64, blank=True)
+    done = MomentField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["notice"], condition=Q(done__isnull=True), name="chat_message_open")]
+
+    def __str__(self) -> str:
+        return self.place
 
 
 class UsedLink(models.Model):

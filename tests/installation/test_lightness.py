@@ -32,7 +32,9 @@ print(*sorted(entry.name for entry in catalog.entries()))
 print(*[failure.error for failure in catalog.failures()])
 print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(","))))
 """
-DRIVERS = "PIL apprise celery fido2 httpx mkdocs opentelemetry procrastinate psycopg py_vapid qrcode redis rich"
+DRIVERS = (
+    "PIL apprise celery fido2 httpx mkdocs opentelemetry procrastinate psycopg py_vapid qrcode redis rich slack_sdk"
+)
 HEAVY = (*PACKAGES, "openai", "langsmith", "mcp", *DRIVERS.split())
 EXAMPLES = ["patch_review", "expense_batch", "publish_article", "parcel"]
 

@@ -150,8 +150,8 @@ def _columns(rows: QuerySet[Any], now: Any, *facts: Any) -> QuerySet[Any, Any]:
 
 # The kinds of notifications, in the order in which the settings show them.
 
-BROWSER, MAIL, PUSH, APPRISE, WEBHOOK = "browser", "mail", "push", "apprise", "webhook"
-PERSONAL = (BROWSER, MAIL, PUSH, APPRISE)
+BROWSER, MAIL, PUSH, APPRISE, SLACK, WEBHOOK = "browser", "mail", "push", "apprise", "slack", "webhook"
+PERSONAL = (BROWSER, MAIL, PUSH, APPRISE, SLACK)
 """The channels a person can choose; a webhook belongs to the installation."""
 
 
@@ -245,12 +245,12 @@ class Preferences:
         chosen = self.channels.get(kind)
         if chosen is not None and channel in self.offered:
             return channel in chosen
-        return channel in {BROWSER, PUSH, APPRISE} or (channel == MAIL and KINDS[kind].mail)
+        return channel in {BROWSER, PUSH, APPRISE, SLACK} or (channel == MAIL and KINDS[kind].mail)
 
     def due(self, kind: str, channel: str, now: datetime) -> datetime:
         """Return when to send it: now, with the next digest, or after the quiet hours."""
         at = now
-        if channel == MAIL and self.digest and not KINDS[kind].at_once:
+        if channel in (MAIL, SLACK) and self.digest and not KINDS[kind].at_once:
             at = self._next_digest(now)
         return self._after_quiet(at)
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from checkpoints import ids
 from checkpoints.database.alias import on_commit
 from checkpoints.database.compiled import insert
-from checkpoints.models import HumanRequest, Notice, Preference
+from checkpoints.models import ChatAccount, HumanRequest, Notice, Preference
 from checkpoints.models.user_model import User, email_of
 from checkpoints.records import Json, JsonObject
 from checkpoints.rules import card_subject
@@ -26,6 +27,7 @@ from wfdash.notifications.preferences import (
     NAMED_FOR_WEBHOOKS,
     PERSONAL,
     PUSH,
+    SLACK,
     WEBHOOK,
     WEBHOOK_KINDS,
     Listeners,
@@ -88,7 +90,19 @@ def reachable(user: User, channel: str) -> bool:
         return bool(settings.WFDASH_MAIL and email_of(user))
     if channel == PUSH:
         return is_installed()
+    if channel == SLACK:
+        return connected([user.pk]).exists()
     return channel == BROWSER or (channel == APPRISE and user.get_username() in settings.WFDASH_APPRISE)
+
+
+def connected(users: Iterable[int] | None = None) -> QuerySet[ChatAccount]:
+    """Return who has connected their account at the chat service, or who of these people; no one where none is
+    configured, without a query.
+    """
+    if not settings.WFDASH_SLACK_TOKEN:
+        return ChatAccount.objects.none()
+    found = ChatAccount.objects.filter(team=settings.WFDASH_SLACK_TEAM, uid__isnull=False)
+    return found if users is None else found.filter(user__in=[*users])
 
 
 def _rows(
@@ -112,10 +126,12 @@ def _insert(rows: list[Notice], users: Iterable[User], once: str) -> None:
 
 
 def _to_people(kind: str, people: Mapping[int, User], found: Listeners) -> Iterator[Notice]:
+    in_chat = {account.user_id for account in connected(found.people)}
     for pk, (wishes, browsers) in found.people.items():
         user, now = people[pk], found.now
         for channel in PERSONAL:
-            if not reachable(user, channel) or not wishes.wants(kind, channel):
+            here = pk in in_chat if channel == SLACK else reachable(user, channel)
+            if not here or not wishes.wants(kind, channel):
                 continue
             # Each browser by itself: one that is off does not hold up the others.
             for target in browsers if channel == PUSH else ("",):

@@ -35,9 +35,10 @@ from wfdash.actions.account import forget_browser
 from wfdash.actions.hooks.webhooks import keep_attempt
 from wfdash.actions.pacing import is_outage
 from wfdash.actions.requests.answer_links import answer_link
+from wfdash.actions.requests.chat import send_chat
 from wfdash.engines import catalog
 from wfdash.notifications.letters import ANSWERABLE, Channel, Letter, Undeliverable, page_of, send_apprise, send_mail
-from wfdash.notifications.preferences import APPRISE, BROWSER, MAIL, PUSH, WEBHOOK, Preferences
+from wfdash.notifications.preferences import APPRISE, BROWSER, MAIL, PUSH, SLACK, WEBHOOK, Preferences
 from wfdash.notifications.push import Browser, Unsubscribed, send_push
 from wfdash.notifications.rendering import absolute
 from wfdash.notifications.webhook import Receiver, send_webhook
@@ -110,6 +111,7 @@ CHANNELS: Mapping[str, Channel] = {
     MAIL: send_mail,
     PUSH: send_push,
     APPRISE: send_apprise,
+    SLACK: send_chat,
     WEBHOOK: send_webhook,
 }
 
@@ -157,7 +159,7 @@ def _deliver(bundle: Bundle, notices: list[Notice], channel: Channel, until: flo
             if isinstance(error, Unsubscribed):
                 forget_browser(bundle.target)
         except Exception as error:
-            _postpone(batch, notices, f"{type(error).__name__}: {error}")
+            _postpone(batch, notices, f"{type(error).__name__}: {error}", getattr(error, "seconds", 0.0))
             break
     return sent
 
@@ -235,8 +237,8 @@ def _person(bundle: Bundle, notices: Sequence[Notice]) -> tuple[Any, list[Letter
         if why := _obsolete_because(notice, viewer):
             _give_up([notice], why)
         else:
-            # A phone is picked up by others: its link leads to the request, and does not sign in.
-            letters += _letters([notice], None if bundle.channel == PUSH else viewer)
+            # A phone is picked up by others, a chat kept by others: their link does not sign in.
+            letters += _letters([notice], None if bundle.channel in (PUSH, SLACK) else viewer)
     return _receiver(bundle, user, viewer), letters
 
 
@@ -244,10 +246,8 @@ def _receiver(bundle: Bundle, user: Any, viewer: Viewer) -> Any:
     """Return a person in the form in which a channel wants them."""
     if bundle.channel == MAIL:
         return user, preferences_of([user.pk]).get(user.pk, Preferences())
-    return _browser(bundle, viewer) if bundle.channel == PUSH else user
-
-
-def _browser(bundle: Bundle, viewer: Viewer) -> Browser:
+    if bundle.channel != PUSH:
+        return user
     found = PushSubscription.objects.filter(pk=bundle.target, user=viewer.user).first()
     if found is None:
         raise Undeliverable("This browser was unsubscribed")
@@ -310,14 +310,14 @@ def _url(notice: Notice, viewer: Viewer | None) -> str:
     return absolute(reverse("wfdash:request", args=[request.pk]))
 
 
-def _postpone(tried: Sequence[Notice], untried: Sequence[Notice], error: str) -> None:
+def _postpone(tried: Sequence[Notice], untried: Sequence[Notice], error: str, least: float = 0.0) -> None:
     """Try again later; what waits for the same receiver waits along. After the last attempt: give up."""
     now = database_now()
     again = [notice for notice in tried if notice.attempts <= len(RETRY_SECONDS)]
     _give_up([notice for notice in tried if notice.attempts > len(RETRY_SECONDS)], error)
     first = tried[0]
     wait = RETRY_SECONDS[min(first.attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311
-    due = now + timedelta(seconds=wait)
+    due = now + timedelta(seconds=max(wait, least))
     Notice.objects.filter(pk__in=[notice.pk for notice in again]).update(due=due, error=error[:500])
     Notice.objects.filter(pk__in=[notice.pk for notice in untried]).update(due=due, attempts=F("attempts") - 1)
     same = _due(now).filter(channel=first.channel, user_id=first.user_id, target=first.target)
@@ -385,19 +385,13 @@ def values_for(recipient: Recipient, notice: Notice) -> JsonObject:
         return {}
     try:
         values = _values(notice)
-        names = _secrets_of(workflow) if values else ()
+        # The worker that delivers may be another than the one that has its code.
+        entry = catalog.find(workflow) if values else None
+        names = entry.secrets if entry else published_secrets(workflow) if values else ()
         found = {name: masked(value, names) for name, value in values.items()}
     except CheckpointsError:
         return {"omitted": "unreadable"}
     return found if len(to_json(found)) <= MAX_CARRIED_BYTES else {"omitted": ", ".join(found)}
-
-
-def _secrets_of(workflow: str) -> frozenset[str]:
-    """Return the names of a workflow's secret fields: the worker that delivers may be another than the one that has its
-    code.
-    """
-    entry = catalog.find(workflow)
-    return entry.secrets if entry else published_secrets(workflow)
 
 
 def _values(notice: Notice) -> Mapping[str, Any]:

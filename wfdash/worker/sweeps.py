@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from django.conf import settings
+
 from checkpoints.database import clock
 from checkpoints.database.clock import database_now
 from checkpoints.database.compiled import FirstValues
@@ -24,7 +26,7 @@ from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import forget_deliveries
 from wfdash.actions.pacing import rest_after
-from wfdash.actions.requests import announce, deadlines, finalize
+from wfdash.actions.requests import announce, chat, deadlines, finalize
 from wfdash.actions.requests.answer_links import forget_used_links
 from wfdash.actions.requests.collaboration import wake_snoozed
 from wfdash.actions.retention import RunRemover
@@ -32,6 +34,7 @@ from wfdash.actions.runs import bulk, lifecycle, migrate, search_index, signals
 from wfdash.actions.runs.bulk import forget_bulks
 from wfdash.actions.schedules import announce_late
 from wfdash.installation.stopping import waited
+from wfdash.notifications.slack import socket_client
 from wfdash.pubsub.transport import Outage
 from wfdash.queries.statistics.gates import next_day_to_make
 from wfdash.queries.workers import forget_unread
@@ -65,7 +68,7 @@ class Job:
 
 def all_jobs() -> list[Job]:
     """Return the jobs of one leader."""
-    sender, held = Senders(), HeldRuns()
+    sender, held, socket = Senders(), HeldRuns(), ChatSocket()
     return [
         Job(name="deadlines", do=sweep_deadlines, is_due=lambda found: found.has(*WITH_DEADLINES)),
         Job(name="scheduler", do=start_scheduled, is_due=lambda found: found.has("schedules")),
@@ -82,6 +85,14 @@ def all_jobs() -> list[Job]:
             every=COUNT_SECONDS,
         ),
         Job(name="held", do=held.release, is_due=lambda found: found.has("held"), every=HELD_SECONDS),
+        Job(name="chat", do=chat.ChatFollower().look, is_due=lambda found: found.has("chat"), every=CHAT_SECONDS),
+        Job(
+            name="chat-socket",
+            do=socket.keep,
+            is_due=lambda _: bool(settings.WFDASH_SLACK_APP_TOKEN) and socket.client is None,
+            every=SOCKET_SECONDS,
+            close=socket.close,
+        ),
         Job(name="tidy", do=tidy_requests, every=REQUEST_TIDY_SECONDS),
         Job(name="leftovers", do=Leftovers().remove_next, every=LEFTOVER_SECONDS, first=FIRST_TIDY),
         Job(name="retention", do=partial(remove_old_runs, RunRemover()), every=OLD_RUNS_SECONDS),
@@ -179,6 +190,7 @@ _look = FirstValues(
     failures=search_index.FAILURES.values_list("pk"),
     bulks=bulk.UNFINISHED.values_list("pk"),
     held=migrate.HELD.values_list("pk"),
+    chat=chat.FOLLOWED.values_list("pk"),
     hooks=webhooks.ACTIVE.values_list("pk"),
     fed=TallyMark.objects.filter(pk=WEBHOOKS).values_list("event"),
     counted=TallyMark.objects.filter(pk=STATISTICS).values_list("event"),
@@ -296,6 +308,34 @@ def start_scheduled() -> float:
     if wait > 0:
         return min(SCHEDULE_SECONDS, wait)
     return 0.0 if schedules.fire_schedules() else SCHEDULE_SECONDS
+
+
+# -- the chat service: messages follow their requests, and what people do there comes by a connection from here
+
+CHAT_SECONDS = 2.0
+SOCKET_SECONDS = 5.0
+
+
+class ChatSocket:
+    """Keeps the connection of Socket Mode: the leader alone has one. It reconnects by itself once it is there."""
+
+    client: Any = None
+
+    def keep(self) -> float:
+        """Connect; returns infinity, as there is no time at which it is to be called."""
+        self.client = socket_client(chat.hear)
+        try:
+            self.client.connect()
+        except Exception:
+            self.close()
+            raise
+        return math.inf
+
+    def close(self) -> None:
+        """Close it."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
 
 
 # -- what happened to runs is written to the outbox of webhooks

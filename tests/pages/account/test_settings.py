@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Absence, Preference
+from checkpoints.models import Absence, ChatAccount, Preference
 from wfdash.notifications.preferences import KINDS
 
 FORM = {"zone": "Europe/Rome", "digest": "", "digest_at": "08:00", "quiet_from": "22:00", "quiet_to": "07:00"}
@@ -20,8 +20,8 @@ def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> 
     assert "ana@example.org" in shown
     assert ana.post("/settings/", {**FORM, "opened.mail": "1", "quiet": "1", "digest": "daily"}).status_code == 302
     data = Preference.objects.get().data
-    assert data["channels"]["opened"] == ["apprise", "mail", "push"], "what is not shown stays"
-    assert data["channels"]["reminder"] == ["apprise", "push"]
+    assert data["channels"]["opened"] == ["apprise", "mail", "push", "slack"], "what is not shown stays"
+    assert data["channels"]["reminder"] == ["apprise", "push", "slack"]
     assert (data["zone"], data["quiet"], data["digest"]) == ("Europe/Rome", ["22:00", "07:00"], "daily")
     again = ana.get("/settings/").content.decode()
     assert 'name="opened.mail" value="1" checked' in again
@@ -31,7 +31,7 @@ def test_every_kind_can_be_chosen_and_is_kept(ana: Client, people, settings) -> 
 def test_what_the_form_does_not_show_stays_as_it_was(ana: Client) -> None:
     assert 'name="opened.mail"' not in ana.get("/settings/").content.decode()
     ana.post("/settings/", {**FORM, "opened.browser": "1"})
-    assert Preference.objects.get().data["channels"]["reminder"] == ["apprise", "mail", "push"]
+    assert Preference.objects.get().data["channels"]["reminder"] == ["apprise", "mail", "push", "slack"]
 
 
 def test_a_mistake_is_said_at_its_field_and_what_was_typed_is_kept(ana: Client) -> None:
@@ -72,3 +72,19 @@ def test_what_does_not_fit_is_said_at_its_field(everybody, as_):
         assert answer.status_code == 422
         assert words in answer.content.decode()
     assert not Absence.objects.exists()
+
+
+def test_slack_is_connected_by_a_code_shown_once_and_disconnected(ana: Client, settings) -> None:
+    assert "Connect Slack" not in ana.get("/settings/").content.decode()
+    settings.WFDASH_SLACK_TOKEN, settings.WFDASH_SLACK_TEAM = "xoxb-secret", "T1"
+    assert "Connect Slack" in ana.get("/settings/").content.decode()
+    shown = ana.post("/settings/slack/", {"act": "connect"}, follow=True).content.decode()
+    assert "/wfdash connect " in shown
+    assert "xoxb-secret" not in shown
+    assert "/wfdash connect " not in ana.get("/settings/").content.decode()
+    ChatAccount.objects.update(team="T1", uid="UANA")
+    page = ana.get("/settings/").content.decode()
+    assert 'name="opened.slack"' in page
+    assert "Disconnect Slack" in page
+    ana.post("/settings/slack/", {"act": "disconnect"})
+    assert not ChatAccount.objects.exists()

@@ -17,7 +17,7 @@ from django.core.validators import validate_email
 from django.utils import timezone
 
 from checkpoints.database.storage import write
-from checkpoints.models import Absence, Grant, ServiceAccount
+from checkpoints.models import Absence, ChatAccount, Grant, ServiceAccount
 from checkpoints.models.user_model import EMAIL, USERNAME, User, email_of, new_user
 from checkpoints.records import frozen
 from wfdash.access.directory import find_group, is_service, problem_of_person
@@ -206,6 +206,7 @@ def deactivate_person(viewer: Viewer, name: str) -> None:
         revoke_links(user)
         end_tokens(user)
         end_sessions(user.pk)
+        ChatAccount.objects.filter(user=user).delete()
 
 
 def reactivate_person(viewer: Viewer, name: str) -> None:

@@ -21,6 +21,8 @@ from checkpoints.database.installation_key import fingerprint
 from wfdash.cli.doctor import Examine, Findings, advice, ok, problem
 from wfdash.installation.environment import is_loopback, unknown_settings
 from wfdash.installation.location import other_owners
+from wfdash.notifications.letters import Undeliverable
+from wfdash.notifications.slack import call
 
 GIGABYTE = 1024**3
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "glusterfs", "ceph"}
@@ -161,7 +163,12 @@ def configuration() -> Findings:
         make = problem if one.level >= ERROR else advice
         if one.level >= WARNING:
             yield make("settings", str(one.msg), why=f"See {one.id} of 'wfdash manage check'.", remedy=one.hint or "")
-    sends = {"mail": settings.WFDASH_MAIL, "chat": settings.WFDASH_APPRISE, "traces": settings.WFDASH_OTEL}
+    sends = {
+        "mail": settings.WFDASH_MAIL,
+        "chat": settings.WFDASH_APPRISE,
+        "Slack": settings.WFDASH_SLACK_TOKEN,
+        "traces": settings.WFDASH_OTEL,
+    }
     sends |= {"errors to WFDASH_ON_ERROR": settings.WFDASH_ON_ERROR}
     yield ok(
         "settings", f"configured to send: {', '.join(name for name, value in sends.items() if value) or 'nothing'}"
@@ -175,9 +182,38 @@ def configuration() -> Findings:
         )
 
 
+def slack() -> Findings:
+    """Ask Slack whether it takes the tokens, and of which workspace they are."""
+    if not settings.WFDASH_SLACK_TOKEN:
+        return
+    try:
+        team, app = call("auth_test")["team_id"], settings.WFDASH_SLACK_APP_TOKEN
+        words = "" if team == settings.WFDASH_SLACK_TEAM else f"WFDASH_SLACK_TEAM is not {team}"
+        if app:
+            call("apps_connections_open", app_token=app)
+        elif not settings.WFDASH_SLACK_SECRET:
+            words = "neither WFDASH_SLACK_APP_TOKEN nor WFDASH_SLACK_SECRET is set"
+    except (ImportError, OSError, Undeliverable) as error:
+        words = str(error)
+    why, remedy = (
+        "No one gets messages in Slack, or their buttons do nothing.",
+        "pip install wfdash[slack]; docs/slack.md",
+    )
+    yield problem("slack", words, why=why, remedy=remedy) if words else ok("slack", f"the workspace {team}")
+
+
 SAID = {"wfdash.W008"}
 """System checks that another examination makes more precisely."""
-EXAMINATIONS: tuple[Examine, ...] = (versions, variables, keys, data_directory, open_files, address, configuration)
+EXAMINATIONS: tuple[Examine, ...] = (
+    versions,
+    variables,
+    keys,
+    data_directory,
+    open_files,
+    address,
+    configuration,
+    slack,
+)
 
 
 def settings_name_postgres() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 from django.conf import settings
@@ -21,12 +22,14 @@ from wfdash.access.viewer import EVERY, Viewer
 from wfdash.actions.hooks import incoming as actions
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import IncomingPlan
+from wfdash.actions.requests import chat
 from wfdash.actions.runs.lifecycle import checked_input
 from wfdash.domain.errors import REFUSALS, Invalid, NotFound, WrongState
 from wfdash.domain.hooks import SCHEMES, mapped, suggested, template_problems
 from wfdash.engines import catalog
 from wfdash.notifications.preferences import WEBHOOK_KINDS, type_of
 from wfdash.notifications.rendering import absolute, render
+from wfdash.notifications.slack import payload_of
 from wfdash.queries import hooks as queries
 from wfdash.queries.account import service_accounts
 from wfdash.web.pages.site.decorators import form_page, get_page, key_of, show_once, shown_once, viewer_of
@@ -94,7 +97,11 @@ def _perform(request: HttpRequest, viewer: Viewer, webhook_id: str, act: str) ->
         webhooks.resend(viewer, webhook_id, request.POST.get("delivery", ""))
         messages.info(request, "Sending it again, with the same id.")
     elif act == "resend-failed":
-        count = webhooks.resend_failed(viewer, webhook_id, since=timezone.now() - timedelta(days=_days(request)))
+        try:
+            days = min(max(float(request.POST.get("days", "1")), 0.01), 90.0)
+        except ValueError:
+            days = 1.0
+        count = webhooks.resend_failed(viewer, webhook_id, since=timezone.now() - timedelta(days=days))
         messages.info(request, f"Sending {count} deliver{'y' if count == 1 else 'ies'} again.")
     elif act == "retire":
         webhooks.retire_secret(viewer, webhook_id)
@@ -142,13 +149,6 @@ def _posted(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
     }
 
 
-def _days(request: HttpRequest) -> float:
-    try:
-        return min(max(float(request.POST.get("days", "1")), 0.01), 90.0)
-    except ValueError:
-        return 1.0
-
-
 # The address at which an incoming webhook receives: for programs, without a session, answered as the API does.
 
 
@@ -162,6 +162,19 @@ def receive_hook(request: HttpRequest, hook_id: str) -> HttpResponse:
     done = actions.receive(hook_id, dict(request.headers.items()), body)
     given = {"id": done.id, "outcome": done.outcome, "run": done.run}
     return JsonResponse(given, status=200 if done.outcome == "duplicate" else 202)
+
+
+@csrf_exempt
+@require_POST
+def receive_slack(request: HttpRequest) -> HttpResponse:
+    """Act on what someone did in Slack, as Slack's signature says. Slack is called after it has its reply."""
+    body = request.read(actions.LARGEST_DELIVERY + 1)
+    payload = payload_of(body, dict(request.headers.items())) if len(body) <= actions.LARGEST_DELIVERY else None
+    if payload is None:
+        return problem_response(request, REFUSALS[401], "Not signed by Slack within five minutes")
+    said, then = chat.hear(payload)
+    Thread(target=then, name="wfdash-slack").start()
+    return JsonResponse(said) if said else HttpResponse()
 
 
 # Incoming webhooks: the list, the form with a preview of its mapping, and one with the log of what came.

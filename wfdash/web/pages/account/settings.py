@@ -28,6 +28,7 @@ from wfdash.actions.account import (
     set_absence,
     set_preferences,
 )
+from wfdash.actions.requests import chat
 from wfdash.domain.cron import zones
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.notifications.preferences import (
@@ -38,6 +39,7 @@ from wfdash.notifications.preferences import (
     MAIL,
     PERSONAL,
     PUSH,
+    SLACK,
     Preferences,
     text_of,
 )
@@ -47,11 +49,21 @@ from wfdash.notifications.write import preferences_of, reachable
 from wfdash.queries import account as queries
 from wfdash.queries.account import push_browsers, read_getting_started, read_view, read_views
 from wfdash.queries.requests.request import possible_delegates, read_absences
-from wfdash.web.pages.site.decorators import browser_zone, form_page, get_page, keep_zone, post_page, viewer_of, zone_of
+from wfdash.web.pages.site.decorators import (
+    browser_zone,
+    form_page,
+    get_page,
+    keep_zone,
+    post_page,
+    show_once,
+    shown_once,
+    viewer_of,
+    zone_of,
+)
 from wfdash.web.pages.site.list_page import address_in, counted_views, open_view
 from wfdash.web.pages.ui.fragments import respond
 
-LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat"}
+LABELS = {BROWSER: "In app", MAIL: "E-mail", PUSH: "Push", APPRISE: "Chat", SLACK: "Slack"}
 
 
 @frozen
@@ -83,6 +95,7 @@ def settings(request: HttpRequest) -> HttpResponse:
         "problems": problems,
         "here": "settings",
         "push": push_settings(viewer),
+        "slack": conf.WFDASH_SLACK_TOKEN and {"on": reachable(viewer.user, SLACK), **shown_once(request)},
     }
     # Offer the browser's zone where the form holds another one; ``taken``: fill it in.
     browser = browser_zone(request)
@@ -140,6 +153,7 @@ def _form_context(viewer: Viewer, wishes: Preferences, typed: Mapping[str, Any])
         "zones": zones(),
         "mail_on": bool(conf.WFDASH_MAIL),
         "mailed": MAIL in channels,
+        "digested": " and ".join(LABELS[one] for one in (MAIL, SLACK) if one in channels),
     }
 
 
@@ -363,6 +377,17 @@ def push_browser(request: HttpRequest, browser_id: str) -> HttpResponse:
     else:
         actions.unsubscribe(viewer_of(request), browser_id)
         messages.success(request, "Push notifications are off in that browser.")
+    return redirect("wfdash:settings")
+
+
+@post_page
+def slack(request: HttpRequest) -> HttpResponse:
+    """Begin to connect the person's account at Slack, with a code that is shown once, or disconnect it."""
+    viewer = viewer_of(request)
+    if request.POST.get("act") == "connect":
+        return show_once(request, {"code": chat.begin_connection(viewer)}, "wfdash:settings")
+    chat.disconnect(viewer)
+    messages.success(request, "Slack is disconnected.")
     return redirect("wfdash:settings")
 
 
