@@ -8,7 +8,7 @@ from django.views.generic import RedirectView
 from wfdash.web.api.document import all_kinds
 from wfdash.web.api.router import api, api_document
 from wfdash.web.pages import audit, checkpoints, hooks, people, schedules, statistics, workflows
-from wfdash.web.pages.account import api_reference, second_factor, security, settings, signin
+from wfdash.web.pages.account import api_reference, connect, second_factor, security, settings, signin
 from wfdash.web.pages.requests import batch, inbox, request
 from wfdash.web.pages.runs import actions, events, listing, run, state
 from wfdash.web.pages.site import context_processors, decorators, files, health, list_page, search
@@ -103,6 +103,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("settings/", settings.settings, name="settings"),
     path("settings/account/", security.account, name="account"),
     path("settings/tokens/", security.tokens, name="tokens"),
+    path("settings/connect/", connect.connect, name="connect"),
     path("settings/second-factor/", second_factor.second_factor, name="second-factor"),
     path("settings/push/", settings.push, name="push"),
     path("settings/push/<wfdash_id:browser_id>/", settings.push_browser, name="push-browser"),

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
 from checkpoints.models import Answer, AuditEntry, Comment, HumanRequest, Reply
 from tests import people
+from tests.documentation.test_types import ROOT, blocks_of
 
 PROPOSED, DECIDED = {"amount": 900, "iban": "DE89 3704"}, {"amount": 800, "iban": "DE89 3704"}
 FORM = {
@@ -69,3 +71,14 @@ def test_the_page_exports_what_it_lists(decided, as_):
     otto = as_("otto")
     assert b'action="/decisions/export/"' in otto.get("/decisions/").content
     assert [one["id"] for one in lines(otto.post("/decisions/export/", {"q": "step:review"}))] == [decided.pk]
+
+
+def test_the_recipe_of_the_docs_finds_where_a_prompt_would_have_differed(decided, as_, tmp_path):
+    (recipe,) = blocks_of(ROOT / "docs/datasets.md")
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+    found = lines(as_("otto").get("/api/v1/decisions/export"))
+    file = tmp_path / "decisions.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in found))
+    assert names["differing"](str(file), lambda card: "edit") == []
+    assert names["differing"](str(file), lambda card: "approve") == found

@@ -100,6 +100,7 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "push": BROWSER,
     "push-browser": BROWSER,
     "tokens": CREDENTIAL,
+    "connect": CREDENTIAL,
     "webhooks": "shows secrets once, to the admin who makes one: they are credentials, too",
     "webhook": "shows secrets once, to the admin who makes one: they are credentials, too",
     "incoming-webhooks": "makes addresses with secrets that other systems call: they are credentials, too",

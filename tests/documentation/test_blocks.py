@@ -23,6 +23,7 @@ RUN = {
     "django.md": "tests/documentation/test_django.py",
     "agent-framework-storage.md": "tests/checkpoints/agent_framework/test_page.py",
     "langgraph-saver.md": "tests/checkpoints/langgraph/test_page.py",
+    "datasets.md": "tests/api/test_decisions.py",
     "coding-agents.md": "tests/client/test_coding_agents.py",
     "monitoring.md": "tests/telemetry/test_error_hook.py",
     "checkpointing.md": "tests/checkpoints/test_manager.py",

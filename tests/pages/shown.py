@@ -84,6 +84,7 @@ def addresses_of(run: Run, question: HumanRequest, history: Sequence[Checkpoint]
         "account": "/settings/account/",
         "webhooks": "/settings/webhooks/",
         "tokens": "/settings/tokens/",
+        "connect": "/settings/connect/?host=mcp",
         "incoming-webhooks": "/settings/incoming-webhooks/",
         "incoming-webhook-new": "/settings/incoming-webhooks/new/?workflow=expense_batch",
         "people": "/people/",
