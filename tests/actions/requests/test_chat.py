@@ -237,6 +237,11 @@ def test_a_high_risk_a_large_card_pictures_and_many_fields_are_a_link(
     for place in slack.posted():
         assert not slack.buttons(place)
         assert "Open it in wfdash to decide" in slack.texts(place)
+    request = approval(key="more")
+    HumanRequest.objects.filter(pk=request.pk).update(card=request.card | {"of_a_framework": "pay"})
+    request.refresh_from_db()
+    send(request, ana)
+    assert not slack.buttons(slack.posted()[-1]), "a part that the message does not have"
     amount = {"type": "object", "properties": {"amount": {"type": "integer"}}}
     send(approval(Approval(subject="Four", proposal={"amount": 4}, edit=amount), key="four"), ana)
     assert {*slack.buttons(slack.posted()[-1])} == {"approve", "reject"}, "the edit is a link"

@@ -40,6 +40,7 @@ from wfdash.notifications.rendering import absolute
 from wfdash.notifications.slack import Slack
 from wfdash.notifications.write import connected
 from wfdash.queries.requests.request import RequestView, read_request
+from wfdash.questions.card import Card
 from wfdash.values.schemas.secrets import HIDDEN
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ MOST_FOLLOWED = 2_000
 MOST_BUTTONS, MOST_SHOWN, MOST_PARTS = 5, 2_800, 20
 PLAIN = ("text", "markdown", "code", "json", "link")
 """The kinds of evidence that are a text."""
+KNOWN = {*Card.model_fields, "actions"}
+"""The parts of a card that a message shows."""
 UNDO = "wfdash undo"
 STRANGER = "Your account here is not connected with wfdash: connect it there under Settings, Notifications"
 FOLLOWED = ChatMessage.objects.filter(done__isnull=True, place__gt="")
@@ -188,14 +191,19 @@ def _parts(found: RequestView) -> tuple[tuple[str, ...], bool]:
     due = f"{found.due:%Y-%m-%d %H:%M} UTC" if found.due else ""
     about = {"Workflow": title_of(found.workflow), "Risk": card.get("risk"), "Due": due, "Started by": found.requester}
     shown = [("", {name: text for name, text in about.items() if text}), ("", card.get("body"))]
-    before, after = (_words(card.get(name) or "").splitlines()[:MOST_SHOWN] for name in ("current", "proposal"))
+    before, after = (_words(card.get(name)).splitlines()[:MOST_SHOWN] for name in ("current", "proposal"))
     lines = [*difflib.unified_diff(before, after, n=MOST_SHOWN, lineterm="")][3:] if before else after
     shown.append(("Difference" if before else "Proposal", "\n".join(lines)))
     plain = [one for one in pieces if isinstance(one, Mapping) and one.get("kind") in PLAIN]
     shown += [(str(one.get("title") or "Evidence"), one.get("value")) for one in plain]
     shown += [(name.capitalize(), card.get(name)) for name in ("context", "consequence", "undo")]
     texts = [visible(f"{name}\n{_words(value)}".strip()) for name, value in shown if value]
-    whole = len(plain) == len(pieces) and len(texts) <= MOST_PARTS and sum(map(len, texts)) <= MOST_SHOWN
+    whole = (
+        not {*card} - KNOWN
+        and len(plain) == len(pieces)
+        and len(texts) <= MOST_PARTS
+        and sum(map(len, texts)) <= MOST_SHOWN
+    )
     return tuple(text if whole else text[: MOST_SHOWN // 2] for text in texts[:MOST_PARTS]), whole
 
 
@@ -203,6 +211,8 @@ def _words(value: Any) -> str:
     """Return a value as lines: ``name: value`` for fields."""
     if isinstance(value, dict):
         return "\n".join(f"{name}: {_words(inner)}" for name, inner in value.items())
+    if value is None:
+        return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
