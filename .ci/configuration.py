@@ -1,4 +1,7 @@
-"""Make docs/configuration.md of the table by which wfdash reads its settings: ``--write``, else see that it is true."""
+"""Make docs/configuration.md with the settings to start with: ``--write``, else see that it is true.
+
+The site adds all other settings of the table by which wfdash reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from wfdash.installation.environment import SETTINGS
+sys.path.insert(0, str(Path(__file__).parent))
+import docs_lists
 
 PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 BEGIN = """# Configuration
@@ -16,21 +20,16 @@ BEGIN = """# Configuration
 Settings are environment variables; `wfdash up --help` lists the options that go before them. In a \
 [Django project](django.md#settings) they are settings of the same names.
 Five are enough for most installations. wfdash listens on loopback only, unless it is told otherwise. \
-`wfdash doctor` names a variable that is misspelt.
+`wfdash doctor` names a variable that is misspelt. The site lists all others below; in the repository they are in \
+[settings.toml](../wfdash/installation/settings.toml).
+
+## Start here
 """
 
 
 def text() -> str:
     """Return the page."""
-    lines = [BEGIN]
-    for group, rows in SETTINGS.items():
-        lines += [f"## {group}\n", "| variable | meaning | default |", "|---|---|---|"]
-        for name, row in rows.items():
-            default = row.get("default", "")
-            shown = row.get("shown") or (f"`{default}`" if default else "none")
-            lines.append(f"| `{name}` | {row['says']} | {shown} |")
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([BEGIN, *docs_lists.setting_rows("Start here"), "", "<!-- settings -->", ""])
 
 
 def main() -> int:

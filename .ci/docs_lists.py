@@ -1,7 +1,6 @@
-"""The lists of the documentation that follow from the code: commands, filters, kinds of events.
+"""The lists of the documentation that follow from the code: commands, filters, kinds of events, settings.
 
-A page has ``<!-- commands -->``, ``<!-- filters -->`` or ``<!-- kinds -->`` where its list belongs. Django is set up
-before one of them is made.
+A page has one of the marks of ``LISTS`` where its list belongs. Django is set up before one of them is made.
 """
 
 from __future__ import annotations
@@ -85,6 +84,26 @@ def filters() -> str:
     return "\n".join(_section(title, known) for title, known in lists.items())
 
 
+def settings() -> str:
+    """Return every setting but those to start with, a section for each group."""
+    from wfdash.installation.environment import SETTINGS
+
+    groups = list(SETTINGS)[1:]
+    return "\n".join(line for group in groups for line in [f"## {group}\n", *setting_rows(group), ""])
+
+
+def setting_rows(group: str) -> list[str]:
+    """Return the table of one group of settings."""
+    from wfdash.installation.environment import SETTINGS
+
+    lines = ["| variable | meaning | default |", "|---|---|---|"]
+    for name, row in SETTINGS[group].items():
+        default = row.get("default", "")
+        shown = row.get("shown") or (f"`{default}`" if default else "none")
+        lines.append(f"| `{name}` | {row['says']} | {shown} |")
+    return lines
+
+
 def _section(title: str, known: ListFilter[Any, Any]) -> str:
     rows = [(one.example, one.meaning, one.values + one.only) for one in known.qualifiers]
     rows.append(('"blue chair"', known.words, ()))
@@ -105,5 +124,6 @@ LISTS: dict[str, Callable[[], str]] = {
     "<!-- commands -->": commands,
     "<!-- kinds -->": kinds,
     "<!-- filters -->": filters,
+    "<!-- settings -->": settings,
 }
 """The list that takes the place of each mark."""
