@@ -5,21 +5,35 @@ that, else the subject of its newest request, which who sees the run sees as wel
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from checkpoints.database.compiled import Among, Placeholder, compiled_rows
 from checkpoints.errors import Unreadable
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Run
+from checkpoints.models.fields import current_encryptor
 from wfdash.access.viewer import Viewer
 from wfdash.domain.labels import visible
 from wfdash.queries.unreadable import document, hidden_cards, subject_in
 from wfdash.records.base import UNREADABLE
 
+NAMED = ("id", "workflow", "title", "own_title", "summary")
+
 
 def title_of(run: Run, inspect: bool, subject: str = "") -> str:
     """Return what a run is called, for a viewer who may ``inspect`` its values or not. ``subject``: if it is known."""
     return worded(run.title or run.workflow, own_title_of(run), (summary_of(run) if inspect else "") or subject)
+
+
+@compiled_rows
+def newest_of(hidden: bool) -> QuerySet[HumanRequest, Any]:
+    """Return the query of the newest request to people of each run."""
+    newest = HumanRequest.objects.filter(FOR_PEOPLE, run=OuterRef("pk")).order_by("-created", "-id").values("pk")[:1]
+    asked = Run.objects.filter(Among("pk", Placeholder("ids"))).annotate(asked=Subquery(newest)).values("asked")
+    rows = HumanRequest.objects.filter(pk__in=asked).annotate(**hidden_cards())
+    return rows.values_list("id", "run_id", "step", "subject", *hidden_cards())
 
 
 def subjects_of(viewer: Viewer, runs: Iterable[Any]) -> dict[str, str]:
@@ -33,11 +47,8 @@ def subjects_of(viewer: Viewer, runs: Iterable[Any]) -> dict[str, str]:
     ]
     if not nameless:
         return {}
-    newest = HumanRequest.objects.filter(FOR_PEOPLE, run=OuterRef("pk")).order_by("-created", "-id").values("pk")[:1]
-    asked = Run.objects.filter(pk__in=nameless).annotate(asked=Subquery(newest)).values("asked")
-    rows = HumanRequest.objects.filter(pk__in=asked).annotate(**hidden_cards())
     found: dict[str, str] = {}
-    for id_, run, step, subject, *card in rows.values_list("id", "run_id", "step", "subject", *hidden_cards()):
+    for id_, run, step, subject, *card in newest_of(current_encryptor().active).all(ids=nameless):
         if card and UNREADABLE in (document(HumanRequest(id=id_, card=card[0]), "card") or {}):
             continue  # Why it cannot be read is no name.
         found[run] = visible(str((subject_in(card[0], id_, step) if card else subject) or ""))
@@ -63,9 +74,13 @@ def summary_of(run: Run) -> str:
     return _readable(run, "summary")
 
 
-def run_in(values: dict[str, Any]) -> Run:
-    """Return a run that has a name, from the values of its columns (id, workflow, title, own_title, summary)."""
-    return Run(**{name: values[name] for name in ("id", "workflow", "title", "own_title", "summary")})
+def run_in(values: dict[str, Any]) -> Any:
+    """Return a run that has a name, from the values of its columns (id, workflow, title, own_title, summary).
+
+    Only what may be encrypted needs the model, which costs more than all else of a name.
+    """
+    named = {name: values[name] for name in NAMED}
+    return Run(**named) if current_encryptor().active else SimpleNamespace(pk=named["id"], **named)
 
 
 def worded(workflow_title: str, own_title: str, summary: str) -> str:

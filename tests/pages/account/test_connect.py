@@ -9,17 +9,17 @@ from django.utils import timezone
 from checkpoints.models import Token
 from tests import people
 from tests.documentation.test_types import ROOT
-from wfdash.web.pages.account.connect import HOSTS, RIGHTS
+from wfdash.web.pages.account.connect import HOSTS, PLACE, RIGHTS
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.key)
 def test_each_host_has_its_lines_with_the_address_and_a_token_that_only_asks(host, as_) -> None:
     otto, page = as_("otto"), f"/settings/connect/?host={host.key}"
-    assert "$WFDASH_TOKEN" in otto.get(page).content.decode()
+    assert PLACE in otto.get(page).content.decode()
     shown = otto.post(page, follow=True).content.decode()
     text = re.search(r"wfd_\w{8}_[\w-]+", shown)
     assert text
-    assert "$WFDASH_TOKEN" not in shown
+    assert PLACE not in shown
     token = Token.objects.get(revoked=None)
     assert (set(token.rights), token.workflows) == (set(RIGHTS), [host.workflow])
     assert text[0] not in otto.get(page).content.decode()
@@ -42,7 +42,7 @@ def test_who_may_not_ask_is_told_whom_to_ask(as_) -> None:
 
 def test_the_page_of_the_docs_is_made_from_the_same_list() -> None:
     page = ROOT / "docs/connect.md"
-    lines = [one.lines.format(url="https://wfdash.example/", token="$WFDASH_TOKEN") for one in HOSTS]
+    lines = [one.lines.format(url="https://wfdash.example/", token=PLACE) for one in HOSTS]
     made = "".join(
         f"\n## {one.name}\n\n{one.about}\n\n```text\n{text}\n```\n\n[More]({one.page}.md)\n"
         for one, text in zip(HOSTS, lines, strict=True)

@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from checkpoints.records import Phase, Status, frozen
+from checkpoints.records import Pairs, Phase, Status, frozen
 from checkpoints.rules import NANOS, money_text
 from wfdash.actions.statistics import triage_error
 from wfdash.domain.errors import Invalid, NotAllowed
@@ -570,7 +570,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     days = 7 if request.GET.get("days") == "7" else 1
     assignee = request.GET.get("assignee", "")
     found = read_operations(viewer, timedelta(days=days), assignee, examples=False)
-    figures = figures_of(found, days)
+    figures, slots = figures_of(found, days), slots_of(days)
     context: dict[str, Any] = {
         "operations": found,
         "days": days,
@@ -581,7 +581,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "mutes": MUTES,
         "operators": partial(read_assignees, viewer, {group.workflow for group in found.groups}, "operate"),
         "quiet": [one for one in figures if one.count == "0"],
-        "groups": [group_row(group, days) for group in found.groups],
+        "groups": [group_row(group, days, slots) for group in found.groups],
         "overdue": [(one, "") for one in found.overdue],
         "unanswerable": [(one, why_stuck(one)) for one in found.unanswerable],
         "unserved": [
@@ -623,8 +623,22 @@ def figures_of(found: Operations, days: int) -> tuple[Figure, ...]:
     )
 
 
-def group_row(group: ErrorGroup, days: int) -> GroupRow:
-    """Return an error group with the addresses of its runs: the list, and the preview of a retry of all."""
+def slots_of(days: int) -> Pairs:
+    """Return the hours of a day, or the days of a week, until now: each as groups count it, and as it is called."""
+    now, step = timezone.now(), timedelta(hours=1) if days == 1 else timedelta(days=1)
+    slots = [now - step * place for place in range(24 if days == 1 else 8)][::-1]
+    if days == 1:
+        return tuple((f"{at:%Y-%m-%d %H}", f"{at:%Y-%m-%d %H}:00 UTC") for at in slots)
+    return tuple((f"{at:%Y-%m-%d}", times.weekday(at)) for at in slots)
+
+
+def group_row(group: ErrorGroup, days: int, slots: Pairs) -> GroupRow:
+    """Return an error group with the addresses of its runs (the list, and the preview of a retry of all), and how often
+    it happened in each of the slots.
+    """
+    counts = [group.times.get(at, 0) for at, _ in slots]
+    titles = [f"{name}: {number(count)}" for (_, name), count in zip(slots, counts, strict=True)]
+    label = f"{number(sum(counts))} in the last {'24 hours' if days == 1 else '7 days'}, most {number(max(counts))}"
     terms = ("status:failed", f"finished:<{days}d", error_term(group.error))
     text = " ".join((*terms, term("workflow", group.workflow)))
     return GroupRow(
@@ -634,19 +648,8 @@ def group_row(group: ErrorGroup, days: int) -> GroupRow:
         message=group.message,
         runs=runs_address(*terms, workflow=group.workflow),
         retry=group.error and f"{reverse('wfdash:runs-bulk')}?{urlencode({'verb': 'retry', 'all': 1, 'q': text})}",
-        bars=_bars(group, days),
+        bars=sparkline(label, (), titles, bad=counts),
     )
-
-
-def _bars(group: ErrorGroup, days: int) -> SafeString:
-    """Return how often a group failed in each hour of a day, or on each day of a week."""
-    now, step = timezone.now(), timedelta(hours=1) if days == 1 else timedelta(days=1)
-    slots = [now - step * place for place in range(24 if days == 1 else 8)][::-1]
-    counts = [group.times.get(at.strftime("%Y-%m-%d %H" if days == 1 else "%Y-%m-%d"), 0) for at in slots]
-    names = [f"{at:%Y-%m-%d %H}:00 UTC" if days == 1 else times.weekday(at) for at in slots]
-    titles = [f"{name}: {number(count)}" for name, count in zip(names, counts, strict=True)]
-    label = f"{number(sum(counts))} in the last {'24 hours' if days == 1 else '7 days'}, most {number(max(counts))}"
-    return sparkline(label, (), titles, bad=counts)
 
 
 WHY_STUCK = {"few": "Fewer people than votes needed", "split": "Votes are split", "unknown": "Excludes an unknown name"}

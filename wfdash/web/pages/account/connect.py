@@ -17,7 +17,7 @@ from wfdash.web.pages.site.decorators import form_page, key_of, show_once, shown
 from wfdash.web.pages.site.list_page import runs_address
 from wfdash.web.pages.ui.fragments import guide
 
-PLACE = "$WFDASH_TOKEN"
+PLACE = "wfd_..."
 """Printed where no token was made."""
 
 
@@ -54,10 +54,18 @@ HOSTS = (
     ),
     AgentHost(
         key="mcp",
-        name="MCP",
-        about="Any host of the Model Context Protocol, such as Claude Desktop, Cursor or VS Code. In its settings:",
+        name="Cursor, VS Code",
+        about="In ~/.cursor/mcp.json, and most hosts of MCP (in VS Code the first key is servers):",
         lines='{{"mcpServers": {{"wfdash": {{"type": "http", "url": "{url}mcp",\n'
         '  "headers": {{"Authorization": "Bearer {token}"}}}}}}}}',
+        page="mcp",
+    ),
+    AgentHost(
+        key="claude-desktop",
+        name="Claude Desktop",
+        about="In claude_desktop_config.json, with wfdash on that machine. Other hosts that start programs, too:",
+        lines='{{"mcpServers": {{"wfdash": {{"command": "wfdash", "args": ["mcp"],\n'
+        '  "env": {{"WFDASH_URL": "{url}", "WFDASH_TOKEN": "{token}"}}}}}}}}',
         page="mcp",
     ),
     AgentHost(

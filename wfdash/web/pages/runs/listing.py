@@ -104,6 +104,13 @@ EXPORTED = (
 )
 
 
+class Shown(dict[str, bool]):
+    """The columns that are shown. Any other is False: to look for a name in vain costs a template dearly."""
+
+    def __missing__(self, name: str) -> bool:
+        return False
+
+
 @post_page
 def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Send every run the filter finds as it is shown to this person, newest first; it is recorded that they asked."""
@@ -229,7 +236,7 @@ def _rows_context(request: HttpRequest, ids: Sequence[str]) -> dict[str, Any]:
     return {
         "rows": rows,
         "columns": columns,
-        "shown": dict.fromkeys(RESULT_COLUMNS, True),
+        "shown": Shown.fromkeys(RESULT_COLUMNS, True),
         "gone": len(ids) - len(rows),
     }
 
@@ -404,7 +411,7 @@ def _common(request: HttpRequest, viewer: Viewer, place: RunsAddress) -> dict[st
             (name, COLUMNS[name], sort_of(place, name) if name in SORTED else None) for name in shown if name in COLUMNS
         ],
         "ascending": not place.sort.startswith("-"),
-        "shown": dict.fromkeys(shown, True),
+        "shown": Shown.fromkeys(shown, True),
         "live_address": place.at(columns=shown).url(),
         "may_act": viewer.may_anywhere("operate"),
         "verbs": VERBS,

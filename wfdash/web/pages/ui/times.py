@@ -139,6 +139,8 @@ def _two_units(total: int) -> str:
 
 def number(count: float | Decimal, decimals: int | None = None) -> str:
     """Return a number with its thousands apart: ``12,345``; with a number of decimals ``12,345.0``."""
+    if decimals is None and isinstance(count, int) and 0 <= count < 1_000:
+        return str(int(count))  # In every language, and most numbers of a page are so small.
     return number_format(count, decimals, use_l10n=True, force_grouping=True)
 
 
