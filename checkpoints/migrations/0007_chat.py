@@ -5,6 +5,15 @@ from django.conf import settings
 from django.db import migrations, models
 
 
+def leave_out_pattern_index(apps, schema_editor):
+    """Take back the index for ``LIKE`` that Django is about to make on PostgreSQL: nothing reads it."""
+    schema_editor.deferred_sql = [
+        statement
+        for statement in schema_editor.deferred_sql
+        if not str(statement.parts.get('name', '')).strip('"').endswith('_like')
+    ]
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -25,6 +34,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('done__isnull', True)), fields=['notice'], name='chat_message_open')],
             },
         ),
+        migrations.RunPython(leave_out_pattern_index, migrations.RunPython.noop),
         migrations.CreateModel(
             name='ChatAccount',
             fields=[

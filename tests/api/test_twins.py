@@ -108,6 +108,8 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "incoming-webhook": "shows the secret of an address that other systems call: it is a credential, too",
     "incoming-webhook-edit": "changes what an address with a secret does, next to that secret",
     "receive-hook": MACHINES,
+    "receive-slack": MACHINES,
+    "slack": CREDENTIAL,
     "answer-link": "is the link of a letter: it acts for who received it",
     "workflows-suggestions": SUGGESTIONS,
     "workflows-reloaded": BROWSER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -28,7 +29,13 @@ SQLITE, POSTGRES = "sqlite_alias", pytest.param("postgres_alias", marks=pytest.m
 
 
 @pytest.fixture(params=[SQLITE, POSTGRES])
-def alias(request: pytest.FixtureRequest, settings: Any, tmp_path: Path, django_db_blocker: Any) -> Iterator[str]:
+def alias(
+    request: pytest.FixtureRequest,
+    settings: Any,
+    tmp_path: Path,
+    django_db_blocker: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
     """Give a database with a worker that lives, in a healthy installation."""
     settings.WFDASH_DATABASE_ALIAS = name = request.getfixturevalue(request.param)
     settings.DATABASE_ROUTERS = ["checkpoints.database.router.Router"]
@@ -36,6 +43,9 @@ def alias(request: pytest.FixtureRequest, settings: Any, tmp_path: Path, django_
     settings.WFDASH_DATA_DIR = tmp_path
     settings.SECRET_KEY = "k" * 50
     settings.WFDASH_AUDIT_KEY = "a key of its own"
+    # Programs of the tests, in the way of settings.
+    for name in {*os.environ} & {"WFDASH_CHROMIUM", "WFDASH_PGBOUNCER", "WFDASH_SKIP_NOTHING"}:
+        monkeypatch.delenv(name)
     with django_db_blocker.unblock():
         now = timezone.now()
         # Other tests of this process have left runs in the same database.

@@ -100,11 +100,14 @@ def call_api(recorder: Recorder, client: Client, calls: dict[str, Call]) -> dict
     return refused
 
 
+WAITING = {"delivery", "chat-socket"}
+
+
 def do_jobs(recorder: Recorder) -> None:
     """Do what a worker does beside its runs, whether something is due or not."""
     now = database_now()
-    # Without what sends notifications: its threads would wait for this transaction.
-    jobs: dict[str, Callable[[], Any]] = {job.name: job.do for job in sweeps.all_jobs() if job.name != "delivery"}
+    # Without what sends notifications, whose threads would wait for this transaction, and what calls Slack.
+    jobs: dict[str, Callable[[], Any]] = {job.name: job.do for job in sweeps.all_jobs() if job.name not in WAITING}
     jobs |= {
         "look": due_work.look_for_work,
         "outbox": outbox.due_bundles,

@@ -23,7 +23,7 @@ SMALL = {
         *("auth_group_permissions", "checkpoints_grant", "checkpoints_serviceaccount", "checkpoints_token"),
         *("checkpoints_secondfactor", "checkpoints_recoverycode", "checkpoints_absence", "checkpoints_savedview"),
         "mfa_authenticator",
-        *("checkpoints_preference", "checkpoints_pushsubscription", "django_content_type"),
+        *("checkpoints_preference", "checkpoints_pushsubscription", "checkpoints_chataccount", "django_content_type"),
     ),
     "what an author or operator sets up": (
         *("checkpoints_schedule", "checkpoints_webhook", "checkpoints_incominghook", "checkpoints_workflowversion"),

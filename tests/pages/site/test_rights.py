@@ -112,6 +112,8 @@ ELSEWHERE = {
     "incoming-webhook",
     "incoming-webhook-edit",
     "receive-hook",
+    "receive-slack",
+    "slack",
     "answer-link",
     "deadline",
     "views",
