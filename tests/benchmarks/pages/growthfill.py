@@ -14,6 +14,7 @@ from checkpoints.models import (
     Answer,
     AuditEntry,
     AuditHead,
+    ChatMessage,
     Checkpoint,
     Chunk,
     Comment,
@@ -331,4 +332,14 @@ def _of_programs(count: int, began: int, person: str) -> list[tuple[Any, int, di
             {"id": _id("d", "i"), "hook_id": hook, "at": at(began, "i * 5"), "status": "202", "outcome": "'started'"},
         ),
         (DeliveryAttempt, count, {"notice_id": _id("n", "i"), "at": at(began, "i * 5"), "status": "200"}),
+        (
+            ChatMessage,
+            count,
+            {
+                "notice_id": _id("n", "i"),
+                "place": "'D1 1.2'",
+                "shown": "'x'",
+                "done": f"CASE i % 99 WHEN 0 THEN NULL ELSE {at(began, 'i')} END",
+            },
+        ),
     ]
