@@ -21,6 +21,7 @@ from tests.client.serving import Served, problem
 from tests.client.test_live import FILE, open_request
 from tests.e2e.server import Server
 from wfdash.client import Client
+from wfdash.client.errors import NotAllowed
 from wfdash.client.mcp import mcp_server
 from wfdash.web.mcp import MOST_AT_ONCE
 
@@ -165,6 +166,11 @@ async def test_an_agent_passes_on_an_answer_only_with_a_token_for_that_and_never
         assert "passes on no answer" in await asking.call("answer_request", **given)
         assert "passes on no answer" in await plain.call("answer_request", **given)
         assert "on behalf of admin" in await passing.call("answer_request", **given)
+        assert "seen: Give" in await other.call("answer_request", **given | {"seen": ""})
+        with Client(server.url, tokens[2]) as api, pytest.raises(NotAllowed, match="on behalf of admin"):
+            api.answer(request, {"action": "approve"}, seen=seen)
+        with Client(server.url, made[0]) as api, pytest.raises(NotAllowed, match="No agent overrides"):
+            api.answer(request, {"action": "approve"}, seen=seen, override=True, reason="Now")
         assert "changed since" in await other.call("answer_request", **given | {"seen": "0" * 64})
         assert (await other.call("answer_request", **given))["decided"] is True
         risky = await asking.call("ask_people", subject="Delete?", risk="high", wait=1)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from wfdash.client.calls.runs import ENDED, WORKFLOW
 from wfdash.client.client import AsyncClient
-from wfdash.client.errors import ClientError, TimedOut
+from wfdash.client.errors import ClientError, NotAllowed, TimedOut
 from wfdash.records.requests import AcceptedAnswer, RequestDetail, RequestPage
 from wfdash.records.runs import RunDetail
 from wfdash.workflow.asking import PeopleAnswer
@@ -185,17 +185,15 @@ class AgentTools:
         reason: str = "",
     ) -> AcceptedAnswer:
         """Pass on the answer of the person whose token this is, once they have seen the request and said so."""
+        link = f"{self._home()}requests/{request}/"
         with _explained(ToolError):
-            me, asked = await self._client().me(), await self._client().request(request)
-            link = f"{self._home()}requests/{asked.id}/"
-            if not me.through_agents:
+            if not (await self._client().me()).through_agents:
                 words = "This token passes on no answer. Its person makes another one under Settings, Tokens, or opens"
                 raise ToolError(f"{words} {link}")
-            if asked.own:
-                raise ToolError(f"It was asked on behalf of {me.name}, who therefore decides on the page: {link}")
-            if asked.card.get("risk") == "high":
-                raise ToolError(f"Its risk is high: a person decides on the page: {link}")
-            return await self._client().answer(request, answer, reason=reason, seen=seen)
+            try:
+                return await self._client().answer(request, answer, reason=reason, seen=seen)
+            except NotAllowed as refused:
+                raise ToolError(f"{refused}: {link}") from refused
 
     async def request(self, request: str) -> RequestDetail:
         """Return a request: its card, what it may be answered with, and its votes."""

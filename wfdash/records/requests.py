@@ -191,8 +191,6 @@ class RequestFacts(DescribedRecord):
     subject: str = ""
     requester: str = ""
     """Who started the run."""
-    own: bool = False
-    """Whether you did, yourself or by a token that you made."""
     answer: GivenAnswer | None = None
     """Null while it is open."""
 

@@ -162,6 +162,8 @@ def _take_answer(
     if request.run.phase in {Phase.CANCELLED, Phase.COMPLETED}:
         raise NoLongerOpen(f"The run is {request.run.phase}")
     _refuse_second_vote(viewer, right, votes)
+    if viewer.through_agents and not context.seen:
+        raise Invalid.at("seen", "Give the seen of the request that was shown to the person")
     context = replace(context, seen=_refuse_if_changed(request, context.seen))
     why = visible(reason or reason_in(value))
     if (context.override or context.on_behalf_of) and not why.strip():

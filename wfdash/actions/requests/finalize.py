@@ -17,8 +17,9 @@ from checkpoints.events import EventKind
 from checkpoints.models import OPEN, Answer, Comment, HumanRequest, Reply
 from checkpoints.models.user_model import USERNAME, User
 from checkpoints.records import SIGNAL, Json, JsonObject, Phase
+from checkpoints.rules import RISKS
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
-from wfdash.access.viewer import Right, Viewer, origin_of
+from wfdash.access.viewer import REQUESTER, Right, Viewer, origin_of
 from wfdash.actions import audit
 from wfdash.actions.common import CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
@@ -48,6 +49,8 @@ def right_of(
         raise NotAllowed("This waits for a signal, not a person. Send the signal to the run")
     if unknown := unknown_in(request.not_by):
         raise NotAllowed(unknown_words(unknown))
+    if viewer.through_agents:
+        _refuse_to_agents(viewer, request, beyond=override or bool(on_behalf_of))
     if on_behalf_of:
         return _right_for_another(viewer, request, on_behalf_of)
     if override:
@@ -66,6 +69,16 @@ def right_of(
     if viewer.made_by is not None and _is_vote(request):
         return replace(right, acting_for=viewer.made_by.name)
     return right
+
+
+def _refuse_to_agents(viewer: Viewer, request: HumanRequest, *, beyond: bool) -> None:
+    """Refuse what a person decides on the page, whichever door a token for agents comes by."""
+    if viewer.excluded((REQUESTER,), origin_of(request.run)):
+        raise NotAllowed(f"It was asked on behalf of {viewer.name}, who therefore decides on the page")
+    if request.risk >= RISKS["high"]:
+        raise NotAllowed("Its risk is high: a person decides on the page")
+    if beyond:
+        raise NotAllowed("No agent overrides or answers for others: a person does on the page")
 
 
 def _is_vote(request: HumanRequest) -> bool:

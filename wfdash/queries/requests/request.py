@@ -185,7 +185,6 @@ def _view(viewer: Viewer, row: HumanRequest) -> RequestView:
         due=row.due,
         created=row.created,
         requester=origin.starter,
-        own=viewer.excluded((REQUESTER,), origin),
         origin=origin,
         state=_request_state(row),
         answer=_answer(row, shown),
