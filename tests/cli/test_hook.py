@@ -184,6 +184,7 @@ def test_a_project_is_not_left_by_changing_the_folder(hook: Hook, home: Path, mo
 @pytest.mark.parametrize(
     ("tool", "arguments", "similar"),
     [
+        ("Bash", {"command": "git config user.name ana"}, "exactly"),
         ("Bash", {"command": "git status -s"}, "Bash commands that begin with “git status”"),
         ("Bash", {"command": "git status && rm x"}, "exactly"),
         ("Bash", {"command": "python run"}, "exactly"),

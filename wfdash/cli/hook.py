@@ -278,7 +278,8 @@ def shown_beside(key: str, call: HookCall) -> dict[str, Any]:
         return dict(json.loads(path.read_text()))
     shown: dict[str, Any] = {"conversation": conversation_in(call.transcript)}
     if "content" in call.arguments:
-        shown["current"] = _end_of(Path(call.folder, path_of(call.arguments)), MOST_FILE).decode(errors="replace")
+        text = _end_of(Path(call.folder, path_of(call.arguments)), MOST_FILE).decode(errors="replace")
+        shown["current"] = hidden(text)
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(json.dumps(shown))
@@ -303,6 +304,11 @@ def _end_of(path: Path, most: int) -> bytes:
     return b""
 
 
+def hidden(text: str) -> str:
+    """Return a text without what looks like a secret."""
+    return SECRET.sub(lambda found: f"{found['name'] or ''}•••", text)
+
+
 def message_in(line: bytes) -> dict[str, Any] | None:
     """Return a line of a transcript as a message; None for any other line."""
     try:
@@ -313,7 +319,7 @@ def message_in(line: bytes) -> dict[str, Any] | None:
         texts = [part.get("text") or f"{part['name']} {json.dumps(part['input'])}" for part in parts]
     except BROKEN:
         return None
-    text = SECRET.sub(lambda found: f"{found['name'] or ''}•••", "\n\n".join(map(str, texts)))
+    text = hidden("\n\n".join(map(str, texts)))
     return {"role": said["role"], "text": text[:LONGEST]} if said.get("role") in {"user", "assistant"} else None
 
 

@@ -66,5 +66,5 @@ def beginning(command: str) -> str:
         words = shlex.split(command)
     except ValueError:
         return ""
-    plain = len(words) > 1 and not INDIRECT.fullmatch(words[0])
+    plain = len(words) > 1 and not INDIRECT.fullmatch(words[0]) and words[:2] != ["git", "config"]
     return " ".join(words[:2]) if plain and all(re.fullmatch(r"[a-z][a-z0-9_-]*", w) for w in words[:2]) else ""

@@ -109,6 +109,21 @@ def test_a_message_says_what_is_asked_and_a_button_answers_as_the_person(
     assert AuditEntry.objects.get(verb="answer").facts["via"] == "slack"
 
 
+@pytest.mark.parametrize(
+    "card",
+    [
+        Approval(subject="Rename", proposal="Rename the file" + "\n" * 2_800 + "rm -rf /"),
+        Approval(subject="Change", current="a" * 3_000 + "1", proposal="a" * 3_000 + "2"),
+        Approval(subject="Rename the file" + " " * 200 + "and delete all others", proposal="x"),
+    ],
+    ids=["behind blank lines", "behind what is the same", "in a long subject"],
+)
+def test_what_a_message_hides_has_no_button(slack: Workspace, ana: Viewer, approval: Ask, card: Approval) -> None:
+    send(approval(card), ana)
+    (place,) = slack.posted()
+    assert not slack.buttons(place)
+
+
 def test_a_rejection_has_its_reason_from_the_modal(slack: Workspace, ana: Viewer, approval: Ask) -> None:
     send(approval(), ana)
     (place,) = slack.posted()

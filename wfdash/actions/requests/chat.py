@@ -50,7 +50,7 @@ MOST_APART = 5
 """Requests that are a message each where more become due at once: else one message lists them."""
 MOST_FOLLOWED = 2_000
 """Messages, the newest, that are looked after; an older one is renewed when its button is pressed."""
-MOST_BUTTONS, MOST_SHOWN, MOST_PARTS = 5, 2_800, 20
+MOST_BUTTONS, MOST_SHOWN, MOST_PARTS, MOST_SUBJECT = 5, 2_800, 20, 100
 PLAIN = ("text", "markdown", "code", "json", "link")
 """The kinds of evidence that are a text."""
 KNOWN = {*Card.model_fields, "actions"}
@@ -191,7 +191,8 @@ def _parts(found: RequestView) -> tuple[tuple[str, ...], bool]:
     due = f"{found.due:%Y-%m-%d %H:%M} UTC" if found.due else ""
     about = {"Workflow": title_of(found.workflow), "Risk": card.get("risk"), "Due": due, "Started by": found.requester}
     shown = [("", {name: text for name, text in about.items() if text}), ("", card.get("body"))]
-    before, after = (_words(card.get(name)).splitlines()[:MOST_SHOWN] for name in ("current", "proposal"))
+    values = [_words(card.get(name)) for name in ("current", "proposal")]
+    before, after = (value[: MOST_SHOWN + 1].splitlines() for value in values)
     lines = [*difflib.unified_diff(before, after, n=MOST_SHOWN, lineterm="")][3:] if before else after
     shown.append(("Difference" if before else "Proposal", "\n".join(lines)))
     plain = [one for one in pieces if isinstance(one, Mapping) and one.get("kind") in PLAIN]
@@ -200,6 +201,9 @@ def _parts(found: RequestView) -> tuple[tuple[str, ...], bool]:
     texts = [visible(f"{name}\n{_words(value)}".strip()) for name, value in shown if value]
     whole = (
         not {*card} - KNOWN
+        and len(found.subject) <= MOST_SUBJECT
+        and max(map(len, values)) <= MOST_SHOWN
+        and bool(lines or not before or values[0] == values[1])
         and len(plain) == len(pieces)
         and len(texts) <= MOST_PARTS
         and sum(map(len, texts)) <= MOST_SHOWN
