@@ -44,8 +44,8 @@ def alias(
     settings.SECRET_KEY = "k" * 50
     settings.WFDASH_AUDIT_KEY = "a key of its own"
     # Programs of the tests, in the way of settings.
-    for name in {*os.environ} & {"WFDASH_CHROMIUM", "WFDASH_PGBOUNCER", "WFDASH_SKIP_NOTHING"}:
-        monkeypatch.delenv(name)
+    for variable in {*os.environ} & {"WFDASH_CHROMIUM", "WFDASH_PGBOUNCER", "WFDASH_SKIP_NOTHING"}:
+        monkeypatch.delenv(variable)
     with django_db_blocker.unblock():
         now = timezone.now()
         # Other tests of this process have left runs in the same database.

@@ -60,6 +60,7 @@ ALLOWED = {
     r'FROM "checkpoints_idempotencykey" GROUP BY 1 HAVING': "once a minute; a key is kept for seven days",
     r'^SELECT DISTINCT .*"checkpoints_tally"': "once an hour, of the figures of a month",
     r'"hour" > %s AND "checkpoints_tally"\."hour" < %s .* GROUP BY 1, 2, 3, 4$': "once, of the figures of one day",
+    r'"hour" <= %s AND "checkpoints_tally"\."measure" IN .* GROUP BY 1, 2, 3$': "the catalogue's figures of one day",
     r'COUNT\(\*\) .*"answered" >= %s AND "checkpoints_humanrequest"\."answered" < %s\)$': "one day's, once",
     r'"checkpoints_bulk"\."finished" IS NULL GROUP BY': "few bulk actions of a person are unfinished at a time",
     r'"checkpoints_notice"\."read" IS NULL .* GROUP BY 1$': "who has many unread ones of this kind gets no more",
