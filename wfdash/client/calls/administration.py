@@ -8,18 +8,7 @@ from typing import Any, Literal, TypedDict
 from typing_extensions import Unpack
 
 from wfdash.client.script import Script
-from wfdash.client.sending import (
-    Source,
-    follow,
-    get,
-    if_unchanged,
-    pages,
-    part,
-    pieces,
-    post,
-    put,
-    tell,
-)
+from wfdash.client.sending import Source, follow, get, if_unchanged, pages, part, pieces, post, put, tell
 from wfdash.records.account import Me
 from wfdash.records.audit import AuditDetail, AuditHeadRecord, AuditPage, AuditRecord
 from wfdash.records.base import Created
