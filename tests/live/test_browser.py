@@ -61,7 +61,7 @@ async def test_rows_arrive_and_panels_are_told_once_for_many(browser: BrowserCon
     await shows(page, 30)
     await page.wait_for_function("window.heard.includes('live:changed')")
     heard = await page.evaluate("window.heard")
-    assert heard.count("live:events") > heard.count("live:changed") >= 1
+    assert 10 > heard.count("live:changed") >= 1  # once for about ten events at least
 
 
 async def test_a_server_that_takes_long_to_draw_a_panel_is_asked_less_often(

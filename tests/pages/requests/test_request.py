@@ -193,7 +193,7 @@ def test_operators_go_back_from_an_answer_to_before_it_and_authors_read_what_a_c
     assert later.pk not in pages["otto"]
     Checkpoint.objects.filter(pk=later.pk).update(parent=asked.pk)
     history = flat(as_("otto").get(f"/runs/{question.run_id}/checkpoints/").content.decode())
-    assert re.findall("(asked|answered)</a>", history) == ["answered", "asked"]
+    assert re.findall("(asked|answered)</span></a>", history) == ["answered", "asked"]
     assert "before this answer" not in pages["ana"]
 
 
