@@ -22,7 +22,6 @@ from wfdash.queries.requests.inbox import (
     count_since,
     count_tabs,
     next_request,
-    position,
     read_inbox,
     read_neighbours,
     tab_filter,
@@ -228,9 +227,9 @@ def test_orders_put_first_what_is_meant(run):
 def test_the_next_one_is_found_though_the_answered_one_has_left(run, everybody):
     first, second, third = (people.ask(run, name) for name in ("one", "two", "three"))
     ana = people.viewer("ana")
-    assert read_neighbours(ana, second.pk, "mine") == (first.pk, third.pk)
+    assert read_neighbours(ana, second.pk, "mine") == (first.pk, third.pk, 2)
     people.answered(second, everybody["ana"])
-    assert [position(ana, one.pk, "mine") for one in (first, second, third)] == [1, 0, 2]
+    assert [read_neighbours(ana, one.pk, "mine")[2] for one in (first, second, third)] == [1, 0, 2]
     assert next_request(ana, second.pk, "mine") == third.pk
     people.answered(third, everybody["ana"])
     assert next_request(ana, third.pk, "mine") == first.pk

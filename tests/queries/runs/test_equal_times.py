@@ -18,7 +18,7 @@ from tests import people
 from wfdash.actions.runs import search_index
 from wfdash.queries.audit import read_entries
 from wfdash.queries.history import read_checkpoints
-from wfdash.queries.requests.inbox import SORTS, next_request, position, read_inbox, read_neighbours
+from wfdash.queries.requests.inbox import SORTS, next_request, read_inbox, read_neighbours
 from wfdash.queries.runs.listing import read_runs
 from wfdash.queries.schedules import read_schedules
 from wfdash.records.base import Page
@@ -103,9 +103,8 @@ def test_neighbours_lead_through_every_request_and_back(sort, writer):
     listed = [row.id for row in read_inbox(viewer, "mine", sort=sort, limit=MANY).items]
     once_each(listed, wanted)
     beside = [read_neighbours(viewer, id_, "mine", sort=sort) for id_ in listed]
-    assert [after for _, after in beside] == [*listed[1:], ""]
-    assert [before for before, _ in beside] == ["", *listed[:-1]]
-    assert [position(viewer, id_, "mine", sort=sort) for id_ in listed] == [*range(1, MANY + 1)]
+    before, after = ["", *listed[:-1]], [*listed[1:], ""]
+    assert beside == list(zip(before, after, range(1, MANY + 1), strict=True))
 
 
 def test_after_an_answer_the_next_of_the_list_opens(writer):

@@ -155,37 +155,31 @@ def read_inbox(
     return Page.trusted(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
 
 
-def read_neighbours(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> tuple[str, str]:
-    """Return the ids before and after a request in a list, empty at its ends (three queries).
+def read_neighbours(
+    viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age"
+) -> tuple[str, str, int]:
+    """Return the ids before and after a request in a list, empty at its ends, and its number (five queries).
 
-    The request itself need not be in it any more: that is how the next one is found after an answer.
+    The number counts from 1, and is 0 where the request is not in the list any more: its neighbours are found still.
     """
     order = _order(tab, sort)
-    here = _sorted_keys(HumanRequest.objects.filter(_visible(viewer), pk=request_id), tab, order).first()
+    here = _place_of(viewer, request_id, tab, order)
     if here is None:
-        return "", ""
-    found = []
-    for way in (order.backwards(), order):
-        row = _sort_keys(viewer, tab, text, way).filter(way.after(here)).exclude(pk=request_id).first()
-        found.append(row["id"] if row else "")
-    return found[0], found[1]
-
-
-def position(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> int:
-    """Return the number of a request in a list, counted from 1; 0 where it is not in the list (two queries)."""
-    order = _order(tab, sort)
+        return "", "", 0
     listed = _sort_keys(viewer, tab, text, order)
-    here = listed.filter(pk=request_id).first()
-    return 0 if here is None else listed.filter(order.backwards().after(here)).count() + 1
+    earlier = listed.filter(order.backwards().after(here))
+    ends = earlier.order_by(*order.backwards().columns).first(), listed.filter(order.after(here)).first()
+    before, after = (row["id"] if row else "" for row in ends)
+    return before, after, earlier.count() + 1 if listed.filter(pk=request_id).exists() else 0
 
 
 def next_request(viewer: Viewer, request_id: str, tab: str, text: str = "", *, sort: str = "age") -> str:
     """Return the request after this one: the next of the list, at its end the first; empty if none is left."""
-    later = read_neighbours(viewer, request_id, tab, text, sort=sort)[1]
-    if later:
-        return later
-    first = _sort_keys(viewer, tab, text, _order(tab, sort)).exclude(pk=request_id).first()
-    return first["id"] if first else ""
+    order = _order(tab, sort)
+    here = _place_of(viewer, request_id, tab, order)
+    others = _sort_keys(viewer, tab, text, order).exclude(pk=request_id)
+    found = (others.filter(order.after(here)).first() if here else None) or others.first()
+    return found["id"] if found else ""
 
 
 def request_rows(viewer: Viewer, ids: Iterable[str]) -> tuple[RequestRow, ...]:
@@ -246,6 +240,11 @@ def _order(tab: str, sort: str) -> KeysetOrder:
 def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
     rows = HumanRequest.objects.filter(in_tab(viewer, tab), filter_requests(viewer, text))
     return _sorted_keys(rows, tab, order)
+
+
+def _place_of(viewer: Viewer, request_id: str, tab: str, order: KeysetOrder) -> dict[str, Any] | None:
+    """Return the values of the order that a request has, whether the list has it or not; None if it is not visible."""
+    return _sorted_keys(HumanRequest.objects.filter(_visible(viewer), pk=request_id), tab, order).first()
 
 
 def _sorted_keys(rows: QuerySet[HumanRequest], tab: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:

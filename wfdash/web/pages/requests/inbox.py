@@ -37,7 +37,6 @@ from wfdash.queries.requests.inbox import (
     count_similar,
     count_similar_shown,
     count_since,
-    position,
     read_inbox,
     read_neighbours,
     request_rows,
@@ -507,10 +506,10 @@ def _progress(viewer: Viewer, place: InboxAddress, shown: str, context: dict[str
     """Return the progress in focus mode, the number of the request in the list, and the ways to its neighbours."""
     left = context.get("count", 0)
     of = max(place.of, left)
-    before, after = read_neighbours(viewer, shown, place.tab, place.q, sort=place.sort) if shown else ("", "")
+    before, after, at = read_neighbours(viewer, shown, place.tab, place.q, sort=place.sort)
     return {
         "left": left,
-        "at": position(viewer, shown, place.tab, place.q, sort=place.sort) if shown else 0,
+        "at": at,
         "of": of,
         "done": of - left,
         "before": place.at(of=of).url(request=before) if before else "",
