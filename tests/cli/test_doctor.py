@@ -81,7 +81,7 @@ def test_what_stands_still_is_found_with_its_remedy(alias: str) -> None:
     Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
     found = doctor.examine()
     assert set(problems(found)) == {"workers", "claims", "outbox"}
-    assert [one for one in found if one.check == "unserved"] == []
+    assert "unserved" not in {one.check for one in found}
     assert all(one.why and one.remedy for one in found if one.severity is not Severity.OK)
 
 
@@ -90,16 +90,14 @@ def test_a_copy_that_is_only_looked_at_may_stand_still(alias: str, settings: Any
     WorkerBeat.objects.all().delete()
     Notice.objects.create(id="n", kind="asked", channel="mail", created=past, due=past)
     settings.WFDASH_HOLD = True
-    found = [*database.work()]
-    assert [(one.severity, one.check) for one in found] == [(Severity.ADVICE, "workers")]
+    assert [(one.severity, one.check) for one in database.work()] == [(Severity.ADVICE, "workers")]
 
 
 def test_runs_that_no_worker_has_the_code_for_are_counted(alias: str) -> None:
     now = timezone.now()
     Run.objects.create(id=new_run_id(), workflow="billing", family="f", created=now, updated=now)
-    assert problems([*database.served_runs()]) == {
-        "unserved": "1 run waits for a worker: none has the workflow billing"
-    }
+    waits = {"unserved": "1 run waits for a worker: none has the workflow billing"}
+    assert problems([*database.served_runs()]) == waits
 
 
 def test_a_deployment_waits_for_an_old_worker_while_open_runs_need_it(alias: str) -> None:
@@ -130,10 +128,13 @@ def test_a_store_whose_locks_do_not_show_who_writes_is_refused(alias: str) -> No
             cursor.execute("RESET search_path; DROP VIEW pg_temp.pg_locks")
 
 
-def test_an_installation_with_two_packages_of_one_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    owners = {"checkpoints": ["wfdash", "checkpoints"], "wfdash": ["wfdash"]}
-    monkeypatch.setattr("wfdash.installation.location.packages_distributions", lambda: owners)
-    assert "checkpoints has files in it" in problems([*installation.versions()])["versions"]
+def test_two_packages_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, file in {"one": "RECORD", "two": "top_level.txt", "wfdash": "RECORD"}.items():
+        (folder := tmp_path / f"{name}-1.dist-info").mkdir()
+        (folder / "METADATA").write_text(f"Name: {name}\n")
+        (folder / file).write_text(f"checkpoints/a.py,,\n{name}/a.py,," if file == "RECORD" else "checkpoints\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "alone: one, two has files in it" in problems([*installation.versions()])["versions"]
     with pytest.raises(ImproperlyConfigured, match="Install wfdash again, in a virtual environment of its own"):
         processes._refuse_settings()
     assert upkeep._report([])["problems"][0]["message"].startswith("The package 'checkpoints'")

@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 ADDRESS = "address"
@@ -47,9 +48,7 @@ def missing_data(env: Mapping[str, str]) -> str:
 
 def needs_data(command: list[str], env: Mapping[str, str]) -> bool:
     """Return whether one of Django's commands needs more than there is where the data is missing."""
-    if not uses_data(command):
-        return False
-    return not (command[0] in MIGRATING and data_dir(env).is_dir())
+    return uses_data(command) and not (command[0] in MIGRATING and data_dir(env).is_dir())
 
 
 def uses_data(command: list[str]) -> bool:
@@ -79,10 +78,9 @@ def note_address(folder: Path, address: str) -> None:
 
 def noted_address(folder: Path, env: Mapping[str, str]) -> str:
     """Return the address for links: the configured one, else the one of the last server."""
-    try:
+    noted = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
         noted = (folder / ADDRESS).read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        noted = ""
     return (env.get("WFDASH_URL") or noted or NOWHERE).rstrip("/")
 
 
@@ -103,11 +101,14 @@ def noted_sources(folder: Path) -> dict[str, str]:
 
 def other_owners() -> str:
     """Return why this installation is refused: another distribution has files in ``checkpoints``; empty if none has."""
-    owners = packages_distributions()
-    if not (others := sorted({*owners.get("checkpoints", ())} - {*owners.get("wfdash", ("wfdash",))})):
-        return ""
-    found = f"The package 'checkpoints' is not wfdash's own alone: {', '.join(others)} has files in it"
-    return f"{found}, so that either may break the other. Install wfdash again, in a virtual environment of its own"
+    texts = ((one, f"\n{one.read_text('top_level.txt')}\n{one.read_text('RECORD')}") for one in distributions())
+    others = {one.name for one, text in texts if re.search(r"\ncheckpoints[/.\n]", text) and "\nwfdash/" not in text}
+    return (
+        f"The package 'checkpoints' is not wfdash's own alone: {', '.join(sorted(others))} has files in it, "
+        "so that either may break the other. Install wfdash again, in a virtual environment of its own"
+        if others
+        else ""
+    )
 
 
 def _private(path: str, flags: int) -> int:
