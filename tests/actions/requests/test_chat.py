@@ -360,6 +360,7 @@ def test_a_digest_and_quiet_hours_hold_messages_as_mails(slack: Workspace, ana: 
     assert not slack.buttons(place)
 
 
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up <HTTPError 429:ResourceWarning")  # slack_sdk leaves it open
 def test_slack_is_not_asked_again_before_it_wants_and_nothing_is_sent_twice(
     slack: Workspace, ana: Viewer, approval: Ask
 ) -> None:
