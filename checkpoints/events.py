@@ -28,7 +28,7 @@ QUERIED = frozenset({"names", "ended", "skipped"})
 SHOWN = frozenset(
     {
         *("subject", "how", "from", "to", "words", "version", "level", "logger", "fenced", "unsure", "after"),
-        *("function", "where", "seconds", "title", "cut"),
+        *("function", "where", "seconds", "title", "cut", "call", "provider"),
     }
 )
 """Visible to everyone who sees the run; encrypted at rest."""
@@ -229,11 +229,11 @@ class EventKind(StrEnum):
     CALL_INTENDED = Row("call.intended", "Calling {name}",
         "bolt", "running", ACT + "name key")
     CALL_DONE = Row("call.done", "Called {name}",
-        "bolt", "completed", ACT + "name key")
+        "bolt", "completed", ACT + "name key ms call")
     CALL_UNKNOWN = Row("call.unknown", "Outcome of {name} unknown",
         "exclamation-triangle", "failed", ACT + "name key")
     USAGE = Row("usage", "{step} used {model}",
-        "cpu-chip", "queued", ACT + "model input_tokens output_tokens cost", REMARK | MEASURED)
+        "cpu-chip", "queued", ACT + "model provider input_tokens output_tokens cost ms", REMARK | MEASURED)
     PROGRESS = Row("progress", "{text}",
         "chart-bar", "running", ACT + "fraction text", REMARK)
     CUSTOM = Row("custom", "{step}: {name}",

@@ -105,6 +105,11 @@ def is_storable(text: str) -> bool:
     return "\0" not in text if text.isascii() else ODD_OR_MARK.search(text) is None
 
 
+def as_name(given: object) -> str:
+    """Return what a library calls something as a name: cut, and without what a column cannot store."""
+    return "".join(filter(is_storable, str(given or "")[:NAME])).strip()
+
+
 def check(what: str, value: object) -> None:
     """Raise ``InvalidValue`` (a ``ValueError``), naming the field and the remedy, for what not every storage keeps."""
     if type(value) is str and is_plain(value):

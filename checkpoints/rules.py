@@ -15,7 +15,7 @@ from checkpoints.content.chunks import digest
 from checkpoints.errors import AlreadyAnswered, Conflict, Damaged, Incompatible, InvalidValue
 from checkpoints.events import EventKind
 from checkpoints.ids import CheckpointId, RequestId, RequestKey, RunId
-from checkpoints.limits import NAME, is_storable, oversize
+from checkpoints.limits import NAME, as_name, is_storable, oversize
 from checkpoints.limits import check_label as check_label
 from checkpoints.records import ENDED, FORMAT, Answer, CheckpointInfo, Commit, EventDraft, Json, JsonObject, Phase
 
@@ -105,23 +105,27 @@ USED = ("input_tokens", "output_tokens", "cost", "unpriced")
 """The columns of a run that sum up its usage: tokens, nanos, and the tokens whose cost is unknown."""
 
 
-def usage_of(model: object, tokens_in: object, tokens_out: object, cost: object = None) -> JsonObject:
+def usage_of(
+    model: object, tokens_in: object, tokens_out: object, cost: object = None, provider: object = None
+) -> JsonObject:
     """Return the fields of an event of kind ``usage``. ``InvalidValue`` names the one that is wrong, and the remedy."""
-    if not isinstance(model, str) or not model.strip() or len(model) > NAME or not is_storable(model):
-        raise InvalidValue(f"{said('model', model)}: give its name, text of 1 to {NAME} characters", field="model")
+    used: JsonObject = {"model": model} if provider is None else {"model": model, "provider": provider}
+    for name, text in used.items():
+        if not isinstance(text, str) or not text.strip() or len(text) > NAME or not is_storable(text):
+            raise InvalidValue(f"{said(name, text)}: give its name, text of 1 to {NAME} characters", field=name)
     for name, count in (("input", tokens_in), ("output", tokens_out)):
         if type(count) is not int or not 0 <= count <= MOST_TOKENS:
             text = f"{said(name, count)}: give the number of tokens, a whole number from 0 to {MOST_TOKENS:,}"
             raise InvalidValue(text, field=name)
-    used: JsonObject = {"model": model, "input_tokens": tokens_in, "output_tokens": tokens_out}
+    used |= {"input_tokens": tokens_in, "output_tokens": tokens_out}
     return used if cost is None else {**used, "cost": money_text(nanos_of(cost, said("cost", cost), "cost"))}
 
 
-def reported_usage(model: object, tokens_in: object, tokens_out: object) -> JsonObject | None:
+def reported_usage(model: object, tokens_in: object, tokens_out: object, provider: object = None) -> JsonObject | None:
     """Return the same of what a library reports, without what cannot be meant; None if that is no token."""
     counts = [count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in (tokens_in, tokens_out)]
-    name = "".join(filter(is_storable, str(model or "")))[:NAME].strip()
-    return usage_of(name or "unknown", *counts) if any(counts) else None
+    found = usage_of(as_name(model) or "unknown", counts[0], counts[1], provider=as_name(provider) or None)
+    return found if any(counts) else None
 
 
 def said(name: str, given: object) -> str:

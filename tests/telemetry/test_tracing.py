@@ -14,13 +14,15 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
 from checkpoints.events import KINDS
 from checkpoints.ids import RunId, WorkflowId, new_run_id
 from checkpoints.models import Checkpoint, Run
 from checkpoints.records import Claim, Commit, ErrorInfo, Phase, RunFacts, Standing
-from tests.people import make_people, make_run, save
+from tests.people import ask, make_people, make_run, save
+from wfdash.access.viewer import viewer_for
+from wfdash.actions.requests.answer import answer_request
 from wfdash.telemetry import spans, tracing
 from wfdash.telemetry.spans import RunIds, Spans, exporters, trace_id_of
 
@@ -121,6 +123,43 @@ async def test_errors_are_recorded_and_attempts_told_apart(kept, settings, keys)
     assert event.attributes["exception.type"] == "OSError"
     assert ("the-message" in steps[0].to_json()) is not bool(keys)
     assert ("the-trace" in steps[0].to_json()) is not bool(keys)
+
+
+@pytest.mark.usefixtures("no_origin")
+async def test_a_turn_that_another_engine_reports_behind_its_step_is_in_the_drive_and_has_no_duration(kept):
+    made, exporter = kept
+    run, used = new_run_id(), {"model": "m", "provider": "bedrock", "input_tokens": 3, "output_tokens": 2}
+    trace = await made.follow(*claimed(run))
+    trace.saw(told(run, "step.started", "read", activation="1"))
+    trace.saw(told(run, "step.finished", "read", activation="1"))
+    trace.saw(told(run, "usage", "read", activation="1", **used))
+    trace.saw(told(run, "call.done", "read", activation="2", name="mail", key="k", ms=1.0))
+    trace.close()
+    chat, root = by_name(exporter)["chat m"], by_name(exporter)["run expense"]
+    assert len(exporter.get_finished_spans()) == 3, "a call that is no tool has none"
+    assert (chat.start_time, chat.parent.span_id) == (chat.end_time, root.context.span_id)
+    assert chat.kind is SpanKind.CLIENT
+    assert chat.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "aws.bedrock",
+        "gen_ai.request.model": "m",
+        "gen_ai.conversation.id": run,
+        "gen_ai.usage.input_tokens": 3,
+        "gen_ai.usage.output_tokens": 2,
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_stands_where_its_span_cannot_be_made(monkeypatch, caplog):
+    class Broken:
+        def decided(self, *facts: Any) -> None:
+            raise OSError("no")
+
+    people = make_people()
+    request = ask(make_run())
+    monkeypatch.setattr(tracing, "tracer", Broken)
+    assert answer_request(viewer_for(people["ana"]), request.pk, {"action": "approve"})
+    assert "a span missing of request" in caplog.text
 
 
 @pytest.mark.usefixtures("no_origin")

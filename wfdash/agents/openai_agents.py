@@ -208,7 +208,7 @@ class RecordedAgents:
         """
         if self.tools.others:
             names = sorted(self.tools.others)
-            await self.tools.record("list_tools", {}, lambda: _value(names))
+            await self.tools.record("list_tools", {}, lambda: _value(names), call=None)
             self.tools.others.clear()
         for recorded in self.servers:
             recorded.mcp_servers = [
@@ -226,7 +226,7 @@ class RecordedAgents:
             found = await server.list_tools(context, agent)
             return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in found]
 
-        return [Tool.model_validate(one) for one in await self.tools.record("list_tools", {}, listed)]
+        return [Tool.model_validate(one) for one in await self.tools.record("list_tools", {}, listed, call=None)]
 
     def tool(self, tool: Any) -> Any:
         """Return a tool that is recorded. An agent as a tool is no call: its own turns and tools are recorded."""
@@ -384,6 +384,7 @@ class RecordedModel(Model):
                 getattr(self._model, "model", None),
                 response.usage.input_tokens,
                 response.usage.output_tokens,
+                "openai" if type(self._model).__module__.startswith("agents.models.") else None,
             )
             if self._agents.shown:
                 self._ctx.transcript(self._agents.said(self._turn(given, response.output)))

@@ -124,17 +124,22 @@ class RecordedTools:
                 )
 
     async def record(
-        self, name: str, arguments: Mapping[str, Any], use: Use, parameters: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        use: Use,
+        parameters: Mapping[str, Any] | None = None,
+        call: str | None = "",
     ) -> Any:
-        """Return what a tool returned when it was called first."""
+        """Return what a tool returned when it was called first. ``call``: as ``call_tool`` takes it."""
         once = name in self.call.once
         try:
-            return await call_tool(self.call.ctx, name, arguments, use, once=once, parameters=parameters)
+            return await call_tool(self.call.ctx, name, arguments, use, once=once, parameters=parameters, call=call)
         except WorkflowError as error:
             self.broken = self.broken or error
             raise
 
-    async def attempt(self, name: str, arguments: Mapping[str, Any], use: Use) -> Any:
+    async def attempt(self, name: str, arguments: Mapping[str, Any], use: Use, call: str = "") -> Any:
         """Do the same for a tool whose errors the SDK tells the model: they are results, and not raised again."""
 
         async def attempted() -> Json:
@@ -143,7 +148,7 @@ class RecordedTools:
             except Exception as error:
                 return {"failed": str(error) or type(error).__name__}
 
-        found = await self.record(name, arguments, attempted)
+        found = await self.record(name, arguments, attempted, call=call)
         if "failed" in found:
             raise FailedTool(found["failed"])
         return found["value"]
@@ -168,7 +173,7 @@ class RecordedTools:
 
             if tool.name in self.call.replayed:
                 return noted(decided.note(call), await use())
-            return noted(decided.note(call), await self.record(tool.name, read_arguments(given), use, schema))
+            return noted(decided.note(call), await self.record(tool.name, read_arguments(given), use, schema, call))
 
         wrapped.on_invoke_tool, wrapped.timeout_seconds = recorded, None
         return wrapped
@@ -186,7 +191,7 @@ class RecordedTools:
             async def use() -> Json:
                 return str(await invoke(tool.on_invoke_tool, (context, given), {}))
 
-            return noted(decided.note(call), await self.attempt(tool.name, {"input": given}, use))
+            return noted(decided.note(call), await self.attempt(tool.name, {"input": given}, use, call))
 
         return replace(tool, on_invoke_tool=recorded)
 
@@ -210,7 +215,7 @@ class RecordedTools:
                 return SHELL_RESULT.dump_python(kept, mode="json")
 
             arguments = {name: value for name, value in vars(request.data.action).items() if value is not None}
-            result = SHELL_RESULT.validate_python(await self.attempt(tool.name, arguments, use))
+            result = SHELL_RESULT.validate_python(await self.attempt(tool.name, arguments, use, call))
             note = decided.note(call)
             if isinstance(result, str):
                 return str(noted(note, result))

@@ -154,7 +154,7 @@ class RecordedToolset(WrapperToolset[Any]):
         if name in self.call.replayed:
             return _noted(decided.note(call), await self.wrapped.call_tool(name, tool_args, ctx, tool))
         schema, once = tool.tool_def.parameters_json_schema, name in self.call.once
-        found = await call_tool(self.call.ctx, name, tool_args, use, once=once, parameters=schema)
+        found = await call_tool(self.call.ctx, name, tool_args, use, once=once, parameters=schema, call=call)
         result = _noted(decided.note(call), _returned(found))
         content = result.return_value if isinstance(result, ToolReturn) else result
         self.results[call] = ToolReturnPart(tool_name=name, content=content, tool_call_id=call)
@@ -181,7 +181,8 @@ class RecordedTurns(WrapperModel):
 
         async def turn() -> Json:
             response = await self._stream(messages, model_settings, model_request_parameters)
-            said_turn(self._ctx, response.model_name, response.usage.input_tokens, response.usage.output_tokens)
+            used, provider = response.usage, response.provider_name or self.system
+            said_turn(self._ctx, response.model_name, used.input_tokens, used.output_tokens, provider)
             self._ctx.transcript(transcript([*messages, response], self._tools, self._masking))
             return as_json([response])[0]
 

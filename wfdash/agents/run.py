@@ -25,6 +25,7 @@ from wfdash.values.display import truncate
 from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow import Context
 from wfdash.workflow.errors import InvalidCall
+from wfdash.workflow.runtime.invoke import RecordedCall
 
 TURN = "model turn"
 """The event of a turn that a model has made, with its name and its tokens."""
@@ -52,11 +53,14 @@ class AgentReply(Generic[T]):
     usage: Usage
 
 
-def said_turn(ctx: Context, model: str | None, input_tokens: int, output_tokens: int) -> None:
+def said_turn(
+    ctx: Context, model: str | None, input_tokens: int, output_tokens: int, provider: str | None = None
+) -> None:
     """Show on the run's page that a model has made a turn. Inside of a recorded call: once, whatever is replayed."""
     ctx.emit(TURN, {"model": model, "input_tokens": input_tokens, "output_tokens": output_tokens})
-    if used := reported_usage(model, input_tokens, output_tokens):
-        ctx.usage(model=used["model"], input=used["input_tokens"], output=used["output_tokens"])
+    if used := reported_usage(model, input_tokens, output_tokens, provider):
+        tokens = {"input": used["input_tokens"], "output": used["output_tokens"]}
+        ctx.usage(model=used["model"], provider=used.get("provider"), **tokens)
 
 
 # One run of an agent in a step, as the module of every library gets it.
@@ -189,15 +193,19 @@ async def call_tool(
     *,
     once: bool,
     parameters: Mapping[str, Any] | None,
+    call: str | None = "",
 ) -> Any:
     """Return what a tool returned when it was called first. ``use`` calls it, with the arguments as they are.
 
-    ``parameters``: the JSON Schema of its arguments. The arguments of a ``once`` call are recorded, so people can say
+    ``call``: the model's id of it, empty where it has none, None for what is no call of a model. ``parameters``: the
+    JSON Schema of its arguments. The arguments of a ``once`` call are recorded, so people can say
     whether it happened: what the schema calls a secret is hidden in them. What takes the call's place in a test gets
     them by name; ``name``, ``once``, ``retry``, ``function`` and ``self`` with an underscore behind them.
     """
 
     async def called(**_: Any) -> Json:
+        if call is not None:
+            RecordedCall.is_of_tool(call)
         return await use()
 
     recorded = masked(dict(arguments), secret_names(parameters)) if once else arguments

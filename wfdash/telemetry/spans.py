@@ -1,8 +1,9 @@
 """OpenTelemetry spans, made from what a run commits. Imported only where spans are enabled.
 
 A run is one trace, its id made from the run's: any later worker continues it. Each drive is a span from claim to
-release, with a span for each stretch of a step in it; nothing is open while a run waits for people. Values never become
-attributes, and where content is encrypted neither do error messages.
+release, with a span for each stretch of a step in it, and in that for each turn of a model and tool of an agent, with
+the names of OpenTelemetry's conventions for GenAI (0.1); nothing is open while a run waits for people. Values never
+become attributes, and where content is encrypted neither do error messages.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from importlib.metadata import entry_points
 from typing import Any
 from uuid import UUID
@@ -29,7 +31,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from checkpoints.events import EventKind
-from checkpoints.models import Checkpoint, Run
+from checkpoints.models import Checkpoint, HumanRequest, Run
 from checkpoints.models.fields import current_encryptor
 from checkpoints.records import Claim, Commit, EventDraft, RunFacts
 from wfdash import __version__
@@ -44,6 +46,15 @@ ENDS: Mapping[str, str] = {
     EventKind.STEP_WAITING: "waiting",
     EventKind.STEP_SLEEPING: "sleeping",
 }
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "google": "gcp.gemini",
+    "google-cloud": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
+"""A library's name of a provider -> that of the conventions, where they differ."""
 _trace: ContextVar[int | None] = ContextVar("wfdash_trace", default=None)
 
 
@@ -112,6 +123,27 @@ class Spans:
         links = [link_to(run, "started")]
         self._tracer.start_span(f"start {workflow}", context, SpanKind.SERVER, attributes, links).end()
 
+    def decided(self, request: HumanRequest, by: int | None, action: str, now: datetime) -> None:
+        """Add the span of a request from asked to decided: a root of its own, as no drive waits for it."""
+        attributes: dict[str, Any] = {
+            "wfdash.run.id": request.run_id,
+            "wfdash.workflow": request.workflow,
+            "wfdash.step": request.step,
+            "wfdash.request.id": request.pk,
+            "gen_ai.conversation.id": request.run_id,
+        }
+        tool = request.card.get("tool")
+        if isinstance(tool, dict):
+            attributes["gen_ai.tool.name"] = str(tool.get("name"))
+        decision = {"wfdash.action": action, "wfdash.waited_seconds": (now - request.created).total_seconds()}
+        if by is not None:
+            decision["user.id"] = str(by)
+        name, asked = f"request {request.step}", _nanos(request.created)
+        with _in_trace(request.run_id):
+            span = self._tracer.start_span(name, Context(), attributes=attributes, start_time=asked)
+        span.add_event("wfdash.decision", decision, _nanos(now))
+        span.end(_nanos(now))
+
 
 class DriveSpans:
     """The spans of one drive."""
@@ -122,8 +154,8 @@ class DriveSpans:
         self._facts = facts
         self._context = set_span_in_context(root, Context())
         self._since = time.time_ns()
-        self._begun: dict[str, int] = {}
-        self._steps: dict[str, str] = {}
+        self._open: dict[str, Span | None] = {}
+        """Activation -> the span of its step, None once it has ended."""
         self._ended = False
 
     def saw(self, commit: Commit) -> None:
@@ -141,22 +173,24 @@ class DriveSpans:
     def _take_event(self, event: EventDraft, now: int) -> None:
         act = str(event.data.get("activation", ""))
         if event.kind == EventKind.STEP_STARTED and event.step:
-            self._begun[act], self._steps[act] = now, event.step
+            self._open[act] = self._step(event.step, now)
         elif event.kind in ENDS and event.step:
             self._end_step(event, act, now)
+        elif event.kind == EventKind.USAGE or "call" in event.data:
+            self._take_call(event, act, now)
         elif event.kind == EventKind.RUN_FAILED:
             _failed(self._root, event, now)
         elif event.kind == EventKind.RUN_COMPLETED:
             self._root.set_status(Status(StatusCode.OK))
 
     def _end_step(self, event: EventDraft, act: str, now: int) -> None:
-        begun = self._begun.pop(act, None)
-        self._steps.pop(act, None)
-        if begun is None:
+        span, self._open[act] = self._open.get(act), None
+        if span is None:
             # It was started by an earlier drive, and continues here.
             ms = event.data.get("ms")
             begun = max(now - int(ms * 1e6), self._since) if isinstance(ms, int | float) else self._since
-        span = self._step(event.step or "", begun, ENDS[event.kind])
+            span = self._step(event.step or "", begun)
+        span.set_attribute("wfdash.status", ENDS[event.kind])
         for name in ("attempt", "item"):
             if isinstance(event.data.get(name), int):
                 span.set_attribute(f"wfdash.{name}", event.data[name])
@@ -164,13 +198,36 @@ class DriveSpans:
             _failed(span, event, now)
         span.end(now)
 
-    def _step(self, step: str, begun: int, status: str) -> Span:
+    def _take_call(self, event: EventDraft, act: str, now: int) -> None:
+        data, ended = event.data, now if event.at is None else _nanos(event.at)
+        facts: dict[str, Any] = {"gen_ai.conversation.id": self._facts.run}
+        if event.kind == EventKind.USAGE:
+            kind, operation, of = SpanKind.CLIENT, "chat", str(data["model"])
+            provider = str(data.get("provider", "unknown"))
+            facts |= {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": of}
+            facts |= {f"gen_ai.usage.{name}": data[name] for name in ("input_tokens", "output_tokens")}
+        else:
+            kind, operation, of = SpanKind.INTERNAL, "execute_tool", str(data["name"])
+            facts |= {"gen_ai.tool.name": of}
+            facts |= {"gen_ai.tool.call.id": data["call"]} if data["call"] else {}
+        if event.step and act not in self._open:
+            self._open[act] = self._step(event.step, self._since)  # As in _end_step.
+        parent = self._open.get(act)
+        span = self._tracer.start_span(
+            f"{operation} {of}",
+            self._context if parent is None else set_span_in_context(parent, Context()),
+            kind,
+            {"gen_ai.operation.name": operation, **facts},
+            start_time=ended - int(data.get("ms", 0) * 1e6),
+        )
+        span.end(ended)
+
+    def _step(self, step: str, begun: int) -> Span:
         attributes = {
             "wfdash.run.id": self._facts.run,
             "wfdash.workflow": self._facts.workflow,
             "wfdash.workflow.version": self._facts.version,
             "wfdash.step": step,
-            "wfdash.status": status,
         }
         span: Span = self._tracer.start_span(f"step {step}", self._context, attributes=attributes, start_time=begun)
         return span
@@ -180,9 +237,14 @@ class DriveSpans:
         if self._ended:
             return
         self._ended = True
-        for act, step in self._steps.items():
-            self._step(step, self._begun[act], "interrupted").end()
+        for span in filter(None, self._open.values()):
+            span.set_attribute("wfdash.status", "interrupted")
+            span.end()
         self._root.end()
+
+
+def _nanos(at: datetime) -> int:
+    return int(at.timestamp() * 1e9)
 
 
 def _failed(span: Span, event: EventDraft, now: int) -> None:

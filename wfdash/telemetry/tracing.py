@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
 from typing import Protocol, cast
 
 from django.conf import settings
 
+from checkpoints.models import HumanRequest
 from checkpoints.records import Claim, Commit, RunFacts
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,9 @@ class Tracer(Protocol):
 
     def started(self, run: str, workflow: str, headers: Mapping[str, str]) -> None:
         """Add the run's trace to the caller's (W3C ``traceparent`` among the headers)."""
+
+    def decided(self, request: HumanRequest, by: int | None, action: str, now: datetime) -> None:
+        """Add the span of a request that was decided, by the person with this id (None: by a deadline)."""
 
 
 class Untraced:
@@ -80,3 +85,13 @@ def started(run: str, workflow: str, headers: Mapping[str, str]) -> None:
     made = tracer()
     if made is not None:
         made.started(run, workflow, headers)
+
+
+def decided(request: HumanRequest, by: int | None, action: str, now: datetime) -> None:
+    """Add the span of a request that was decided. A failure of tracing does not affect the answer."""
+    try:
+        made = tracer()
+        if made is not None:
+            made.decided(request, by, action, now)
+    except Exception:
+        log.exception("There is a span missing of request %s", request.pk)

@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db.models import Q
 from django.utils import timezone
 
+from checkpoints.database.alias import on_commit
 from checkpoints.database.clock import SETTLING, database_now
 from checkpoints.database.compiled import Placeholder, Update, compiled_update, insert
 from checkpoints.database.storage import write
@@ -27,6 +28,7 @@ from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.notifications.write import notify
 from wfdash.questions.policy import Policy
+from wfdash.telemetry import tracing
 
 WORDS = "operator, on behalf of"
 BEYOND = "This token may not answer requests of this workflow"
@@ -166,6 +168,7 @@ def finalize_answer(
     facts = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
     notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
+    on_commit(lambda: tracing.decided(request, reply.by_id, reply.verdict, now))
     return answer
 
 

@@ -103,7 +103,9 @@ def withdraw(builder: MomentBuilder, activation: str) -> None:
             builder.emit(EventKind.REQUEST_WITHDRAWN, activation, key=key)
 
 
-def record_result(builder: MomentBuilder, activation: str, index: int, result: Packed) -> None:
+def record_result(
+    builder: MomentBuilder, activation: str, index: int, result: Packed, facts: JsonObject | None = None
+) -> None:
     entry = builder.entry(activation, index)
     entry["result"] = result
     entry.pop("failed", None)
@@ -111,7 +113,8 @@ def record_result(builder: MomentBuilder, activation: str, index: int, result: P
     entry.pop("at", None)
     entry.pop("again", None)
     entry.pop("differed", None)
-    builder.emit(EventKind.CALL_DONE, activation, **log_effect(builder, activation, index, "done", result[1]))
+    done = log_effect(builder, activation, index, "done", result[1])
+    builder.emit(EventKind.CALL_DONE, activation, **done, **(facts or {}))
 
 
 def on_answers(builder: MomentBuilder, tick: AnswersArrived) -> None:

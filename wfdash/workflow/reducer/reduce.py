@@ -197,7 +197,7 @@ def on_call_done(builder: MomentBuilder, tick: CallDone) -> None:
             return
         log_effect(builder, tick.activation, tick.index, "failed")
     else:
-        record_result(builder, tick.activation, tick.index, tick.result or [None, None])
+        record_result(builder, tick.activation, tick.index, tick.result or [None, None], tick.facts)
     builder.save(Reason.CALL, builder.node(tick.activation).name)
     builder.commands.append(ResolveEntry(tick.activation, tick.index))
 

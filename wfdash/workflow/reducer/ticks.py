@@ -133,7 +133,9 @@ class CallDiffers:
 
 @value_object(kw_only=True)
 class CallDone:
-    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be reproduced."""
+    """A recorded call returned, or (``failed``) raised. ``raised``: the exception, if it can be reproduced.
+    ``facts``: what its event says of how it was made.
+    """
 
     at: datetime
     activation: str
@@ -141,6 +143,7 @@ class CallDone:
     result: Packed | None = None
     failed: str | None = None
     raised: RecordedError | None = None
+    facts: JsonObject = field(default_factory=dict)
 
 
 @value_object(kw_only=True)

@@ -261,8 +261,9 @@ class Context(StepContext, Generic[S]):
         ops = self._ops
         with ops.counted(waits=1):
             await ops.host.confirm()
-        with ops.counted(works=1), RecordedCall(ops, name).underway():
-            return await invoke_function(function, args, kwargs, name)
+        made = RecordedCall(ops, name)
+        with ops.counted(works=1), made.underway():
+            return await invoke_function(function, args, kwargs, name), made.facts()
 
     async def _pause(self, seconds: float) -> None:
         with self._ops.counted(waits=1):
@@ -292,11 +293,13 @@ class Context(StepContext, Generic[S]):
                 await ops.wait(index, people=False)
             ops.reopen(index)
             try:
-                data = codec.encode(await retrying(invoke, retry, self._pause), f"result of {entry['name']!r}")
+                value, facts = await retrying(invoke, retry, self._pause)
+                data = codec.encode(value, f"result of {entry['name']!r}")
             except Exception as error:
                 await self._report_failure(index, once, self._raised(index, error))
                 raise
-            ops.host.post(CallDone(at=ops.host.now(), activation=ops.activation, index=index, result=[None, data]))
+            now = ops.host.now()
+            ops.host.post(CallDone(at=now, activation=ops.activation, index=index, result=[None, data], facts=facts))
             return await ops.wait(index, people=False)
         finally:
             ops.calling -= 1
@@ -387,12 +390,13 @@ class Context(StepContext, Generic[S]):
         input: int = 0,  # noqa: A002
         output: int = 0,
         cost: Decimal | float | str | None = None,
+        provider: str | None = None,
     ) -> None:
         """Say what a model has used: tokens in and out, and what that cost, in the currency of the dashboard.
 
         Without ``cost`` the operator's prices say it (``WFDASH_PRICES``); for a model without one, tokens are counted
         and the cost is unknown. ``input`` and ``output``: 0 to 1,000,000,000 tokens; ``cost``: 0 to 10,000, counted to
-        the billionth. ``run_agent`` says it by itself.
+        the billionth; ``provider``: who runs the model, for traces. ``run_agent`` says it by itself.
 
         Inside of a ``ctx.call``, where it belongs, it counts each time the call is really made, one that fails
         included. Elsewhere it counts once, however often the step runs again after an answer or a crash; another
@@ -400,12 +404,12 @@ class Context(StepContext, Generic[S]):
         ``InvalidCall`` names the argument that is wrong.
         """
         try:
-            used = usage_of(model, input, output, cost)
+            used = usage_of(model, input, output, cost, provider)
         except InvalidValue as error:
             raise InvalidCall(f"ctx.usage: {error}") from error
         ops = self._ops
-        if RecordedCall.made_by(ops):
-            ops.host.event(ops.activation, EventKind.USAGE, used)
+        if made := RecordedCall.made_by(ops):
+            ops.host.event(ops.activation, EventKind.USAGE, {**used, "ms": made.ms()})
         elif (place := ops.place_of_usage()) is not None:
             ops.host.tell(ModelUsed(at=ops.host.now(), activation=ops.activation, place=place, used=used))
 

@@ -14,8 +14,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
+from checkpoints.limits import as_name
+from checkpoints.records import JsonObject
 from wfdash.workflow.authoring import Retry
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.step_ops import StepOps, running_step
@@ -61,11 +64,15 @@ class RecordedCall:
         self._step, self._name = step, name
         self.refused: InvalidCall | None = None
         """Why it fails, even if the function handles the error."""
+        self.tool: str | None = None
+        """Where it is a call of an agent's tool: the id that the model gave it, maybe empty."""
+        self.began = 0.0
+        """When what it measures began, by ``monotonic``."""
 
     @contextlib.contextmanager
     def underway(self) -> Iterator[None]:
         """Mark what is done inside of it."""
-        token = _made_now.set(self)
+        token, self.began = _made_now.set(self), monotonic()
         try:
             yield
         except Exception as error:
@@ -76,6 +83,20 @@ class RecordedCall:
             _made_now.reset(token)
         if self.refused is not None:
             raise self.refused
+
+    def ms(self) -> float:
+        """Return for how long it has been made, in milliseconds."""
+        return round((monotonic() - self.began) * 1000, 3)
+
+    def facts(self) -> JsonObject:
+        """Return what the event of its end says."""
+        return {"ms": self.ms()} if self.tool is None else {"ms": self.ms(), "call": self.tool}
+
+    @staticmethod
+    def is_of_tool(call: str) -> None:
+        """Say that the recorded call whose code is running is one of an agent's tool, with the model's id of it."""
+        if (made := _made_now.get()) is not None:
+            made.tool = as_name(call)
 
     @staticmethod
     def made_by(step: object) -> RecordedCall | None:
