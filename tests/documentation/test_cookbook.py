@@ -1,4 +1,4 @@
-"""The cookbook: each page shows the very files that the suite runs (WRITE_DOCS=1 renews the pages)."""
+"""The cookbook: each page shows the very workflow that the suite runs (WRITE_DOCS=1 renews the pages)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_a_recipe_shows_the_files_that_are_run(page: Path) -> None:
 
 def test_every_recipe_has_a_page_with_its_code_and_its_test() -> None:
     shown = {name for page in PAGES for name, *_ in SHOWN.findall(page.read_text())}
-    assert shown == {path.name for path in COOKBOOK.glob("*.py")}
-    tests = {name for name in shown if name.startswith("test_")}
-    assert {f"test_{page.stem}.py" for page in PAGES} == tests
+    tests = {name for page in PAGES for name in re.findall(r"\]\((test_\w+\.py)\)", page.read_text())}
+    assert tests == {f"test_{page.stem}.py" for page in PAGES}
+    assert shown | tests == {path.name for path in COOKBOOK.glob("*.py")}
 
 
 def test_the_first_page_of_the_cookbook_leads_to_each_recipe() -> None:
