@@ -116,8 +116,7 @@ PRINTED: tuple[tuple[str, ...], ...] = (
     ('"verdict": "approve"', '"decided": true'),
     ("event: run.queued", "event: request.answered", "event: run.completed"),
     ('"status": "completed"', '"output": "approve"', '"kind": "request.answered"', '"ended": true'),
-    ('"verb": "restore"', '"mark":', '"subject": "Buy chair?"'),
-    ('"n": ', '"subject": "Buy chair?"', '"answered": null'),
+    ('"verb": "restore"', '"mark":', '"n": ', '"subject": "Buy chair?"', '"answered": null'),
     ('"verb": "start"', '"verb": "answer"', '"verb": "restore"', '"format": "wfdash-audit/2"', '"signature":'),
 )
 """What each block of the documented session prints, among more."""

@@ -237,25 +237,3 @@ def events_of(path: str, text: str) -> list[dict[str, Any]]:
             check_stream(path, {**message, "data": data})
             found += [data] if "id" in message else []
     return found
-
-
-def test_the_documented_program_follows_a_run_to_its_end_and_its_workflow_from_now_on(
-    client: Client, documented, capsys
-) -> None:
-    program: dict[str, Any] = {}
-    for block in documented("python"):
-        exec(block, program)
-    lines = list[str]()
-    run = client.start("flow", 1).id
-    with ThreadPoolExecutor(1) as threads:
-        followed = threads.submit(lambda: [event["seq"] for event in program["follow"](f"/api/v1/runs/{run}/events")])
-        client.answer(open_request(client, run), "this")
-        seqs = followed.result(60)
-    assert seqs == [event.seq for event in client.events(run)]
-    program["print"] = lambda *words: lines.append(" ".join(map(str, words)))
-    program["print_run"](run)
-    assert lines == [f"{event.seq} {event.kind}" for event in client.events(run)]
-    before = next(event for event in client.workflow_events("flow") if event.run == run)
-    followed_on = program["follow"]("/api/v1/workflows/flow/events", before.cursor)
-    found = list(itertools.islice(followed_on, len(seqs) - 1))
-    assert [(event["run"], event["seq"]) for event in found] == [(run, seq) for seq in seqs[1:]]

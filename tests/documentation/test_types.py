@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 WHOLE = ("workflows", "projects", "testing", "policies", "webhooks", "agents", "datasets")
 """Pages whose blocks are one program each."""
 PARTS = {
-    **dict.fromkeys(("ask-from-anywhere", "client", "event-streams"), ""),
+    **dict.fromkeys(("ask-from-anywhere", "client"), ""),
     "cards": "from wfdash.workflow.evidence import Message, ToolUse, Transcript\n",
     "library": "from page_workflows import agent, batch, claims, parcels, payments, sorting\n",
     "schedules": """
@@ -50,7 +50,7 @@ async def assess(claim: Claim) -> Claim: return claim
 """,
 }
 """Pages whose blocks are parts, each with what stands around it in a reader's code."""
-OTHERS = ("airflow", "prefect", "temporalio")
+OTHERS = ("airflow",)
 """Systems that the pages show code of, without being installed."""
 BENEATH = (
     *("genai_prices", "griffe", "logfire_api", "mcp", "mcp_types", "openai", "opentelemetry", "starlette", "uvicorn"),
