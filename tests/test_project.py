@@ -139,9 +139,27 @@ async def test_the_readme_s_workflow_runs_and_waits_for_a_person(tmp_path: Path)
         assert again.output == "paid"
 
 
+ENDS = """
+async def ends() -> None:
+    claim = {"employee": "Jana", "amount": "80"}
+    assert (await batch.run(message=[claim, claim])).result() == "2 small ones, 160 in all"
+    assert (await sorting.run(message=[claim])).result() == ["Jana gets nothing"]
+    assert (await payments.run(message=claim)).result() == "receipt for 80"
+    waiting = await agent.run(message="O-7")
+    finished = await agent.run(checkpoint=waiting.checkpoint, answers=waiting.answer("approve"))
+    assert finished.result() == "12.50 for O-7"
+    await converse()
+    await follow()
+
+asyncio.run(ends())
+"""
+"""What the workflows come to that the pages do not run themselves."""
+
+
 def test_every_python_block_of_the_author_s_guide_runs(tmp_path: Path) -> None:
     pages = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("workflows", "library"))
-    (tmp_path / "guide.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL)))
+    blocks = re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL)
+    (tmp_path / "guide.py").write_text("\n".join([*blocks, ENDS]))
     done = subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 
