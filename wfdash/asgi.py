@@ -38,6 +38,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
+METADATA = (".well-known/oauth-protected-resource", ".well-known/oauth-protected-resource/mcp")
+"""Where clients ask who gives access tokens for the door for agents."""
+
 log = logging.getLogger(__name__)
 use_renderer(event_row)
 use_sockets(count_sockets)
@@ -49,10 +52,11 @@ routes = ProtocolTypeRouter(  # type: ignore[no-untyped-call]
 async def application(scope: Message, receive: Receive, send: Send) -> None:
     """Serve one connection of the dashboard; with the first one, this process hears of others' changes."""
     signals.start()
-    if scope["type"] == "http" and scope["path"].removesuffix("/") == f"{reverse('wfdash:inbox')}mcp":
-        from wfdash.web.mcp import serve_mcp  # The client that it needs would cost every start.
+    path = scope.get("path", "").removeprefix(reverse("wfdash:inbox")).removesuffix("/")
+    if scope["type"] == "http" and path in ("mcp", *METADATA):
+        from wfdash.web.mcp import serve_mcp, tell_of_mcp  # The client that it needs would cost every start.
 
-        await serve_mcp(routes, scope, receive, send)
+        await (serve_mcp(routes, scope, receive, send) if path == "mcp" else tell_of_mcp(send))
     else:
         await routes(scope, receive, send)
 

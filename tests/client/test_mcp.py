@@ -184,7 +184,9 @@ async def test_an_agent_passes_on_an_answer_only_with_a_token_for_that_and_never
 def test_without_a_valid_token_nothing_is_told(server: Server, token: str) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     reply = httpx.post(f"{server.url}/mcp", json=call, headers={"Authorization": token})
-    assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+    wrong = 'Bearer error="invalid_token"' if token.startswith("Bearer") else "Bearer"
+    assert (reply.status_code, reply.headers["www-authenticate"]) == (401, wrong)
+    assert httpx.get(f"{server.url}/.well-known/oauth-protected-resource/mcp").status_code == 404
     assert "tools" not in reply.text
     assert httpx.get(f"{server.url}/mcp").status_code == 405
 

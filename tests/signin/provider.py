@@ -21,11 +21,14 @@ CALLBACK = re.compile(r"/sign-in/provider/callback/\?(\S+)")
 
 
 @contextmanager
-def running_provider() -> Iterator[str]:
-    """Serve a provider in a process of its own until the end of the block; its issuer."""
+def running_provider(*, mints: bool = False) -> Iterator[str]:
+    """Serve a provider in a process of its own until the end of the block; its issuer. ``mints``: the one that gives
+    access tokens for a resource.
+    """
     port = free_port()
     issuer = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce", "true"]
+    plain = ["oidc_provider_mock", "--require-nonce", "true", "--port"]
+    command = [sys.executable, "-m", *(["tests.signin.minting"] if mints else plain), str(port)]
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, **silent) as process:
         try:

@@ -34,7 +34,7 @@ class Provider:
     ``groups``: the provider's name of a group -> the groups here that its members are in. ``creates``: people without
     an account get one. ``by_email``: an account is connected to who has its verified address there. ``trusts_email``:
     addresses are verified also where the provider does not say so. ``second_factor``: wfdash asks for its own as well.
-    ``hours``: how long a session lasts.
+    ``agents``: its access tokens open the door for agents. ``hours``: how long a session lasts.
     """
 
     issuer: str
@@ -49,6 +49,7 @@ class Provider:
     by_email: bool = False
     trusts_email: bool = False
     second_factor: bool = False
+    agents: bool = False
     hours: float = HOURS
 
 
@@ -92,6 +93,7 @@ class _Given:
             by_email="email" in people,
             trusts_email=self.flag("WFDASH_OIDC_TRUST_EMAIL"),
             second_factor=self.flag("WFDASH_OIDC_SECOND_FACTOR"),
+            agents=self.flag("WFDASH_OIDC_MCP"),
             hours=self.hours(),
         )
 

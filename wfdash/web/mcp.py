@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
@@ -15,9 +15,12 @@ from typing import Any
 import httpx
 from django.urls import reverse
 
+from wfdash.access.signin.identities import provider_in_use
+from wfdash.access.signin.tokens import SCOPES, bearer_in
 from wfdash.client.client import AsyncClient
 from wfdash.client.errors import ClientError, Unauthorized
 from wfdash.notifications.rendering import absolute
+from wfdash.web.api.params import AUDIENCE
 
 Scope = MutableMapping[str, Any]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
@@ -32,15 +35,15 @@ _calls: Counter[str] = Counter()
 async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -> None:
     """Serve one request. ``pages`` answers the calls of its tools."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    kind, _, token = headers.get("authorization", "").partition(" ")
+    token = bearer_in(headers.get("authorization", "")) or ""
     if scope["method"] != "POST":  # A stream that nothing is sent on would only be held open.
         await _refuse(send, 405, "The door for agents takes POST alone", (b"allow", b"POST"))
         return
     try:
         application_of = door()
-        if kind.lower() != "bearer":
+        if not token:
             raise Unauthorized("Give a token: Authorization: Bearer wfd_...", status=401)
-        inside = _Inside(pages, headers, scope)
+        inside = _Inside(_marked(pages), headers, scope)
         client = AsyncClient(
             f"http://{headers.get('host', '')}{reverse('wfdash:inbox')}", token, transport=inside, patience=5
         )
@@ -49,7 +52,7 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
         await _refuse(send, 501, MISSING)
     except ClientError as error:
         status = getattr(error, "status", 401) or 503
-        await _refuse(send, status, str(error), *[(b"www-authenticate", b"Bearer")] * (status == 401))
+        await _refuse(send, status, str(error), *_challenge(status, token, getattr(error, "facts", {})))
     else:
         CALLER.set(client)
         if _calls[token] >= MOST_AT_ONCE:
@@ -64,6 +67,53 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
             _calls[token] -= 1
             if not _calls[token]:
                 del _calls[token]
+
+
+def _audience() -> str:
+    """Return the address that access tokens of the provider must be made for; empty where none is taken."""
+    provider = provider_in_use()
+    return absolute(f"{reverse('wfdash:inbox')}mcp") if provider and provider.agents else ""
+
+
+def _marked(pages: Application) -> Application:
+    """Return the pages that take access tokens, too."""
+    audience = _audience()
+
+    async def marked(scope: Any, receive: Any, send: Any) -> None:
+        await pages({**scope, AUDIENCE: audience}, receive, send)
+
+    return marked if audience else pages
+
+
+def _challenge(status: int, token: str, facts: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    """Return the header that says how to get a token that would do (RFC 6750, RFC 9728)."""
+    said = []
+    if status == 401 and token:
+        said.append('error="invalid_token"')
+    elif status == 403 and "scope" in facts:
+        said += ['error="insufficient_scope"', f'scope="{facts["scope"]}"']
+    elif status != 401:
+        return []
+    if _audience():
+        metadata = absolute(f"{reverse('wfdash:inbox')}.well-known/oauth-protected-resource/mcp")
+        said.append(f'resource_metadata="{metadata}"')
+    return [(b"www-authenticate", f"Bearer {', '.join(said)}".strip().encode())]
+
+
+async def tell_of_mcp(send: Any) -> None:
+    """Say who gives access tokens for the door (RFC 9728)."""
+    provider, audience = provider_in_use(), _audience()
+    if provider is None or not audience:
+        await _refuse(send, 404, "Access tokens of a provider are not taken here: use one made under Settings, Tokens")
+        return
+    says = {
+        "resource": audience,
+        "resource_name": "wfdash",
+        "authorization_servers": [provider.issuer],
+        "scopes_supported": SCOPES,
+        "bearer_methods_supported": ["header"],
+    }
+    await _reply(send, 200, says, (b"access-control-allow-origin", b"*"))
 
 
 class _Inside(httpx.ASGITransport):
@@ -100,7 +150,12 @@ def door() -> Callable[[], Any]:
 
 
 async def _refuse(send: Any, status: int, detail: str, *more: tuple[bytes, bytes]) -> None:
-    headers = [(b"content-type", b"application/problem+json"), *more]
-    body = json.dumps({"type": "about:blank", "status": status, "detail": detail}).encode()
+    """Refuse a request with an error of JSON-RPC, whose words hosts show to their model."""
+    error = {"code": -32000, "message": detail, "data": {"status": status}}
+    await _reply(send, status, {"jsonrpc": "2.0", "id": None, "error": error}, *more)
+
+
+async def _reply(send: Any, status: int, says: Mapping[str, Any], *more: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", b"application/json"), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": json.dumps(says).encode()})

@@ -8,6 +8,7 @@ set: the models of allauth are loaded with it.
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ from requests import RequestException
 
 from wfdash.access.signin.backend import Slots
 from wfdash.access.signin.identities import Arrival, identity_of
-from wfdash.domain.errors import NotAllowed, ProviderUnavailable, SignInFailed
+from wfdash.domain.errors import BadToken, NotAllowed, ProviderUnavailable, SignInFailed
 from wfdash.installation.provider import Provider
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -40,6 +41,12 @@ CLOCK_SECONDS = 60
 """How far the provider's clock may be from this one."""
 DISCOVERY_SECONDS = 600
 """How long what the provider says of itself is kept."""
+KEYS_SECONDS, KEYS_PAUSE = 600, 30
+"""How long the provider's keys are kept for access tokens, and how long no one asks for them again, whatever key such
+a token names.
+"""
+MAX_REPLY, MAX_ACCESS_TOKEN = 512_000, 16_000
+"""Bytes of what the provider says, and characters of an access token."""
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 MAX_CODE_CHARACTERS = 4096
 """Characters of a code or state; longer ones are no provider's."""
@@ -92,6 +99,24 @@ def finish(request: HttpRequest, provider: Provider) -> Arrival:
     return Arrival(identity=identity, target=str(state.get("next", "")), connects=str(state["data"]["connects"]))
 
 
+def access_claims(provider: Provider, token: str, audience: str) -> Mapping[str, Any]:
+    """Return what an access token (RFC 9068) claims that the provider has made for this audience, and not for another.
+
+    ``BadToken`` says what is wrong with it; ``ProviderUnavailable``, ``Busy``.
+    """
+    try:
+        with _errors_of(provider):
+            if len(token) > MAX_ACCESS_TOKEN:
+                raise ValueError("it is too long")
+            header = jwt.get_unverified_header(token)
+            if str(header.get("typ")).lower().removeprefix("application/") != "at+jwt":
+                raise ValueError("its type is not at+jwt")
+            return _Conversation(HttpRequest(), provider).verified(token, audience, kept=True)
+    except SignInFailed as error:
+        words = f"This is no access token of {provider.name} for {audience}: {str(error.__cause__)[:200]}"
+        raise BadToken(f"{words}. Sign in there again") from error
+
+
 class _Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
     """allauth's adapter for the one provider of the settings."""
 
@@ -128,9 +153,14 @@ class _Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
     def fetch(self, url: str, **options: Any) -> Any:
         """Return the JSON at an address of the provider."""
         with get_adapter().get_requests_session() as session:
-            answer = session.get(url, **options)
+            answer = session.get(url, stream=True, **options)
             answer.raise_for_status()
-            return answer.json()
+            body = b""
+            for piece in answer.iter_content(MAX_REPLY):
+                body += piece
+                if len(body) > MAX_REPLY:
+                    raise RequestException(f"more than {MAX_REPLY} bytes")
+            return json.loads(body)
 
     def exchange(self, request: HttpRequest, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the provider's answer to the code, which counts only with the verifier of this state."""
@@ -145,30 +175,51 @@ class _Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise OAuth2Error("there is no ID token")
-        claims = jwt.decode(
-            token,
-            key=self._key(token),
-            algorithms=ALGORITHMS,
-            audience=self.provider.client_id,
-            issuer=self.provider.issuer,
-            leeway=CLOCK_SECONDS,
-            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
-        )
+        claims = self.verified(token, self.provider.client_id)
         if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise OAuth2Error("the nonce is another's")
         if claims.get("azp", self.provider.client_id) != self.provider.client_id:
             raise OAuth2Error("the ID token was issued for another client")
         return {**self._userinfo(str(answer.get("access_token", "")), str(claims["sub"])), **claims}
 
-    def _key(self, token: str) -> jwt.PyJWK:
+    def verified(self, token: str, audience: str, *, kept: bool = False) -> dict[str, Any]:
+        """Return what a token claims that the provider has signed for this audience. ``kept``: with the keys that are
+        kept of it.
+        """
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
         if algorithm not in ALGORITHMS:
-            raise OAuth2Error(f"the ID token is signed by {algorithm}, which is not accepted")
-        fitting = [key for key in self.fetch(self.openid_config["jwks_uri"])["keys"] if _fits(key, header)]
+            raise OAuth2Error(f"it is signed by {algorithm}, which is not accepted")
+        fitting = self._kept_keys(header) if kept else self._keys(header)
         if not fitting:
-            raise OAuth2Error("the ID token is signed by a key that the provider does not list")
-        return jwt.PyJWK(fitting[0], algorithm)
+            raise OAuth2Error("it is signed by a key that the provider does not list")
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key=jwt.PyJWK(fitting[0], algorithm),
+            algorithms=ALGORITHMS,
+            audience=audience,
+            issuer=self.provider.issuer,
+            leeway=CLOCK_SECONDS,
+            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+        )
+        return claims
+
+    def _keys(self, header: Mapping[str, Any], keys: Any = None) -> list[Any]:
+        keys = self.fetch(self.openid_config["jwks_uri"])["keys"] if keys is None else keys
+        return [key for key in keys if _fits(key, header)]
+
+    def _kept_keys(self, header: Mapping[str, Any]) -> list[Any]:
+        where = f"wfdash.access.signin.keys.{sha256(self.provider.issuer.encode()).hexdigest()}"
+        keys = cache.get(where)
+        fitting = self._keys(header, keys or [])
+        if not fitting and cache.add(f"{where}.asked", True, KEYS_PAUSE):
+            with slots.take():
+                keys = self.fetch(self.openid_config["jwks_uri"])["keys"]
+            cache.set(where, keys, KEYS_SECONDS)
+            fitting = self._keys(header, keys)
+        elif keys is None:
+            raise ProviderUnavailable(f"The keys of {self.provider.name} are not known yet. Try again in a moment")
+        return fitting
 
     def _userinfo(self, access_token: str, subject: str) -> Mapping[str, Any]:
         url = self.openid_config.get("userinfo_endpoint")

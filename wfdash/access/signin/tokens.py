@@ -21,7 +21,10 @@ from checkpoints.records import frozen
 from wfdash.access.directory import is_service
 from wfdash.access.signin import attempt_limits, second_factor
 from wfdash.access.signin.attempt_limits import AttemptLimit
+from wfdash.access.signin.identities import identities
 from wfdash.access.viewer import (
+    EVERY,
+    THROUGH_AGENTS,
     RightsRows,
     TokenScope,
     Viewer,
@@ -31,7 +34,8 @@ from wfdash.access.viewer import (
     viewer_for,
     watcher_for,
 )
-from wfdash.domain.errors import BadToken, TooManyTries
+from wfdash.domain.errors import BadToken, NotAllowed, TooManyTries
+from wfdash.installation.provider import Provider
 
 FORM = re.compile(r"wfd_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 ALPHABET = string.ascii_lowercase + string.digits
@@ -40,6 +44,10 @@ MOST_BAD = 100
 NOTED_EVERY = timedelta(minutes=1)
 """How often the time of last use is written at most."""
 UNKNOWN = "This token does not exist, or is incomplete. Make one under Settings, Tokens"
+SCOPES = ("see", "inspect", "start", "operate")
+"""The scopes of an access token that agents ask for: beside them there is ``answer-through-agents``."""
+NO_SCOPE = "This access token has no scope of wfdash: ask {provider} for " + " ".join(SCOPES)
+STRANGER = "{provider} knows you, but no account of a person here is connected with you. Sign in to wfdash once"
 NO_FACTOR = "Everyone needs a second factor here. {name} has to set one up before their tokens work"
 
 
@@ -76,19 +84,53 @@ def use_token(text: str, *, address: str = "") -> Token:
     """
     token = _find(text)
     if token is None:
-        limits = [AttemptLimit(key=attempt_limits.key_of("token", address), most=MOST_BAD)]
-        try:
-            attempt_limits.check(limits)
-            attempt_limits.charge(limits)
-        except TooManyTries as error:
-            wait = error.facts["retry_after"]
-            raise TooManyTries(f"Too many bad tokens. Wait {wait} seconds.", retry_after=wait) from None
+        _count_bad(address)
         raise BadToken(UNKNOWN)
     now = timezone.now()
     if problem := _problem_of(token, now):
         raise BadToken(problem)
     _note_use(token, now)
     return token
+
+
+def use_access_token(provider: Provider, text: str, audience: str, *, address: str = "") -> Token:
+    """Return what an access token gives that the provider has made for this audience: no row, but what a token of its
+    scopes would be that the person made who is connected with its subject.
+
+    ``BadToken``, ``TooManyTries``, ``NotAllowed`` (of no person here, or without a scope), ``ProviderUnavailable``.
+    """
+    from wfdash.access.signin.openid_connect import access_claims
+
+    try:
+        claims = access_claims(provider, text, audience)
+    except BadToken:
+        _count_bad(address)
+        raise
+    rows = identities().select_related("user").annotate(rights_text=rights_of(OuterRef("user")))
+    found = rows.filter(provider=provider.issuer, uid=str(claims["sub"])).first()
+    if found is None or is_service(found.user):
+        raise NotAllowed(STRANGER.format(provider=provider.name))
+    scopes = {*str(claims.get("scope", "")).split()} & {*SCOPES, THROUGH_AGENTS}
+    if not scopes:
+        raise NotAllowed(NO_SCOPE.format(provider=provider.name), scope=" ".join(SCOPES))
+    rights = sorted(scopes | ({"answer"} if THROUGH_AGENTS in scopes else set()))
+    client = "".join(filter(str.isprintable, str(claims.get("client_id", ""))))[:60]
+    owned = {"owner": found.user, "created_by": found.user, "rights": rights, "workflows": [EVERY]}
+    token = Token(name=f"OAuth {client}".strip(), **owned)
+    if problem := _problem_of(token, timezone.now(), factor=provider.second_factor):
+        raise NotAllowed(problem)
+    vars(token)["rights_text"] = found.rights_text
+    return token
+
+
+def _count_bad(address: str) -> None:
+    limits = [AttemptLimit(key=attempt_limits.key_of("token", address), most=MOST_BAD)]
+    try:
+        attempt_limits.check(limits)
+        attempt_limits.charge(limits)
+    except TooManyTries as error:
+        wait = error.facts["retry_after"]
+        raise TooManyTries(f"Too many bad tokens. Wait {wait} seconds.", retry_after=wait) from None
 
 
 def scope_of(token: Token) -> TokenScope:
@@ -130,14 +172,14 @@ def _token_and_rights() -> QuerySet[Token]:
     return rows.annotate(rights_text=rights_of(OuterRef("owner")))
 
 
-def _problem_of(token: Token, now: datetime) -> str:
+def _problem_of(token: Token, now: datetime, *, factor: bool = True) -> str:
     if token.revoked is not None:
         return "This token was revoked"
     if token.expires is not None and token.expires <= now:
         return "This token has expired. Make a new one"
     if not token.owner.is_active:
         return f"The account {token.owner.get_username()} is deactivated"
-    if second_factor.is_required() and not (second_factor.is_on(token.owner) or is_service(token.owner)):
+    if factor and second_factor.is_required() and not (second_factor.is_on(token.owner) or is_service(token.owner)):
         return NO_FACTOR.format(name=token.owner.get_username())
     return ""
 

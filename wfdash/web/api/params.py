@@ -28,6 +28,7 @@ from checkpoints.models import Token
 from checkpoints.records import Json
 from wfdash.access.signin import tokens
 from wfdash.access.signin.attempt_limits import address_of
+from wfdash.access.signin.identities import provider_in_use
 from wfdash.access.viewer import Viewer, evaluated
 from wfdash.actions.pacing import idempotent, previous_result
 from wfdash.domain.errors import ConditionMissing, Invalid, NotAllowed, Outdated, wrong
@@ -156,6 +157,8 @@ class _Attributes:
 
 # A token, or a signed-in browser's session; and the idempotency key.
 
+AUDIENCE = "wfdash.audience"
+"""What is in the ASGI scope of calls of the door for agents, where access tokens are taken: its address."""
 HEADER = "Idempotency-Key"
 """The same command with the same key is done once; with another command it is a conflict (409)."""
 LONGEST_KEY = 500
@@ -171,12 +174,20 @@ class BearerToken(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Token:
         """Return the token and act as its owner. ``BadToken``, ``TooManyTries``; ``NotAllowed`` if it may only read."""
-        found = tokens.use_token(token.strip(), address=address_of(request.META))
+        found = _token_of(request, token.strip())
         request.user = found.owner
         request.viewer = SimpleLazyObject(lambda: tokens.viewer_of(found))  # type: ignore[attr-defined]
         if request.method not in READING and tokens.scope_of(found).rights <= READS:
             raise NotAllowed(READ_ONLY)
         return found
+
+
+def _token_of(request: HttpRequest, text: str) -> Token:
+    """Return the token with this text. The provider's access tokens count where the door for agents calls, alone."""
+    audience, provider = getattr(request, "scope", {}).get(AUDIENCE), provider_in_use()
+    if audience and provider and not text.startswith("wfd_"):
+        return tokens.use_access_token(provider, text, audience, address=address_of(request.META))
+    return tokens.use_token(text, address=address_of(request.META))
 
 
 AUTH = [BearerToken(), django_auth]
