@@ -53,6 +53,14 @@ MAX_LABEL = NAME
 """Characters of a checkpoint's label."""
 
 
+DEADLINE = "a deadline"
+
+
+def rule_name(number: int | None) -> str:
+    """Return what a rule is called, empty for none: ``rule r7``."""
+    return f"rule r{number}" if number else ""
+
+
 def is_suspect(attempts: int) -> bool:
     """Return whether a run taken over so many times in a row may be what kills its workers."""
     return attempts >= SUSPECT

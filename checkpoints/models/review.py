@@ -22,7 +22,7 @@ from checkpoints.models.fields import (
     MomentField,
 )
 from checkpoints.records import SIGNAL
-from checkpoints.rules import answer_digest
+from checkpoints.rules import DEADLINE, answer_digest, rule_name
 
 PERSON = settings.AUTH_USER_MODEL
 
@@ -209,7 +209,23 @@ FOR_PEOPLE = ~Q(kind=SIGNAL)
 """Requests that people answer: all but those that wait for a signal."""
 
 
-class Answer(models.Model):
+class Decided(models.Model):
+    """What an answer and a reply have alike. Neither ``by`` nor ``rule``: a deadline."""
+
+    rule = models.IntegerField(null=True)
+    """The rule that gave it, instead of a person."""
+
+    class Meta:
+        abstract = True
+
+    @property
+    def decider(self) -> str:
+        """Return who decided: a user name, ``rule r7``, or ``a deadline``."""
+        by: Any = getattr(self, "by", None)
+        return str(by.get_username()) if by else rule_name(self.rule) or DEADLINE
+
+
+class Answer(Decided):
     """The reply that won, on behalf of ``acting_for`` if that is not empty. One per request, by the primary key."""
 
     request = models.OneToOneField(HumanRequest, primary_key=True, on_delete=models.CASCADE, related_name="answer")
@@ -236,7 +252,7 @@ class Answer(models.Model):
 REQUEST = "checkpoints.HumanRequest"
 
 
-class Reply(models.Model):
+class Reply(Decided):
     """One person's reply to a request. The one that decided becomes the ``Answer`` once it ``settles``.
 
     ``stands``: approved (as proposed), modified (edited first), rejected, overrode (by a right beyond the policy),
@@ -247,7 +263,7 @@ class Reply(models.Model):
     request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="replies")
     by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, db_index=False, related_name="+")
     via = CharField(max_length=20)
-    """page | api | link | slack | batch | deadline."""
+    """page | api | link | slack | batch | deadline | rule."""
     right = CharField(max_length=300, blank=True)
     acting_for = CharField(max_length=150, blank=True)
     maker = CharField(max_length=150, blank=True, db_default="", default="")
@@ -278,6 +294,72 @@ class Reply(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verdict} to {self.request_id}"
+
+
+class Rule(models.Model):
+    """What answers requests of one step where ``condition`` holds, on behalf of no one.
+
+    ``state``: draft | rehearsed | shadow | on | suspended, ``since`` when. Its row is locked while it answers, so that
+    it gives no answer once its suspension was committed.
+    """
+
+    id = models.IntegerField(primary_key=True)
+    workflow = CharField(max_length=200)
+    step = CharField(max_length=200)
+    kind = CharField(max_length=40)
+    condition = EncryptedTextField("rule", ("id",))
+    """A filter over values of the card."""
+    action = CharField(max_length=40)
+    owner = models.ForeignKey(PERSON, on_delete=models.PROTECT, related_name="+")
+    state = CharField(max_length=10, default="draft")
+    since = MomentField()
+    created = MomentField()
+    expires = MomentField()
+    quota = models.IntegerField()
+    """Answers a day; one more suspends it."""
+    days = models.IntegerField()
+    """How long it runs beside people before it can be switched on."""
+    share = models.FloatField()
+    """Of the requests that it could answer, how many go to people."""
+    version = CharField(max_length=64, blank=True)
+    form = CharField(max_length=64)
+    """Of the workflow and of the question when it was rehearsed last, or made."""
+    pinned = MomentField()
+    """When these were read."""
+    switched_by = CharField(max_length=150, blank=True)
+    problem = CharField(max_length=500, blank=True)
+    """Why it is suspended."""
+    rehearsal = EncryptedJsonField("rule", ("id",), null=True)
+    tally = JsonField(default=dict)
+    """What it did today, and how many requests fitted on the days before."""
+
+    def __str__(self) -> str:
+        return f"r{self.id}"
+
+
+class RuleUse(models.Model):
+    """A request that fits a rule. ``kind``: answer (it answered), sample (left to people), shadow (it only would have).
+
+    ``agrees``: whether people, who do not see this, decided as the rule would have; null until they have.
+    """
+
+    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, db_index=False, related_name="uses")
+    request = models.ForeignKey(REQUEST, on_delete=models.CASCADE, related_name="+")
+    kind = CharField(max_length=8)
+    at = MomentField()
+    agrees = models.BooleanField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rule", "request"], name="one_use_per_request")]
+        indexes = [
+            models.Index(fields=["rule", "-id"], name="use_by_rule"),
+            models.Index(
+                fields=["rule"], condition=Q(agrees__isnull=True, kind__in=["shadow", "sample"]), name="use_to_compare"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.rule_id}"
 
 
 class Comment(models.Model):

@@ -15,10 +15,10 @@ from django.apps import apps
 from django.db import connection
 
 from checkpoints.database.storage import DEPTH
-from checkpoints.models import AuditHead, Bulk, IdempotencyKey, Run, Schedule, SignInTries
+from checkpoints.models import AuditHead, Bulk, IdempotencyKey, Rule, Run, Schedule, SignInTries
 
 FIRST, BEFORE_RUNS, RUNS, OTHERS, LAST = range(5)
-RANKS = {IdempotencyKey: FIRST, Bulk: BEFORE_RUNS, Schedule: BEFORE_RUNS, Run: RUNS, AuditHead: LAST}
+RANKS = {IdempotencyKey: FIRST, Bulk: BEFORE_RUNS, Schedule: BEFORE_RUNS, Rule: BEFORE_RUNS, Run: RUNS, AuditHead: LAST}
 """Tables with a place of their own; the rest comes between runs and the end of the audit."""
 RUN = Run._meta.db_table
 COUNTERS = SignInTries._meta.db_table

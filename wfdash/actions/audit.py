@@ -30,6 +30,7 @@ from checkpoints.models.fields import current_encryptor, current_keyring
 from checkpoints.models.operations import Installation
 from checkpoints.models.user_model import EMAIL, USERNAME, User, fields_of
 from checkpoints.records import frozen
+from checkpoints.rules import DEADLINE
 from wfdash.access.signin import second_factor
 from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer
@@ -244,7 +245,6 @@ def _granted(grant: Grant) -> dict[str, Any]:
 
 # The audit: what people did, appended in the transaction of the action, each entry chained to the previous by its
 
-DEADLINE = "a deadline"
 SCHEDULE = "a schedule"
 MACHINE = "wfdash"
 _logged_on: date | None = None
@@ -328,9 +328,16 @@ def record_run(viewer: Viewer, verb: str, run: Run, right: str = "operate", **fa
 
 
 def record_request(
-    viewer: Viewer | None, verb: str, request: HumanRequest, facts: Mapping[str, Any], *, right: str = ""
+    viewer: Viewer | None,
+    verb: str,
+    request: HumanRequest,
+    facts: Mapping[str, Any],
+    *,
+    right: str = "",
+    actor: str = DEADLINE,
 ) -> None:
-    """Append an action on a request, of a person or of a deadline. ``facts`` may contain a subject of their own.
+    """Append an action on a request, of a person, of a deadline or of a rule (``actor``). ``facts`` may contain a
+    subject of their own.
 
     Secrets in them are hidden, because what is in the chain cannot be removed.
     """
@@ -341,6 +348,7 @@ def record_request(
         run=request.run_id,
         request=request.pk,
         right=right,
+        actor=actor,
         facts={"subject": str(request.card.get("subject") or ""), **masked_facts(facts, secrets_in(request))},
     )
 

@@ -214,6 +214,7 @@ MOST_BY_VERB = {
     "follow-up": 10_000,
     "signal": 10_000,
     "view": 500,
+    "rule": 300,
     "look": 1_000,
     "webhook": 100,
     "people": 1_000,

@@ -440,6 +440,7 @@ def _idle(runs: set[str], using: str | None) -> dict[str, float]:
 def _requests(ids: Iterable[str], using: str | None) -> dict[str, AnsweredRequest]:
     rows = HumanRequest.objects.using(using).filter(pk__in=ids)
     found = rows.values_list("pk", "step", "kind", "by", "created", "answer__at", "answer__by_id")
+    found = found.filter(answer__rule__isnull=True)  # Neither a person nor a deadline.
     return {
         pk: AnsweredRequest(step, kind, by, at, decided if who else None)
         for pk, step, kind, by, at, decided, who in found

@@ -201,6 +201,7 @@ HEADLINES = {
     "failed": "Failed: {subject}",
     "held": "Held: {subject}",
     "late": "Schedule overdue: {subject}",
+    "rule": "Suspended: {subject}",
     "test": "Test notification",
 }
 PAST = {"approve": "Approved", "reject": "Rejected", "edit": "Approved with changes", "answered": "Answered"}

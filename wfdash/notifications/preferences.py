@@ -187,6 +187,7 @@ KINDS: dict[str, Kind] = {
         Kind("failed", "Run failed", "x-circle", about="run"),
         Kind("held", "Run held: its workflow has changed", "pause-circle", about="run"),
         Kind("late", "Schedule overdue", "calendar-days", about="schedule"),
+        Kind("rule", "My rule was suspended", "pause-circle", at_once=True, about="rule"),
     )
 }
 WEBHOOK_KINDS: dict[str, Kind] = {

@@ -17,7 +17,7 @@ from checkpoints.events import EventKind, Trait, kinds_with
 from checkpoints.models import FOR_PEOPLE, Answer, AuditEntry, Claim, Effect, Event, HumanRequest, Run, WorkflowVersion
 from checkpoints.models import Checkpoint as CheckpointRow
 from checkpoints.records import Checkpoint, Json, JsonObject, Phase, Reason, Request, frozen
-from checkpoints.rules import MESSAGE_DUE, card_subject
+from checkpoints.rules import DEADLINE, MESSAGE_DUE, card_subject
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.contract import (
     ActivationInfo,
@@ -440,7 +440,7 @@ def _deleted_origin(run_id: str) -> str:
 
 def _approval_text(request: HumanRequest, n: int, run: Run) -> str:
     answer = getattr(request, "answer", None)
-    by = answer.by.get_username() if answer is not None and answer.by else "a deadline"
+    by = answer.decider if answer is not None else DEADLINE
     where = f"checkpoint {n}" if n else "the checkpoint where it is asked"
     where += "" if request.run_id == run.pk else f" of run {request.run_id}"
     return (

@@ -96,6 +96,10 @@ class Policy(BaseModel):
     """
     batch: bool = True
     """Whether it may be decided together with similar ones."""
+    rules: int = Field(default=1, ge=0, le=2)
+    """How many people it takes to let a rule answer: False: no rule may; 2: another than its maker switches it on."""
+    untrusted: Names = ()
+    """Values of the card that an outsider could choose (``proposal.note``, ``context``): no rule may read them."""
     tiers: Callable[[Any], Policy | None] | None = Field(default=None, exclude=True, repr=False)
     """``f(proposal)`` -> the policy for this amount, this region ...; its settings override those here."""
 
@@ -116,6 +120,8 @@ class Policy(BaseModel):
             undo: Duration | None = None,
             override: bool = True,
             batch: bool = True,
+            rules: bool | int = True,
+            untrusted: str | Sequence[str] = (),
             tiers: Callable[[Any], Policy | None] | None = None,
         ) -> None: ...
 

@@ -163,6 +163,8 @@ class GivenAnswer(DescribedRecord):
     acting_for: str = ""
     settles: datetime | None = None
     """It takes effect at this time; until then it can be undone."""
+    rule: int | None = None
+    """The rule that gave it, instead of a person."""
 
 
 class RequestFacts(DescribedRecord):
@@ -331,3 +333,111 @@ class PersonPresent(ApiRecord):
 
 class PresencePage(Page[PersonPresent]):
     """The people who have a request open."""
+
+
+class CreateRule(Body):
+    """A new rule: which step's requests, the condition that must hold of their cards, and what to answer.
+
+    ``quota``: answers a day; ``days``: beside people before it can be switched on; ``lasts``: days until it expires;
+    ``share``: of what fits, how much still goes to people.
+    """
+
+    workflow: str
+    step: str
+    condition: str
+    action: str = "approve"
+    quota: int = Field(default=20, ge=1, le=10_000)
+    days: int = Field(default=7, ge=1, le=90)
+    lasts: int = Field(default=90, ge=1, le=366)
+    share: float = Field(default=0.05, ge=0.05, le=1.0)
+
+
+class MoveRule(Body):
+    """What becomes of a rule: ``rehearsed``, ``shadow``, ``on`` or ``suspended``. ``reason``: why it is suspended."""
+
+    to: Literal["rehearsed", "shadow", "on", "suspended"]
+    reason: str = ""
+
+
+class RuleDifference(ApiRecord):
+    """A decision that people made in another way than the rule would have."""
+
+    request: str
+    verdict: str
+
+
+class RehearsalRecord(ApiRecord):
+    """What a rule would have answered. ``fitting`` and ``rest``: how people decided what fits and all else.
+
+    ``agreed``: those of ``fitting`` that people decided as the rule; ``against``: the latest of the others.
+    ``money``: the sums of ``field`` in those that agree and in the others. ``unread``: how many could not be read.
+    """
+
+    looked: int
+    unread: int
+    since: datetime | None
+    fitting: dict[str, int]
+    rest: dict[str, int]
+    agreed: int
+    against: tuple[RuleDifference, ...]
+    field: str = ""
+    money: tuple[float, ...] = ()
+
+    @property
+    def fits(self) -> int:
+        """Return how many it would have answered."""
+        return sum(self.fitting.values())
+
+
+class RuleSummary(ApiRecord):
+    """A rule. ``state``: draft, rehearsed, shadow, on or suspended, ``since`` when; ``problem``: why it is suspended.
+
+    ``answered``: how many requests it answered; ``agreed`` and ``differed``: how people decided those that fit and were
+    left to them.
+    """
+
+    id: int
+    name: str
+    workflow: str
+    step: str
+    kind: str
+    condition: str
+    action: str
+    state: str
+    since: datetime
+    owner: str
+    created: datetime
+    expires: datetime
+    quota: int
+    days: int
+    share: float
+    switched_by: str
+    problem: str
+    answered: int = 0
+    agreed: int = 0
+    differed: int = 0
+
+
+class RulePage(Page[RuleSummary]):
+    """A page of rules, the newest first."""
+
+
+class RuleUseRecord(ApiRecord):
+    """A request that fits a rule: ``answer`` (by the rule), ``sample`` or ``shadow`` (decided by people).
+
+    ``agrees``: whether people decided as the rule would have. What is still with people is not listed.
+    """
+
+    request: str
+    subject: str
+    kind: str
+    verdict: str
+    at: datetime
+    agrees: bool | None
+
+
+class RuleDetail(RuleSummary):
+    """A rule with its rehearsal and its latest uses, those first where people differed."""
+
+    rehearsal: RehearsalRecord | None = None
+    uses: tuple[RuleUseRecord, ...] = ()

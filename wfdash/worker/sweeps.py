@@ -26,7 +26,7 @@ from wfdash.actions import audit, pacing, schedules, statistics
 from wfdash.actions.hooks import webhooks
 from wfdash.actions.hooks.incoming import forget_deliveries
 from wfdash.actions.pacing import rest_after
-from wfdash.actions.requests import announce, chat, deadlines, finalize
+from wfdash.actions.requests import announce, chat, deadlines, finalize, rules
 from wfdash.actions.requests.answer_links import forget_used_links
 from wfdash.actions.requests.collaboration import wake_snoozed
 from wfdash.actions.retention import RunRemover
@@ -189,6 +189,8 @@ _look = FirstValues(
     unlisted=search_index.UNLISTED.values_list("pk"),
     failures=search_index.FAILURES.values_list("pk"),
     bulks=bulk.UNFINISHED.values_list("pk"),
+    compared=rules.UNCOMPARED.values_list("pk"),
+    expiring=rules.EXPIRING.values_list("expires"),
     held=migrate.HELD.values_list("pk"),
     chat=chat.FOLLOWED.values_list("pk"),
     hooks=webhooks.ACTIVE.values_list("pk"),
@@ -242,6 +244,8 @@ WITH_DEADLINES = (
     "unlisted",
     "failures",
     "bulks",
+    "compared",
+    "expiring",
 )
 """What it deals with, as ``DueWork`` names the kinds."""
 REQUEST_TIDY_SECONDS = 60.0
@@ -258,6 +262,8 @@ def sweep_deadlines() -> float:
             finalize.finalize_due,
             deadlines.fire_alarms,
             wake_snoozed,
+            rules.compare_samples,
+            rules.answer_opened,
             announce.announce_opened,
             lifecycle.end_abandoned,
             signals.match_waiting,

@@ -73,7 +73,7 @@ async def ask(call: PermissionQuestion, ctx: Context) -> PermissionAnswer:
     ctx.title(f"{AGENTS[call.agent]}: {headline_of(call)}")
     if similar and (rule := await ctx.call(rule_for, ctx.run_id)):
         return PermissionAnswer(allowed=True, input=call.input, words="Allowed by a rule of this session", rule=rule)
-    policy = Policy(due=call.wait, on_timeout="reject")
+    policy = Policy(due=call.wait, on_timeout="reject", rules=False)
     said = await ctx.ask(card_of(call, similar), by=call.by, not_by=call.not_by, policy=policy)
     if said.action == "approve_similar":
         ctx.title(f"Rule in session {call.session[:8]}: {similar}")

@@ -33,7 +33,9 @@ MAX_UNREAD_ANNOUNCEMENTS = 50
 """Unread announcements per person beyond which no more are sent."""
 AT_ONCE = 25
 """Requests announced in one transaction."""
-UNANNOUNCED = HumanRequest.objects.filter(told__isnull=True, closed__isnull=True, answered__isnull=True)
+UNANNOUNCED = HumanRequest.objects.filter(
+    told__isnull=True, closed__isnull=True, answered__isnull=True, settles__isnull=True
+)
 
 _backoff = SweepBackoff("Request %s could not be announced")
 

@@ -24,9 +24,9 @@ from checkpoints.database.storage import write
 from checkpoints.errors import Unreadable
 from checkpoints.events import EventKind
 from checkpoints.ids import RequestKey
-from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Run, Shown
+from checkpoints.models import Answer, Comment, Draft, HumanRequest, Reply, Rule, Run, Shown
 from checkpoints.records import Json, Phase, frozen
-from checkpoints.rules import card_subject
+from checkpoints.rules import card_subject, rule_name
 from wfdash.access.directory import spoken_in, votes_in, votes_of
 from wfdash.access.viewer import Marks, Right, Viewer
 from wfdash.actions import audit, pacing
@@ -43,7 +43,15 @@ from wfdash.actions.common import (
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.announce import update_decidability
 from wfdash.actions.requests.collaboration import assign_request
-from wfdash.actions.requests.finalize import BEYOND, comments_on_lines, finalize_answer, mark_settling, right_of
+from wfdash.actions.requests.finalize import (
+    BEYOND,
+    comments_on_lines,
+    finalize_answer,
+    lock_rule,
+    mark_settling,
+    right_of,
+    suspend,
+)
 from wfdash.contract import ChecksAnswers
 from wfdash.domain import json_patch
 from wfdash.domain.errors import (
@@ -201,10 +209,14 @@ def _accept(
 def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> None:
     """Undo one's own answer before it has taken effect; the request is open again.
 
-    ``WrongState`` if there is none, or it is too late.
+    Of a rule's answer: who may answer the request, or operate. That suspends the rule. ``WrongState`` if there is none,
+    or it is too late.
     """
     with write(), idempotent(viewer, key, "undo", [request_id]) as call:
-        request = lock_request(find_request(viewer, request_id))
+        found = find_request(viewer, request_id)
+        if call.previous_result is None and found.settles is not None and _undo_of_rule(viewer, found):
+            return
+        request = lock_request(found)
         if call.previous_result is not None:
             return
         if not viewer.reaches("answer", request.workflow):
@@ -225,6 +237,54 @@ def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> N
         facts = {"verdict": mine.verdict, "reply": mine.id}
         audit.record_request(viewer, "undo", request, facts, right=mine.right)
         notify_inbox(request.workflow)
+
+
+def _undo_of_rule(viewer: Viewer, request: HumanRequest) -> bool:
+    """Suspend the rule whose answer to this request has not taken effect, which undoes it. False if none gave it."""
+    rows = Reply.objects.filter(request=request, rule__isnull=False, settles__isnull=False, undone__isnull=True)
+    number = rows.values_list("rule", flat=True).first()
+    if number is None or not viewer.reaches("answer", request.workflow) or viewer.through_agents:
+        return False
+    if not (viewer.may("operate", request.workflow) or viewer.right_to(request)):
+        return False
+    rule = lock_rule(number)
+    if rule.state == "on":
+        suspend(rule, f"{viewer.name} undid its answer to {card_subject(request.card, request.step)}", viewer)
+    return not rows.exists()
+
+
+def answer_by_rule(rule: Rule, request: HumanRequest, value: Json) -> Reply:
+    """Give a locked, open request the answer of a rule that is locked and on. As any other it can be undone.
+
+    The caller has asked the rule's condition and the request's policy, both as they are now.
+    """
+    now, context = timezone.now(), AnswerContext(via="rule", undo=True)
+    right = f"by {rule_name(rule.pk)}, made by {rule.owner.get_username()}, on since {rule.since:%Y-%m-%d}"
+    verdict = verdict_of(value)
+    reply = Reply(
+        id=context.reply,
+        request=request,
+        rule=rule.pk,
+        via=context.via,
+        right=right[:300],
+        value=value,
+        verdict=verdict,
+        stands=outcome_of(verdict, request.card, override=False),
+        reason=reason_in(value),
+        seen=fingerprint(request.card, request.answer_schema),
+        at=now,
+        settles=_settles(Policy.model_validate(request.policy), now, context),
+    )
+    insert(reply)
+    if reply.settles is None:
+        finalize_answer(request, reply)
+    elif mark_settling(request, reply.settles):
+        _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=reply.settles.isoformat())
+    else:
+        raise _already_answered(request)
+    _record(None, request, reply, context)
+    notify_inbox(request.workflow)
+    return reply
 
 
 def verdict_of(value: Json) -> str:
@@ -256,9 +316,7 @@ def _refuse_second_vote(viewer: Viewer, right: Right, votes: list[Reply]) -> Non
     for name in (right.acting_for, viewer.name):
         if name and name in spoken:
             first = spoken[name]
-            raise _refusal_of(
-                first, f"{audit.name_of(first.by)} already answered {first.verdict}, as or on behalf of {name}"
-            )
+            raise _refusal_of(first, f"{first.decider} already answered {first.verdict}, as or on behalf of {name}")
 
 
 def _refuse_if_changed(request: HumanRequest, seen: str) -> str:
@@ -332,10 +390,10 @@ def _decides(request: HumanRequest, reply: Reply, need: int, veto: bool) -> bool
 
 
 def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: Any) -> None:
-    append_request_event(request, kind, by=audit.name_of(reply.by), verdict=reply.verdict, **more)
+    append_request_event(request, kind, by=reply.decider, verdict=reply.verdict, **more)
 
 
-def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+def _record(viewer: Viewer | None, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
     """Record in the audit who decided, by which right, what they were shown, and what they changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     page = sha256(context.page.encode()).hexdigest() if context.page else ""
@@ -359,7 +417,7 @@ def _record(viewer: Viewer, request: HumanRequest, reply: Reply, context: Answer
         **({"checked": "by its schema alone"} if context.unchecked else {}),
     }
     verb = "override" if reply.stands == "overrode" else "answer"
-    audit.record_request(viewer, verb, request, facts, right=reply.right)
+    audit.record_request(viewer, verb, request, facts, right=reply.right, actor=reply.decider)
 
 
 def _closed(request: HumanRequest) -> Exception:
@@ -378,13 +436,11 @@ def _already_answered(request: HumanRequest) -> Exception:
     if first is None:
         return _closed(request) if request.closed else NoLongerOpen("Someone else is answering this now")
     verdict = PAST.get(first.verdict, first.verdict).lower()
-    return _refusal_of(
-        first, f"Already answered by {audit.name_of(first.by)} ({verdict}, {first.at:%Y-%m-%d %H:%M} UTC)"
-    )
+    return _refusal_of(first, f"Already answered by {first.decider} ({verdict}, {first.at:%Y-%m-%d %H:%M} UTC)")
 
 
 def _refusal_of(first: Answer | Reply, words: str) -> AlreadyAnswered:
-    facts = {"by": audit.name_of(first.by), "at": first.at.isoformat(), "verdict": first.verdict}
+    facts = {"by": first.decider, "at": first.at.isoformat(), "verdict": first.verdict}
     facts["value"] = masked(first.value, secrets_in(first.request))
     return AlreadyAnswered(words, **facts)
 

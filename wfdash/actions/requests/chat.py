@@ -163,7 +163,7 @@ def _message(found: RequestView, name: str, note: str = "", headline: str = "") 
     state = found.refusal if found.open else humanize(found.state)
     if found.answer is not None:
         reason = f": {found.answer.reason}" if found.answer.reason else ""
-        state = f"{_past(found.answer.verdict)} by {found.answer.by or 'its deadline'}{reason}"
+        state = f"{_past(found.answer.verdict)} by {found.answer.by}{reason}"
     elif found.open and found.assignee not in {"", found.viewer.name}:
         state = state or f"Assigned to {found.assignee}"
     if mine is not None and found.state in {"open", "settling"}:

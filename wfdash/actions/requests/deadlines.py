@@ -20,7 +20,7 @@ from checkpoints.models import HumanRequest, Reply, Run
 from checkpoints.models.fields import encrypted_for
 from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL, ErrorInfo, Phase
-from checkpoints.rules import TIMED, card_subject
+from checkpoints.rules import DEADLINE, TIMED, card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import (
@@ -173,7 +173,7 @@ def _answer(request: HumanRequest, value: Any, now: datetime) -> None:
         id=ids.new_request_id(),
         request=request,
         via="deadline",
-        right=audit.DEADLINE,
+        right=DEADLINE,
         value=value,
         verdict=verdict,
         stands=outcome_of(verdict, request.card, override=False),
@@ -216,7 +216,7 @@ def _notify_once(request: HumanRequest, kind: str, people: Sequence[User]) -> No
 
 def _record(viewer: Viewer | None, request: HumanRequest, verb: str, facts: dict[str, Any], right: str = "") -> None:
     recorded = {"subject": card_subject(request.card, request.step), **facts}
-    audit.record_request(viewer, verb, request, recorded, right=right or audit.DEADLINE)
+    audit.record_request(viewer, verb, request, recorded, right=right or DEADLINE)
 
 
 def _unanswered(request: HumanRequest) -> str:

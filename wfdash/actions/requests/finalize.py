@@ -15,10 +15,10 @@ from checkpoints.database.clock import SETTLING, database_now
 from checkpoints.database.compiled import Placeholder, Update, compiled_update, insert
 from checkpoints.database.storage import write
 from checkpoints.events import EventKind
-from checkpoints.models import OPEN, Answer, Comment, HumanRequest, Reply
+from checkpoints.models import OPEN, Answer, Comment, HumanRequest, Reply, Rule
 from checkpoints.models.user_model import USERNAME, User
 from checkpoints.records import SIGNAL, Json, JsonObject, Phase
-from checkpoints.rules import RISKS
+from checkpoints.rules import DEADLINE, RISKS, rule_name
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
 from wfdash.access.viewer import REQUESTER, Right, Viewer, origin_of
 from wfdash.actions import audit
@@ -26,7 +26,7 @@ from wfdash.actions.common import CountedEvent, append_request_event, lock_reque
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
-from wfdash.notifications.write import notify
+from wfdash.notifications.write import notify, notify_workflow
 from wfdash.questions.policy import Policy
 from wfdash.telemetry import tracing
 
@@ -140,16 +140,16 @@ def finalize_answer(
 ) -> Answer:
     """Make a reply the answer and the run due, inside the caller's transaction, the request locked. Returns the answer.
 
-    ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline. ``IntegrityError`` if
-    there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or commented.
-    ``counted``: its event, where the lock has counted it.
+    ``NoLongerOpen`` if the request has an answer or was closed. ``reply.by`` None: a deadline, or a rule.
+    ``IntegrityError`` if there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or
+    commented. ``counted``: its event, where the lock has counted it.
     """
     now = timezone.now()
     if _answered().execute(id=request.pk, at=now) != 1:
         raise NoLongerOpen("The request has already been answered or closed")
     outcome = {"value": _with_comments_of_others(request, reply), "verdict": reply.verdict}
-    given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for}
-    others = sorted({*names_of_voters(request, but=reply), *filter(None, [reply.maker])})
+    given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for, "rule": reply.rule}
+    others = sorted({*names_of_voters(request, but=reply), *filter(None, [reply.maker]), *people_of(reply.rule)})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
     request.answered, request.settles = now, None
@@ -161,11 +161,11 @@ def finalize_answer(
         EventKind.REQUEST_ANSWERED,
         wake=True,
         counted=counted,
-        by=audit.name_of(reply.by),
+        by=reply.decider,
         verdict=reply.verdict,
         **comments_on_lines(reply.value),
     )
-    facts = {"by": reply.by.get_username() if reply.by else "", "verdict": reply.verdict}
+    facts = {"by": "" if reply.decider == DEADLINE else reply.decider, "verdict": reply.verdict}
     notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
     on_commit(lambda: tracing.decided(request, reply.by_id, reply.verdict, now))
@@ -250,3 +250,54 @@ def _finalize_one(reply_id: str) -> bool:
         finalize_answer(request, reply)
         notify_inbox(request.workflow)
         return True
+
+
+# How a rule ends: what it answered and can still be undone goes back to people, in the same transaction.
+
+ACTIVE = ("shadow", "on")
+
+
+def people_of(rule: int | None) -> list[str]:
+    """Return who made a rule and who switched it on: theirs is its answer, where a later request wants someone else."""
+    row = Rule.objects.select_related("owner").filter(pk=rule).first() if rule else None
+    return [] if row is None else [name for name in (row.owner.get_username(), row.switched_by) if name]
+
+
+def lock_rule(rule: int) -> Rule:
+    """Return a rule as stored now, its row locked until the transaction ends: before the run of any request."""
+    return Rule.objects.select_for_update(of=("self",)).select_related("owner").get(pk=rule)
+
+
+def suspend(rule: Rule, problem: str, by: Viewer | None = None) -> None:
+    """Suspend a locked rule, tell its owner, and give back what it answered and can still be undone."""
+    if rule.state not in ACTIVE:
+        return
+    rule.state, rule.since, rule.problem = "suspended", timezone.now(), problem[:500]
+    rule.save(update_fields=["state", "since", "problem"])
+    pending = Reply.objects.filter(rule=rule.pk, settles__isnull=False, undone__isnull=True)
+    for reply in pending.select_related("request", "request__run").order_by("request__run_id"):
+        request = lock_request(reply.request)
+        if Reply.objects.filter(pk=reply.pk, settles__isnull=False).update(undone=timezone.now(), settles=None) != 1:
+            continue  # It has taken effect since.
+        HumanRequest.objects.filter(pk=request.pk).update(settles=None)
+        append_request_event(
+            request, EventKind.REQUEST_UNDONE, by=by.name if by else reply.decider, verdict=reply.verdict
+        )
+        undone = {"verdict": reply.verdict, "reply": reply.pk}
+        audit.record_request(by, "undo", request, undone, right=reply.right, actor=reply.decider)
+    facts: JsonObject = {
+        "subject": f"{rule_name(rule.pk)} of {rule.workflow}",
+        "text": rule.problem,
+        "rule": rule.pk,
+        "by": by.name if by else "",
+    }
+    notify_workflow("rule", rule.workflow, [] if by and by.user.pk == rule.owner_id else [rule.owner], facts=facts)
+    record_rule(by, "suspend rule", rule, {"problem": rule.problem})
+    notify_inbox(rule.workflow)
+
+
+def record_rule(by: Viewer | None, verb: str, rule: Rule, facts: JsonObject, right: str = "") -> None:
+    """Append what became of a rule to the audit: what someone did, or the rule by itself."""
+    known = {"rule": rule_name(rule.pk), "step": rule.step, **facts}
+    actor = rule_name(rule.pk)
+    audit.record(by, verb, workflow=rule.workflow, right=right, facts=known, actor=actor)

@@ -669,7 +669,8 @@ def _ask_for_more(run: Run, budget: RunBudget, now: datetime) -> None:
     step = events.filter(step__isnull=False).values_list("step", flat=True).first() or run.workflow
     number = HumanRequest.objects.filter(run=run, key__startswith=BUDGET).count() + 1
     # A program that starts runs does not decide what they may cost; the people behind it do.
-    policy = Policy(not_by=run.created_by.get_username()) if run.created_by and is_service(run.created_by) else Policy()
+    program = run.created_by if run.created_by and is_service(run.created_by) else None
+    policy = Policy(not_by=program.get_username() if program else (), rules=False)
     request = make_request(f"{BUDGET}{number}", step, prepare(card, None), policy, due=None, now=now)
     row = HumanRequest.objects.create(**request_row(ids.new_request_id(), run.pk, run.workflow, request), created=now)
     facts = {"request": row.pk, "key": row.key, "subject": card.subject}

@@ -335,7 +335,7 @@ def reopened(run_id: str, requests: tuple[Request, ...], edits: Edits | None) ->
 
 
 def _view(answer: Answer) -> GivenAnswer:
-    by = answer.by.get_username() if answer.by else "a deadline"
+    by = answer.decider
     return GivenAnswer.trusted(by=by, at=answer.at, verdict=answer.verdict, value=timemachine.value_shown(answer))
 
 

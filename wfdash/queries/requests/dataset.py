@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from checkpoints.models import HumanRequest
+from checkpoints.rules import rule_name
 from wfdash.access.viewer import Viewer
 from wfdash.domain import json_patch
 from wfdash.domain.labels import escaped
@@ -72,7 +73,7 @@ def _example(known: DecisionRecord, row: HumanRequest, names: bool) -> DecisionE
         value=value,
         edit=None if edited is None else json_patch.make(proposal, edited),
         reason=said or str(given.get("reason") or given.get("feedback") or ""),
-        answered_by=_person(answer.by, names),
+        answered_by=rule_name(answer.rule) or _person(answer.by, names),
         comments=tuple(
             Remark.trusted(by=_person(one.by, names), kind=one.kind, text=text(one, "text"), at=one.at)
             for one in sorted(row.comments.all(), key=lambda one: (one.at, one.pk))

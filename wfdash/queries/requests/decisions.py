@@ -10,6 +10,7 @@ from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, 
 
 from checkpoints.models import FOR_PEOPLE, HumanRequest, Reply
 from checkpoints.models.user_model import USERNAME
+from checkpoints.rules import rule_name
 from wfdash.access.viewer import REQUESTER, Viewer
 from wfdash.queries.requests.inbox import KIND, OUTCOME, OUTCOMES, RUN_NAMES, in_names, with_names
 from wfdash.queries.search import (
@@ -44,7 +45,7 @@ FAR_REACH = 200_000
 """Decisions looked through when a person asks to look further."""
 FIELDS = (
     *("id", "run_id", "workflow", "step", "kind", "created", "place"),
-    *("verdict", "subject", "outcome", "reversed", "decider"),
+    *("verdict", "subject", "outcome", "reversed", "decider", "rule"),
 )
 
 
@@ -68,6 +69,7 @@ def read_decisions(
         reversed=reversed_later(),
         verdict=F("answer__verdict"),
         decider=F(f"answer__by__{USERNAME}"),
+        rule=F("answer__rule"),
     )
     run_names = (f"run__{name}" for name in RUN_NAMES)
     found = list(named.order_by("-answered", "-id").values(*FIELDS, *run_names, **hidden_cards()))
@@ -106,8 +108,9 @@ def _found(viewer: Viewer, wanted: SplitCondition) -> Q:
 def _row(viewer: Viewer, values: dict[str, Any]) -> DecisionRecord:
     row = with_names(viewer, values)
     row["answered"], row["verdict"] = row.pop("place"), row["verdict"] or ""
-    decider = row.pop("decider") or ""
-    row["answered_by"] = decider if decider == viewer.name or viewer.may("inspect", row["workflow"]) else ""
+    decider, rule = row.pop("decider") or "", rule_name(row.pop("rule"))
+    shown = decider == viewer.name or viewer.may("inspect", row["workflow"])
+    row["answered_by"] = rule or (decider if shown else "")
     return DecisionRecord.trusted(**row)
 
 

@@ -36,7 +36,7 @@ from checkpoints.models import FOR_PEOPLE, OPEN, HumanRequest, Presence, Reply, 
 from checkpoints.models.fields import JsonRows, MomentField, StoredSize
 from checkpoints.models.user_model import USERNAME, has_name
 from checkpoints.records import Json
-from checkpoints.rules import RISKS
+from checkpoints.rules import RISKS, rule_name
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.domain import search_attributes
 from wfdash.domain.errors import Invalid
@@ -280,6 +280,7 @@ FIELDS = (
     f"assignee__{USERNAME}",
     f"answer__by__{USERNAME}",
     "answer__verdict",
+    "answer__rule",
     "closed_as",
 )
 
@@ -358,7 +359,8 @@ def with_names(viewer: Viewer, values: dict[str, Any]) -> dict[str, Any]:
 
 def _request_row(viewer: Viewer, values: dict[str, Any]) -> RequestRow:
     row = with_names(viewer, values)
-    row["answered_by"] = row.pop(f"answer__by__{USERNAME}") or ""
+    by, rule = row.pop(f"answer__by__{USERNAME}"), row.pop("answer__rule")
+    row["answered_by"] = by or rule_name(rule)
     row["verdict"] = row.pop("answer__verdict") or ""
     row["assignee"] = row.pop(f"assignee__{USERNAME}") or ""
     seen = {name for (name,) in json.loads(row.pop("seen") or "[]")}
@@ -547,11 +549,13 @@ KIND: Qualifier[ToQ, ListedValues] = Qualifier(
     suggest=listed("kind"),
     condition=lambda context, term, value: Q(kind=value.lower()),
 )
-BY_DEADLINE = Q(answered__isnull=False, answer__by__isnull=True)
+BY_RULE = Q(answered__isnull=False, answer__rule__isnull=False)
+BY_DEADLINE = Q(answered__isnull=False, answer__by__isnull=True, answer__rule__isnull=True)
 BY_PERSON = Q(answered__isnull=False, answer__by__isnull=False)
 VERDICTS = {"approved": "approve", "edited": "edit", "rejected": "reject"}
 OUTCOMES: dict[str, Q] = {
     "deadline": BY_DEADLINE,
+    "rule": BY_RULE,
     **{name: BY_PERSON & Q(answer__verdict=verdict) for name, verdict in VERDICTS.items()},
     "other": BY_PERSON & ~Q(answer__verdict__in=VERDICTS.values()),
 }
@@ -559,8 +563,8 @@ OUTCOMES: dict[str, Q] = {
 OUTCOME: Qualifier[ToQ, ListedValues] = Qualifier(
     "outcome",
     "outcome:rejected",
-    "approved, edited, rejected, other (another answer), or deadline",
-    only=(*VERDICTS, "other", "deadline"),
+    "approved, edited, rejected, other (another answer), rule, or deadline",
+    only=(*VERDICTS, "other", "rule", "deadline"),
     condition=lambda context, term, value: OUTCOMES[value.lower()],
 )
 QUALIFIERS: tuple[Qualifier[ToQ, ListedValues], ...] = (

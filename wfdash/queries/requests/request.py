@@ -236,12 +236,14 @@ def _answer(row: HumanRequest, shown: bool) -> GivenAnswer | None:
     if found is None and row.settles is None:
         return None
     replies = Reply.objects.filter(request=row, undone__isnull=True).select_related("by").order_by("-at")
-    reply = replies.filter(**({"settles__isnull": False} if found is None else {"by": found.by})).first()
+    reply = replies.filter(
+        **({"settles__isnull": False} if found is None else {"by": found.by, "rule": found.rule})
+    ).first()
     found = found or reply
     if found is None:
         return None
     return GivenAnswer.trusted(
-        by=found.by.get_username() if found.by else "a deadline",
+        by=found.decider,
         at=found.at,
         verdict=found.verdict,
         value=masked(found.value, secrets_in(row)) if shown else None,
@@ -249,6 +251,7 @@ def _answer(row: HumanRequest, shown: bool) -> GivenAnswer | None:
         stands=reply.stands if reply else "",
         reason=reply.reason if reply and shown else "",
         acting_for=reply.acting_for if reply else "",
+        rule=found.rule,
     )
 
 

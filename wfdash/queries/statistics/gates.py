@@ -44,8 +44,8 @@ from wfdash.records.statistics import DecisionStatistics, DurationSummary, GateR
 
 # How the requests of a day were decided, by hour: what is stored of it, and what it adds up to. Pure.
 
-REVERSED = "reversed"
-WAYS = ("approved", "edited", "rejected", "other", "deadline", REVERSED)
+REVERSED, RULE = "reversed", "rule"
+WAYS = ("approved", "edited", "rejected", "other", "deadline", RULE, REVERSED)
 """How requests are decided, in the order in which their numbers are stored."""
 TOGETHER = ""
 """The name under which all workflows are stored together, and all steps of them."""
@@ -135,7 +135,9 @@ class Unpacked:
     def each_hour(self, step: str) -> Iterator[tuple[int, Iterator[tuple[str, int]], list[float]]]:
         """Yield hour, ways with their counts, and the durations for ``join``, of each hour of a step."""
         for hour, (ways, took) in self.steps.get(step, {}).items():
-            yield int(hour), zip(WAYS, ways, strict=True), took
+            # Days that were added up before there were rules have no number of them.
+            counts = ways if len(ways) == len(WAYS) else [*ways[:-1], 0, ways[-1]]
+            yield int(hour), zip(WAYS, counts, strict=True), took
 
     def count(self, step: str) -> int:
         """Return how many decisions a step had: each was decided in one of the ways, and maybe reversed."""
@@ -488,7 +490,7 @@ def plain_decisions(
     labels = _labels(groups)
     for workflow, step, how, back, created, answered, given, by in rows:
         decided, seconds = moment(answered), None
-        if how != DEADLINE:
+        if how not in (DEADLINE, RULE):
             # By when the person gave it, not by when it took effect.
             took = (moment(given) if given else decided) - moment(created)
             seconds = max(took.total_seconds(), 0.0)

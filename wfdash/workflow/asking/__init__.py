@@ -104,7 +104,8 @@ class PeopleQuestion(ProgramQuestion):
     def terms(self) -> Policy:
         """Return the policy, with the deadline if it is a duration."""
         own = {"by": self.by, "not_by": self.not_by, "due": None if self.moment() else self.due}
-        return Policy(**{**self.policy, **{name: value for name, value in own.items() if value}})
+        # The whole card is the program's: it could write what a rule answers.
+        return Policy(**{**self.policy, **{name: value for name, value in own.items() if value}, "rules": False})
 
     def moment(self) -> datetime | None:
         """Return the deadline, if it is a time."""

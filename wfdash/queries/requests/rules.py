@@ -1,0 +1,513 @@
+"""Rules: what one answers, would have answered, and what is suggested. The decision is one pure function for all three.
+
+A condition is text in the filter language. Its keys are values of the card; every part of it must hold. What a card
+does not have, has several of, or has in another type, fits no condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Exists, OuterRef, Q
+
+from checkpoints.content.canonical_json import dumps
+from checkpoints.errors import Unreadable
+from checkpoints.models import HumanRequest, Reply, Rule, RuleUse
+from checkpoints.models.fields import decrypted
+from checkpoints.records import Json, JsonObject, frozen
+from checkpoints.rules import RISKS, card_subject, rule_name
+from wfdash.access.viewer import Viewer
+from wfdash.domain.errors import Invalid, NotFound
+from wfdash.domain.labels import visible
+from wfdash.domain.search_attributes import number_of
+from wfdash.engines import catalog
+from wfdash.queries.requests.decisions import ANSWERED, reversed_later
+from wfdash.queries.requests.inbox import RISK_NAMES
+from wfdash.queries.search import SIGNS, ListFilter, Qualifier, Suggestion, Term, edge_of
+from wfdash.queries.unreadable import is_readable
+from wfdash.questions.policy import HIGH_RISK
+from wfdash.records.requests import RehearsalRecord, RuleDetail, RuleDifference, RuleSummary, RuleUseRecord
+from wfdash.values.fingerprints import note_of
+from wfdash.values.schemas.secrets import secret_names
+
+Card = Mapping[str, Any]
+ToFit = Callable[[Card, Term, str], bool]
+"""Returns whether a card has this value of a term."""
+PARTS = ("proposal", "context")
+"""The parts of a card whose values a condition may name."""
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str) -> str:
+    """Return a name as a filter has it, which is in lower case."""
+    return re.sub(r"[^\w-]+", "_", name.lower())
+
+
+def value_at(card: Card, term: Term) -> Json:
+    """Return the single value of a card that a term names; None where there is none, or several have that name."""
+    node: Any = card.get(term.key)
+    for part in term.path.split(".") if term.path else ():
+        named = [key for key in node if key == part or _plain(key) == part] if isinstance(node, dict) else ()
+        if len(named) != 1:
+            return None
+        node = node[named[0]]
+    return node if isinstance(node, str | int | float) else None
+
+
+def _fits(card: Card, term: Term, value: str) -> bool:
+    found = value_at(card, term)
+    if isinstance(found, bool) or found is None:
+        return not term.sign and found is not None and value.lower() == str(found).lower()
+    wanted, number = number_of(value), number_of(found)
+    if term.sign:
+        return wanted is not None and number is not None and COMPARE[term.sign](number, wanted)
+    if isinstance(found, str) and value.endswith("*"):
+        return found.startswith(value[:-1])
+    return found == value if isinstance(found, str) else wanted is not None and number == wanted
+
+
+COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda one, other: one < other,
+    ">": lambda one, other: one > other,
+    "<=": lambda one, other: one <= other,
+    ">=": lambda one, other: one >= other,
+}
+
+
+def _names_in(part: str) -> Callable[[Card], Iterable[Suggestion]]:
+    """Return what lists the values that a card has in a part of it."""
+
+    def walk(node: Any, path: tuple[str, ...]) -> Iterator[Suggestion]:
+        if isinstance(node, dict) and len(path) < 4:
+            for key, below in node.items():
+                yield from walk(below, (*path, _plain(key)))
+        elif isinstance(node, str | int | float) and len(path) > 1:
+            yield Suggestion(".".join(path), visible(str(node))[:60])
+
+    return lambda card: walk(card.get(part), (part,))
+
+
+def _accepts(value: str, sign: str) -> bool:
+    return number_of(value) is not None if sign else value != "*"
+
+
+def _values_of(part: str, example: str) -> Qualifier[ToFit, Card]:
+    """Return the key of the values of one part of a card."""
+    meaning = "the same text, number, yes or no; ref* for a beginning; <100 for numbers"
+    return Qualifier(part, example, meaning, _fits, accepts=_accepts, signs=SIGNS, paths=_names_in(part))
+
+
+QUALIFIERS: tuple[Qualifier[ToFit, Card], ...] = (
+    _values_of("proposal", "proposal.amount:<100"),
+    _values_of("context", 'context.customer:"Blue Chair"'),
+    Qualifier(
+        "tool",
+        "tool:refund",
+        "a call of this tool",
+        condition=lambda card, term, value: isinstance(card.get("tool"), dict) and card["tool"].get("name") == value,
+    ),
+    Qualifier(
+        "risk",
+        "risk:low",
+        "low, medium or none",
+        only=("low", "medium", "none"),
+        condition=lambda card, term, value: (
+            RISK_NAMES.get(RISKS.get(card.get("risk") or "", 0), "none") == value.lower()
+        ),
+    ),
+)
+FILTER: ListFilter[ToFit, Card] = ListFilter(
+    qualifiers=QUALIFIERS,
+    words="words",
+    word_flaw=lambda word: "A rule reads values, not words: write proposal.amount:<100",
+)
+
+
+def parse_condition(text: str) -> tuple[Term, ...]:
+    """Return what a condition asks for; ``Invalid`` at ``condition`` names each part that it cannot be, and why."""
+    found = FILTER.read(text)
+    flaws = [(flaw.part, flaw.message) for flaw in found.flaws]
+    flaws += [
+        (f"-{term.name}", "A rule says what it answers: exclude nothing, name what may be there")
+        for term in found.terms
+        if term.negated
+    ]
+    if not flaws and not any(term.key in (*PARTS, "tool") for term in found.terms):
+        flaws.append(("", "Name a value of the card, as proposal.amount:<100"))
+    if flaws:
+        raise Invalid([{"loc": ["condition", part] if part else ["condition"], "msg": msg} for part, msg in flaws])
+    return found.terms
+
+
+class RuledQuestion(NamedTuple):
+    """A request as rules see it. ``again``: it is asked again, after a change or a restore."""
+
+    workflow: str
+    step: str
+    kind: str
+    risk: int
+    card: Card
+    policy: Mapping[str, Any]
+    not_by: Sequence[str]
+    form: str
+    secrets: Collection[str] = ()
+    again: bool = False
+
+
+@frozen
+class RuleTerms:
+    """What decides whether a rule answers a request: nothing else does, in a rehearsal and in life."""
+
+    workflow: str
+    step: str
+    kind: str
+    form: str
+    terms: tuple[Term, ...]
+    tests: tuple[tuple[ToFit, Term], ...] = field(default=(), compare=False)
+
+    def fits(self, asked: RuledQuestion) -> bool:
+        """Return whether the rule answers this request."""
+        return asked.form == self.form and self.holds(asked) and not no_rule_because(asked, self.terms)
+
+    def holds(self, asked: RuledQuestion) -> bool:
+        """Return whether the condition holds of a question of this step, whatever its form and policy."""
+        if (asked.workflow, asked.step, asked.kind) != (self.workflow, self.step, self.kind):
+            return False
+        return all(any(test(asked.card, term, value) for value in term.values) for test, term in self.tests)
+
+
+def terms_of(rule: Rule) -> RuleTerms:
+    """Return what a stored rule decides by."""
+    return made_terms(rule.workflow, rule.step, rule.kind, rule.form, parse_condition(rule.condition))
+
+
+def made_terms(workflow: str, step: str, kind: str, form: str, terms: tuple[Term, ...]) -> RuleTerms:
+    """Return what a rule with these terms decides by."""
+    tests = tuple((FILTER[term.key].condition, term) for term in terms)
+    return RuleTerms(workflow=workflow, step=step, kind=kind, form=form, terms=terms, tests=tests)
+
+
+def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
+    """Return why no rule with these terms may answer this request, whatever they say; empty if one may."""
+    policy = asked.policy
+    if asked.risk >= HIGH_RISK:
+        return "Its risk is high"
+    if policy.get("need", 1) > 1:
+        return "Several people decide it"
+    if asked.not_by:
+        return "Its policy excludes people"
+    if not policy.get("batch", True):
+        return "Its policy wants each decided individually"
+    if not policy.get("rules", 1):
+        return "Its policy allows no rule"
+    if asked.again:
+        return "It is asked again"
+    closed, secrets = [_path(name) for name in policy.get("untrusted", ())], {_plain(one) for one in asked.secrets}
+    for term in terms:
+        path = (term.key, *term.path.split("."))
+        if not secrets.isdisjoint(path):
+            return f"{term.name} is secret"
+        if any(path[: len(one)] == one for one in closed):
+            return f"An outsider could choose {term.name}"
+    return ""
+
+
+def _path(name: str) -> tuple[str, ...]:
+    return tuple(_plain(part) for part in name.split("."))
+
+
+def form_of(schema: Json) -> str:
+    """Return what tells the form of an answer from others."""
+    return sha256(dumps(schema)).hexdigest()
+
+
+def asked_of(row: HumanRequest) -> RuledQuestion:
+    """Return a readable request as rules see it."""
+    return RuledQuestion(
+        workflow=row.workflow,
+        step=row.step,
+        kind=row.kind,
+        risk=row.risk,
+        card=row.card,
+        policy=row.policy or {},
+        not_by=row.not_by or (),
+        form=form_of(row.answer_schema),
+        secrets=secret_names(row.answer_schema) | catalog.secrets_of(row.workflow),
+        again=bool(row.replaces or note_of(row.card)),
+    )
+
+
+# History: what people decided of one step, without what was undone, asked again, overridden, or decided by no person.
+
+MOST_DECISIONS = 100_000
+"""The latest decisions of a step that are read."""
+FARTHEST = 400_000
+"""Decisions of all steps among which they are."""
+COLUMNS = ("id", "kind", "risk", "card", "answer_schema", "policy", "not_by", "replaces", "answer__verdict", "answered")
+
+
+class PastDecision(NamedTuple):
+    """What a person decided."""
+
+    id: str
+    asked: RuledQuestion
+    verdict: str
+    at: datetime
+
+
+def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterator[PastDecision | None]:
+    """Yield what people decided of a step, the latest first; None for what cannot be read (two queries)."""
+    edge = edge_of(
+        HumanRequest.objects.filter(answered__isnull=False).order_by("-answered", "-id"), "answered", FARTHEST
+    )
+    overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
+    rows = HumanRequest.objects.filter(ANSWERED, ~reversed_later(), ~Exists(overrode), workflow=workflow, step=step)
+    rows = rows.filter(Q() if edge is None else Q(answered__gte=edge), answer__by__isnull=False)
+    schema, form, secrets = None, "", frozenset[str]()
+    for row in rows.order_by("-answered", "-id").values_list(*COLUMNS)[:most].iterator(2000):
+        pk, kind, risk, card, given, policy, not_by, replaces, verdict, at = row
+        try:
+            card, given = (
+                decrypted(HumanRequest, name, held, pk) for name, held in (("card", card), ("answer_schema", given))
+            )
+        except Unreadable:
+            yield None
+            continue
+        if given != schema:
+            schema, form = given, form_of(given)
+            secrets = secret_names(given) | catalog.secrets_of(workflow)
+        again = bool(replaces or note_of(card))
+        values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, secrets, again
+        yield PastDecision(pk, RuledQuestion(*values), verdict, at)
+
+
+MONEY = ("amount", "total", "price", "cost", "sum", "value")
+MOST_LISTED = 50
+
+
+def rehearse(rule: RuleTerms, action: str, history: Iterable[PastDecision | None]) -> RehearsalRecord:
+    """Return what a rule would have answered of these decisions, and how people decided them."""
+    fitting, rest, against = Counter[str](), Counter[str](), list[tuple[str, str]]()
+    money: dict[bool, Decimal] = {True: Decimal(), False: Decimal()}
+    since: datetime | None = None
+    unread, priced = 0, next((term for term in rule.terms if term.path.rpartition(".")[2] in MONEY), None)
+    for past in history:
+        if past is None:
+            unread += 1
+            continue
+        since = past.at
+        if not rule.fits(past.asked):
+            rest[past.verdict] += 1
+            continue
+        fitting[past.verdict] += 1
+        same = past.verdict == action
+        if not same and len(against) < MOST_LISTED:
+            against.append((past.id, past.verdict))
+        priced = priced or _priced(past.asked.card)
+        if priced and (amount := number_of(value_at(past.asked.card, priced))) is not None:
+            money[same] += Decimal(str(amount))
+    return RehearsalRecord.trusted(
+        looked=fitting.total() + rest.total(),
+        unread=unread,
+        since=since,
+        fitting=dict(fitting),
+        rest=dict(rest),
+        agreed=fitting[action],
+        against=tuple(RuleDifference(request=one, verdict=verdict) for one, verdict in against),
+        field=priced.name if priced else "",
+        money=(float(money[True]), float(money[False])) if priced else (),
+    )
+
+
+def _priced(card: Card) -> Term | None:
+    """Return the amount of money that a card has, if one of its values is called so."""
+    proposal = card.get("proposal")
+    names = [_plain(name) for name in proposal] if isinstance(proposal, dict) else []
+    return next((Term(key="proposal", values=(), path=name) for name in MONEY if name in names), None)
+
+
+# Suggestions: the shortest condition that many decisions fit, all of them approved as proposed.
+
+LEAST_ALIKE = 20
+"""Decisions that have to agree before a rule is suggested."""
+MOST_SUGGESTING = 500
+"""The latest decisions that a suggestion is taken from."""
+MOST_TERMS = 3
+
+
+@frozen
+class SuggestedRule:
+    """A condition, how many decisions fit it, all of them approved unchanged, and since when."""
+
+    condition: str
+    count: int
+    since: datetime
+
+
+def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) -> SuggestedRule | None:
+    """Return a condition for this step that the card ``like`` fits, or the latest that was approved; None without one.
+
+    Only for people who may make rules there (two queries).
+    """
+    if not may_make(viewer, workflow):
+        return None
+    past = [one for one in read_history(workflow, step, MOST_SUGGESTING) if one is not None]
+    past = [one for one in past if not no_rule_because(one.asked, ())]
+    good = [one for one in past if one.verdict == "approve"]
+    if len(good) < LEAST_ALIKE:
+        return None
+    found = _condition(like or good[0].asked.card, good, [one for one in past if one.verdict != "approve"])
+    if found is None:
+        return None
+    condition, fitting = found
+    return SuggestedRule(condition=condition, count=len(fitting), since=fitting[-1].at)
+
+
+def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) -> tuple[str, list[PastDecision]] | None:
+    """Return the part by part shortest condition that holds of ``like`` and of nothing bad, and what it fits."""
+    parts, left = list[str](), bad
+    open_ = dict(_candidates(like, good))
+    while (left or not parts) and open_ and len(parts) < MOST_TERMS:
+        ranked = []
+        for text, term in open_.items():
+            test = FILTER[term.key].condition
+            keeps = [
+                one
+                for one in good
+                if not no_rule_because(one.asked, (term,)) and test(one.asked.card, term, term.values[0])
+            ]
+            lets = [one for one in left if test(one.asked.card, term, term.values[0])]
+            ranked.append((len(lets), -len(keeps), text, keeps, lets))
+        _, _, text, keeps, left = min(ranked, key=lambda one: one[:3])
+        if len(keeps) < LEAST_ALIKE:
+            return None
+        good = keeps
+        parts.append(text)
+        del open_[text]
+    return (" ".join(parts), good) if parts and not left else None
+
+
+def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, Term]]:
+    """Yield parts of conditions that hold of ``like``: its numbers up to the most approved, its texts as they are."""
+    for part in PARTS:
+        for name, _ in _names_in(part)(like):
+            _, _, path = name.partition(".")
+            term = Term(key=part, values=("",), path=path)
+            value = value_at(like, term)
+            if isinstance(value, str) and number_of(value) is None and value and '"' not in value and "*" not in value:
+                text, sign = (f'"{value}"' if re.search(r"[\s,:]", value) else value), ""
+                given = value
+            elif isinstance(value, bool):
+                text, sign, given = str(value).lower(), "", str(value).lower()
+            else:
+                numbers = [number_of(value_at(one.asked.card, term)) for one in good]
+                most = max((one for one in numbers if one is not None), default=None)
+                mine = number_of(value)
+                if most is None or mine is None or mine > most:
+                    continue
+                given, sign = (
+                    f"{most:g}" if number_of(f"{most:g}") == most else f"{most:.9f}".rstrip("0").rstrip("."),
+                    "<=",
+                )
+                text = f"<={given}"
+            found = f"{name}:{text}"
+            if not FILTER.read(found).flaws:
+                yield found, Term(key=part, values=(given,), sign=sign, path=path)
+
+
+# Rules as they are shown. Who may answer and read the values of a workflow makes rules; who may operate it stops them.
+
+
+def may_make(viewer: Viewer, workflow: str) -> bool:
+    """Return whether this person may make, rehearse and try rules there: a rehearsal tells of all cards and answers.
+
+    No program may, nor an agent with a person's token.
+    """
+    person = viewer.made_by is None and not viewer.through_agents
+    return person and viewer.may("answer", workflow) and viewer.may("inspect", workflow)
+
+
+def may_stop(viewer: Viewer, rule: Rule | RuleSummary) -> bool:
+    """Return whether this person may suspend a rule: who may operate its workflow, and its owner."""
+    owner = rule.owner if isinstance(rule, RuleSummary) else rule.owner.get_username()
+    return viewer.may("operate", rule.workflow) or (viewer.name == owner and viewer.reaches("answer", rule.workflow))
+
+
+def read_rules(viewer: Viewer, workflow: str = "") -> tuple[RuleSummary, ...]:
+    """Return the rules of a workflow, or of all, that this person may read, the newest first (two queries)."""
+    rows = Rule.objects.filter(viewer.scope("inspect")).select_related("owner").order_by("-id")
+    found = list(rows.filter(workflow=workflow) if workflow else rows)[:MOST_RULES]
+    counts = _counts([row.pk for row in found])
+    return tuple(RuleSummary.trusted(**_facts(row, counts)) for row in found)
+
+
+def find_rule(viewer: Viewer, rule_id: int) -> Rule:
+    """Return a rule through its viewer. ``NotFound``."""
+    row = Rule.objects.filter(viewer.scope("inspect"), pk=rule_id).select_related("owner").first()
+    if row is None:
+        raise NotFound("Rule not found, or you may not read the values of its workflow")
+    return row
+
+
+def read_rule(viewer: Viewer, rule_id: int) -> RuleDetail:
+    """Return a rule with its rehearsal and latest uses (four queries). ``NotFound``."""
+    row = find_rule(viewer, rule_id)
+    known = row.rehearsal and RehearsalRecord.model_validate(row.rehearsal)
+    rows = row.uses.filter(Q(agrees__isnull=False) | Q(kind="answer")).select_related("request", "request__answer")
+    latest = [
+        *rows.filter(agrees=False).order_by("-id")[:MOST_LISTED],
+        *rows.exclude(agrees=False).order_by("-id")[:MOST_LISTED],
+    ]
+    return RuleDetail.trusted(**_facts(row, _counts([row.pk])), rehearsal=known, uses=tuple(map(_use, latest)))
+
+
+MOST_RULES = 500
+
+
+def _use(use: RuleUse) -> RuleUseRecord:
+    row, answer = use.request, getattr(use.request, "answer", None)
+    return RuleUseRecord.trusted(
+        request=row.pk,
+        subject=visible(card_subject(row.card, row.step)) if is_readable(row) else row.step,
+        kind=use.kind,
+        verdict=answer.verdict if answer else "",
+        at=use.at,
+        agrees=use.agrees,
+    )
+
+
+def _counts(rules: Sequence[int]) -> dict[int, Counter[str]]:
+    """Return rule -> how many it answered, and how often people agreed and differed (one query)."""
+    found: dict[int, Counter[str]] = {pk: Counter() for pk in rules}
+    rows = (
+        RuleUse.objects.filter(rule__in=rules)
+        .values_list("rule_id", "kind", "agrees")
+        .annotate(n=Count("pk"))
+        .order_by()
+    )
+    for rule, kind, agrees, number in rows:
+        if kind == "answer":
+            found[rule]["answered"] += number
+        if agrees is not None:
+            found[rule]["agreed" if agrees else "differed"] += number
+    return found
+
+
+def _facts(row: Rule, counts: Mapping[int, Counter[str]]) -> JsonObject:
+    same = ("id", "workflow", "step", "kind", "condition", "action", "state", "since", "created", "expires", "quota")
+    more = ("days", "share", "switched_by", "problem")
+    numbers = {name: counts[row.pk][name] for name in ("answered", "agreed", "differed")}
+    return {
+        **{name: getattr(row, name) for name in (*same, *more)},
+        **numbers,
+        "name": rule_name(row.pk),
+        "owner": row.owner.get_username(),
+    }
