@@ -1,4 +1,4 @@
-"""The lists of the documentation that follow from the code: commands, filters, kinds of events, settings.
+"""The lists of the documentation that follow from the code: commands, filters, events, settings, hosts, verbs.
 
 A page has one of the marks of ``LISTS`` where its list belongs. Django is set up before one of them is made.
 """
@@ -104,6 +104,24 @@ def setting_rows(group: str) -> list[str]:
     return lines
 
 
+def hosts() -> str:
+    """Return the lines that connect an agent, a section for each host."""
+    from wfdash.web.pages.account.connect import HOSTS, PLACE
+
+    lines = {one: one.lines.format(url="https://wfdash.example/", token=PLACE) for one in HOSTS}
+    return "\n".join(
+        f"## {one.name}\n\n{one.about}\n\n```text\n{text}\n```\n\n[More]({one.page}.md)\n"
+        for one, text in lines.items()
+    )
+
+
+def verbs() -> str:
+    """Return every verb of the audit, as pages say it."""
+    from wfdash.web.pages.audit import TEXTS
+
+    return "\n".join(f"- `{verb}`: {text}" for verb, text in TEXTS.items())
+
+
 def _section(title: str, known: ListFilter[Any, Any]) -> str:
     rows = [(one.example, one.meaning, one.values + one.only) for one in known.qualifiers]
     rows.append(('"blue chair"', known.words, ()))
@@ -125,5 +143,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "<!-- kinds -->": kinds,
     "<!-- filters -->": filters,
     "<!-- settings -->": settings,
+    "<!-- hosts -->": hosts,
+    "<!-- verbs -->": verbs,
 }
 """The list that takes the place of each mark."""
