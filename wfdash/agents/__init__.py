@@ -10,6 +10,6 @@ async def answer(question: str, ctx: Context) -> str:
 
 from __future__ import annotations
 
-from wfdash.agents.run import AgentReply, Usage, run_agent
+from wfdash.agents.run import AgentReply, Usage, elicitation_callback, run_agent
 
-__all__ = ["AgentReply", "Usage", "run_agent"]
+__all__ = ["AgentReply", "Usage", "elicitation_callback", "run_agent"]

@@ -12,13 +12,17 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
-from checkpoints.records import Json, frozen
+from checkpoints.limits import cleaned
+from checkpoints.records import Json, JsonObject, frozen
 from checkpoints.rules import reported_usage
 from wfdash.contract import Message
 from wfdash.installation.workflow_sources import check_framework
-from wfdash.questions.cards import Approval
-from wfdash.questions.evidence import JsonValue
+from wfdash.questions.card import one_line
+from wfdash.questions.cards import Approval, prepare
+from wfdash.questions.evidence import JsonValue, Link, Text
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import Masking, ToolCall, ToolDecision, Verb, conversation
 from wfdash.values.display import truncate
@@ -181,6 +185,164 @@ class Approvals:
         return self.ctx.ask(card, policy=self.policy if policy is None else policy.over(self.policy))
 
 
+# Questions of MCP servers, which a step or its agent uses.
+
+MOST_ASKED = 10
+"""Questions of servers in one call of a tool, and in one run of a step that uses them itself."""
+LONGEST_MESSAGE, LARGEST_SCHEMA = 4_000, 20_000
+"""Characters."""
+ABOUT = ("type", "title", "description", "default", "enum", "oneOf", "anyOf", "const", "items", "format")
+LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+PLAIN = ("string", "number", "integer", "boolean")
+Asked = dict[str, Any]
+"""What a server asks: ``server``, ``message``, and ``schema`` or ``url``."""
+
+
+@dataclass
+class Elicitation:
+    """What servers ask in one run of a step. A tool's recorded call cannot wait: it ends, people are asked, and it is
+    made again.
+    """
+
+    policies: dict[str, Policy | None] = field(default_factory=dict)
+    """Server -> who is asked."""
+    left: int = MOST_ASKED
+    answers: list[tuple[Asked, JsonObject]] | None = None
+    """What was answered in the call that is made; None where there is none."""
+    new: list[Asked] = field(default_factory=list)
+    """What was asked in it, and has no answer."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One call at a time: servers do not say in which one they ask."""
+
+    async def answer(self, ctx: Context, asked: Asked) -> JsonObject:
+        """Return the answer as the protocol has it. ``InvalidCall`` if there is none now."""
+        known = next((one for one in self.answers or () if one[0] == asked), None)
+        if known is not None and self.answers is not None:
+            self.answers.remove(known)
+            return known[1]
+        if self.left <= 0:
+            raise InvalidCall(f"{asked['server']} asks people too often in this call, or in one that is made once")
+        self.left -= 1
+        if self.answers is None:
+            return await self.ask(ctx, asked)
+        self.new.append(asked)
+        raise InvalidCall("People are asked now; the call is made again with their answer")
+
+    async def ask(self, ctx: Context, asked: Asked) -> JsonObject:
+        """Ask people, and return their answer as the protocol has it."""
+        card, policy = card_of(asked), self.policies.get(asked["server"])
+        decision = await ctx.ask(card, policy=policy, same=("subject", "evidence"), name="elicitation")
+        if decision.action == "reject":
+            return {"action": "cancel" if decision.lapsed else "decline"}
+        return {"action": "accept"} if "url" in asked else {"action": "accept", "content": decision.arguments}
+
+    async def during(self, use: Callable[[], Coroutine[Any, Any, Json]], said: list[Any], *, once: bool) -> Json:
+        """Return what a tool returned, or what its server asks. ``said``: what was answered to it before."""
+        async with self.turn:
+            self.answers, self.new, self.left = list(said), [], 0 if once else MOST_ASKED - len(said)
+            try:
+                found = await use()
+            except Exception:
+                if not self.new:
+                    raise
+                found = None
+            finally:
+                self.answers, self.left = None, MOST_ASKED
+            return {"elicited": self.new, "found": None if self.new else found}
+
+
+_elicitations: WeakKeyDictionary[Context, Elicitation] = WeakKeyDictionary()
+
+
+def elicitation_callback(
+    ctx: Context, *, server: str = "MCP server", policy: Policy | None = None
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return what an MCP client calls when a server elicits: people are asked on a card, for days if need be.
+
+    For ``ClientSession(elicitation_callback=)``, ``McpToolset(elicitation_callback=)`` of ADK, and
+    ``MCPToolset(elicitation_handler=)`` of pydantic-ai, each made in the step. ``server``: what people know it by;
+    ``policy``: who is asked. The session is gone once the run parks: the step, or the recorded call of an agent's
+    tool, is made again, and a question that was answered is not asked again.
+    """
+    asking = _elicitations.setdefault(ctx, Elicitation())
+    asking.policies[server] = policy
+
+    async def answer(*given: Any) -> Any:
+        from mcp.types import INVALID_REQUEST, ElicitResult, ErrorData
+
+        handler = len(given) > 2  # That of FastMCP: message, type, parameters, context.
+        try:
+            asked = asked_by(server, given[2 if handler else 1].model_dump(mode="json", by_alias=True))
+            return ElicitResult.model_validate(await asking.answer(ctx, asked))
+        except InvalidCall as error:
+            if handler:
+                raise
+            return ErrorData(code=INVALID_REQUEST, message=str(error))
+
+    return answer
+
+
+def asked_by(server: str, params: Mapping[str, Any]) -> Asked:
+    """Return what a server asks. ``InvalidCall`` for what no one is to be shown, or to answer."""
+    message = cleaned(params["message"])
+    asked: Asked = {"server": server, "message": message}
+    if not message.strip() or len(message) > LONGEST_MESSAGE:
+        raise InvalidCall(f"The message of a question has 1 to {LONGEST_MESSAGE} characters")
+    try:
+        if params.get("mode") == "url":
+            asked["url"] = url = str(params["url"])
+            if urlsplit(url).scheme != "https" or not urlsplit(url).hostname or len(url) > LONGEST_MESSAGE:
+                raise InvalidCall("The address of a question begins with https:// and a host")
+        else:
+            asked["schema"] = _fields_of(params["requestedSchema"])
+        prepare(card_of(asked), None)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidCall(f"The question cannot be shown: {error}") from error
+    return asked
+
+
+def _fields_of(given: Mapping[str, Any]) -> JsonObject:
+    """Return a form's schema: plain fields, with what the protocol says of them and nothing else."""
+    if len(json.dumps(given)) > LARGEST_SCHEMA:
+        raise InvalidCall(f"The schema of a question has at most {LARGEST_SCHEMA} characters")
+    if secret_names(given):
+        raise InvalidCall("Servers must not ask for secrets in a form: use an address (mode url)")
+    fields = {name: _field_of(one) for name, one in given.get("properties", {}).items()}
+    return {"type": "object", "properties": fields, "required": sorted(fields.keys() & set(given.get("required", ())))}
+
+
+def _field_of(given: Any, inside: bool = False) -> JsonObject:
+    kept = {name: given[name] for name in (*ABOUT, *LIMITS) if name in given} if isinstance(given, dict) else {}
+    if kept.get("type") == "array" and not inside:
+        return {**kept, "items": _field_of(kept.get("items"), inside=True)}
+    if kept.get("type") not in PLAIN and not inside:
+        raise InvalidCall(f"A question has plain fields ({', '.join(PLAIN)}) and lists of choices")
+    kept.pop("items", None)
+    return kept
+
+
+def card_of(asked: Asked) -> ToolCall:
+    """Return the card of what a server asks."""
+    server, message, schema = asked["server"], asked["message"], asked.get("schema", {"type": "object"})
+    fields, url = schema.get("properties", {}), asked.get("url")
+    send: Verb = "edit" if fields else "approve"
+    text = "An MCP server asks this, not the author of the workflow. Send no password and no key."
+    return ToolCall(
+        tool=server,
+        arguments={name: one["default"] for name, one in fields.items() if "default" in one},
+        parameters=schema,
+        subject=f"{server} asks: {one_line(message, 120)}",
+        body=f"{text} Open the address only if you expect it from this server." if url else text,
+        evidence=[Text(title="Question", value=message), *([Link(title="Address", url=url)] if url else [])],
+        allow=(send, "reject"),
+        labels={send: "I have done it" if url else "Send", "reject": "Decline"},
+        consequence={
+            send: f"{server} gets it and continues",
+            "reject": f"{server} learns that you decline, and not why",
+        },
+    )
+
+
 RESERVED = frozenset(inspect.signature(Context.call).parameters) - {"args", "kwargs"}
 """Names that ``ctx.call`` has for itself."""
 
@@ -203,14 +365,22 @@ async def call_tool(
     them by name; ``name``, ``once``, ``retry``, ``function`` and ``self`` with an underscore behind them.
     """
 
+    asking, said = _elicitations.get(ctx), list[tuple[Asked, JsonObject]]()
+
     async def called(**_: Any) -> Json:
         if call is not None:
             RecordedCall.is_of_tool(call)
-        return await use()
+        return await use() if asking is None else await asking.during(use, said, once=once)
 
     recorded = masked(dict(arguments), secret_names(parameters)) if once else arguments
     shown = {f"{key}_" if key in RESERVED else key: value for key, value in recorded.items()}
-    return await ctx.call(called, name=name, once=once, **shown)
+    while True:
+        found = await ctx.call(called, name=name, once=once, **shown)
+        if asking is None or not isinstance(found, dict) or found.keys() != {"elicited", "found"}:
+            return found
+        if not found["elicited"]:
+            return found["found"]
+        said += [(one, await asking.ask(ctx, one)) for one in found["elicited"]]
 
 
 LIBRARIES = {"pydantic_ai": "wfdash.agents.pydantic_ai", "agents": "wfdash.agents.openai_agents"}
