@@ -42,6 +42,8 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "decisions": ("list_decisions",),
     "decisions-export": ("export_decisions",),
     "decisions-suggestions": SUGGESTIONS,
+    "rules": ("list_rules", "create_rule"),
+    "rule": ("get_rule", "move_rule"),
     "out-of-office": ("list_absences", "create_absence"),
     "out-of-office-end": ("end_absence",),
     "runs": ("list_runs",),

@@ -277,6 +277,8 @@ def page_of(kind: str, payload: Mapping[str, Any]) -> str:
     run, text = str(payload.get("run") or ""), str(payload.get("subject") or "")
     if kind == "late":
         return f"{reverse('wfdash:schedules')}?{urlencode({'q': text})}"
+    if kind == "rule" and payload.get("rule"):
+        return reverse("wfdash:rule", args=[payload["rule"]])
     return reverse("wfdash:run", args=[run]) if run else reverse("wfdash:notifications")
 
 

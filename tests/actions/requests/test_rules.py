@@ -4,17 +4,34 @@ otherwise.
 
 from __future__ import annotations
 
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
+import hypothesis
 import pytest
+from django.contrib.auth.models import User
+from django.db import connections, transaction
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from checkpoints.models import AuditEntry, Notice, Reply, Rule, RuleUse
+from checkpoints.models import Answer, AuditEntry, Grant, HumanRequest, Notice, Reply, Rule, RuleUse
+from tests.people import ACTIONS, DECISION, THEN, WORKFLOW, answered, ask, make_people, make_run, viewer
+from wfdash.access.viewer import RIGHTS, THROUGH_AGENTS, Principal, TokenScope
+from wfdash.actions import audit
+from wfdash.actions.requests import rules
+from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.finalize import finalize_due
 from wfdash.actions.requests.rules import create_rule, move_rule
-from wfdash.queries.requests.rules import read_rule
+from wfdash.queries.requests.decisions import read_decisions
+from wfdash.queries.requests.request import read_request
+from wfdash.queries.requests.rules import form_of, read_history, read_rule, rehearse, terms_of
 from wfdash.records.requests import CreateRule
-from wfdash.testing import Bench, BenchRun, NotAllowed, WrongState, bench
+from wfdash.testing import Bench, BenchRun, Invalid, NotAllowed, NotFound, WrongState, bench
 from wfdash.workflow import Approval, Context, Decision, Policy, Workflow
 
 
@@ -138,3 +155,283 @@ async def test_ten_weeks_from_a_habit_to_a_rule_that_its_sample_ends(settings: A
         ]
         entry = await look(t, lambda: AuditEntry.objects.filter(actor="rule r1", verb="answer").first())
         assert entry.right == f"by rule r1, made by ana, on since {timezone.now():%Y}-{entry.at:%m-%d}"
+
+
+# The same decision in a rehearsal and in life, over cards that an asking program might write.
+
+TEXTS = st.sampled_from(["IT", "it", "DE", "IT ", "I\u0422", "1e3", "99", "\u0661", ""])
+VALUES = st.one_of(
+    st.integers(-5, 200),
+    st.floats(allow_nan=False, allow_infinity=False),
+    TEXTS,
+    st.booleans(),
+    st.none(),
+    st.lists(st.integers(0, 99), max_size=2),
+    st.dictionaries(TEXTS, st.integers(0, 99), max_size=2),
+)
+PROPOSALS = st.dictionaries(
+    st.sampled_from(["amount", "Amount", "AMOUNT", "country", "note", "amount.x"]), VALUES, max_size=5
+)
+POLICIES = st.sampled_from(
+    [{}, {"need": 2}, {"batch": False}, {"rules": 0}, {"untrusted": ["proposal.note"]}, {"untrusted": ["proposal"]}]
+)
+CONDITIONS = st.sampled_from(
+    [
+        "proposal.amount:<100", "proposal.amount:<=99 proposal.country:IT", "proposal.country:I*", "proposal.amount:99",
+        "proposal.note:true", "proposal.amount:>5 proposal.amount:<50 risk:low,none", "proposal.country:IT,DE",
+    ]
+)  # fmt: skip
+ASKED = st.tuples(PROPOSALS, POLICIES, st.sampled_from([0, 1, 2, 3]), st.booleans())
+
+
+def rule_of(owner: User, condition: str, **facts: Any) -> Rule:
+    """Store a rule for requests of ``people.ask`` that is on."""
+    now = timezone.now()
+    times = {"since": now, "created": now, "pinned": now, "expires": now + timedelta(days=9)}
+    limits = {"quota": 1000, "days": 1, "share": 0.05, "version": "v1", "form": form_of(DECISION)}
+    where = {"workflow": WORKFLOW, "step": "review", "kind": "approval", "action": "approve", "state": "on"}
+    number = Rule.objects.count() + 1
+    return Rule.objects.create(
+        **{"pk": number, "owner": owner, "condition": condition} | times | limits | where | facts
+    )
+
+
+def asked(proposal: Any, policy: Any = None, risk: int = 1, **facts: Any) -> HumanRequest:
+    card = {"subject": "Pay?", "risk": ["", "low", "medium", "high"][risk], "proposal": proposal, "actions": ACTIONS}
+    return ask(make_run(created=timezone.now()), card=card, policy=policy or {}, risk=risk, **facts)
+
+
+@pytest.fixture
+def everyone(db: None, settings: Any) -> dict[str, User]:
+    settings.WFDASH_UNDO = 10
+    return make_people()
+
+
+@given(condition=CONDITIONS, questions=st.lists(ASKED, min_size=1, max_size=8))
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_what_a_rehearsal_says_is_what_the_rule_does(everyone, monkeypatch, condition: str, questions: Any) -> None:
+    monkeypatch.setattr(rules, "is_sample", lambda *_: False)
+    with transaction.atomic():
+        rule = rule_of(everyone["otto"], condition)
+        live = [asked(*given[:3], not_by=["ben"] if given[3] else []) for given in questions]
+        rules.answer_opened()
+        did = [Reply.objects.filter(request=one, rule=rule.pk).exists() for one in live]
+        past = [asked(*given[:3], not_by=["ben"] if given[3] else []) for given in questions]
+        for one in past:
+            answered(one, everyone["ben"])
+        found = {one.id: terms_of(rule).fits(one.asked) for one in read_history(WORKFLOW, "review") if one}
+        told = rehearse(terms_of(rule), "approve", read_history(WORKFLOW, "review"))
+        assert [found[one.pk] for one in past] == did
+        assert told.fits == sum(did)
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("refund", "reads values, not words"),
+        ("-proposal.country:RU", "exclude nothing"),
+        ("risk:low", "Name a value of the card"),
+        ("proposal.amount:*", "Invalid value"),
+        ("proposal.amount:<many", "Invalid value"),
+        ("proposal.iban:IT*", "is secret"),
+        ("proposal.note:ok", "An outsider could choose"),
+        ("proposal.amonut:<100", "has no single value proposal.amonut. It has proposal.amount"),
+        ("workflow:other", "Unknown filter"),
+        ("", "Name a value of the card"),
+    ],
+)
+def test_no_rule_reads_what_someone_else_could_write(everyone, condition: str, words: str) -> None:
+    secret = {"iban": {"type": "string", "writeOnly": True}}
+    schema = {**DECISION, "properties": {**DECISION["properties"], **secret}}
+    proposal = {"amount": 5, "iban": "IT60", "note": "ok", "country": "IT"}
+    asked(proposal, {"untrusted": ["proposal.note"]}, answer_schema=schema)
+    with pytest.raises(Invalid) as refused:
+        create_rule(viewer("otto"), CreateRule(workflow=WORKFLOW, step="review", condition=condition))
+    assert words in refused.value.summary
+    assert refused.value.errors[0]["loc"][0] == "condition"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"risk": 3}, "risk is high"),
+        ({"policy": {"need": 2}}, "Several people"),
+        ({"policy": {"batch": False}}, "individually"),
+        ({"policy": {"rules": 0}}, "allows no rule"),
+        ({"not_by": ["requester"]}, "excludes people"),
+    ],
+)
+def test_there_is_no_rule_where_people_have_to_decide(everyone, changes: Any, words: str) -> None:
+    asked({"amount": 5}, **changes)
+    given = CreateRule(workflow=WORKFLOW, step="review", condition="proposal.amount:<100")
+    with pytest.raises(Invalid) as refused:
+        create_rule(viewer("otto"), given)
+    assert words in refused.value.summary
+
+
+def test_who_makes_rules_reads_and_answers_and_is_no_program(everyone) -> None:
+    asked({"amount": 5})
+    given = CreateRule(workflow=WORKFLOW, step="review", condition="proposal.amount:<100")
+    program = viewer("otto").with_token(
+        "bot", TokenScope(rights=RIGHTS["admin"], workflows=frozenset("*")), Principal(name="x")
+    )
+    agents = TokenScope(rights=RIGHTS["admin"] | {THROUGH_AGENTS}, workflows=frozenset("*"))
+    for who in (viewer("ana"), viewer("vera"), viewer("sam"), program, viewer("otto").with_token("agent", agents)):
+        with pytest.raises(NotAllowed):
+            create_rule(who, given)
+    made = create_rule(viewer("otto"), given, key="k")
+    assert create_rule(viewer("otto"), given, key="k").pk == made.pk
+    with pytest.raises(NotFound):
+        move_rule(viewer("sam"), made.pk, "suspended")
+    with pytest.raises(NotAllowed):
+        move_rule(viewer("vera"), made.pk, "rehearsed")
+
+
+def test_a_rule_answers_only_what_its_owner_may_and_nothing_its_makers_asked(everyone, monkeypatch) -> None:
+    monkeypatch.setattr(rules, "is_sample", lambda *_: False)
+    rule_of(everyone["otto"], "proposal.amount:<100", switched_by="adam")
+    mine = asked({"amount": 5})
+    others = [
+        asked({"amount": 5}, by=["finance"]),
+        asked({"amount": 5}, replaces="earlier"),
+        ask(make_run(created=timezone.now(), created_by=everyone["adam"]), card=mine.card, risk=1),
+    ]
+    for _ in range(2):
+        rules.answer_opened()
+    reply = Reply.objects.get()
+    assert (reply.request_id, reply.by, reply.via, reply.decider) == (mine.pk, None, "rule", "rule r1")
+    assert not Reply.objects.filter(request__in=others).exists()
+    finalize_now(reply)
+    answer = Answer.objects.get()
+    assert (answer.by, answer.rule, json.loads(answer.others)) == (None, 1, ["adam", "otto"])
+    assert read_request(viewer("vera"), mine.pk).answer.by == "rule r1"
+    assert [row.outcome for row in read_decisions(viewer("vera"), "outcome:rule").items] == ["rule"]
+    assert not read_decisions(viewer("vera"), "outcome:deadline").items
+    assert not list(read_history(WORKFLOW, "review"))
+
+
+def finalize_now(reply: Reply) -> None:
+    Reply.objects.filter(pk=reply.pk).update(settles=timezone.now())
+    finalize_due()
+
+
+ENDS: dict[str, tuple[dict[str, Any], str]] = {
+    "quota": ({"quota": 1}, "which is its quota"),
+    "expiry": ({"expires": THEN}, "It expired"),
+    "version": ({"version": "v0"}, "another version"),
+    "form": ({"form": "other"}, "The form of the answer has changed"),
+    "owner": ({}, "may no longer answer"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_rule_ends(everyone, monkeypatch, end: str) -> None:
+    monkeypatch.setattr(rules, "is_sample", lambda *_: False)
+    changes, words = ENDS[end]
+    rule = rule_of(everyone["otto"], "proposal.amount:<100", **changes)
+    if end == "owner":
+        Grant.objects.filter(user=everyone["otto"]).delete()
+    requests = [asked({"amount": 5}) for _ in range(3)]
+    rules.answer_opened()
+    rule.refresh_from_db()
+    assert rule.state == "suspended"
+    assert words in rule.problem
+    # What it had answered and could be undone went back to people, too.
+    assert not HumanRequest.objects.filter(pk__in=[one.pk for one in requests]).exclude(settles=None).exists()
+    assert Reply.objects.filter(undone=None).count() == 0
+
+
+def test_who_may_answer_undoes_a_rules_answer_and_so_ends_the_rule(everyone, monkeypatch) -> None:
+    monkeypatch.setattr(rules, "is_sample", lambda *_: False)
+    rule = rule_of(everyone["otto"], "proposal.amount:<100")
+    one, other = asked({"amount": 5}), asked({"amount": 6})
+    rules.answer_opened()
+    with pytest.raises(WrongState):
+        undo_answer(viewer("vera"), one.pk)
+    undo_answer(viewer("ben"), one.pk)
+    rule.refresh_from_db()
+    assert (rule.state, rule.problem) == ("suspended", "ben undid its answer to Pay?")
+    assert [Reply.objects.get(request=request).undone is not None for request in (one, other)] == [True, True]
+    answer_request(viewer("ben"), one.pk, {"action": "reject", "reason": "no"})
+    assert AuditEntry.objects.filter(verb="suspend rule", actor="ben").exists()
+    assert audit.check_chain()[1] == []
+
+
+def test_the_sample_comes_every_day_at_a_place_that_no_program_can_tell(everyone, settings) -> None:
+    rule = rule_of(everyone["otto"], "proposal.amount:<100")
+    places = []
+    for day in range(60):
+        now = THEN + timedelta(days=day)
+        tally, drawn = rules.today(rule, now), list[bool]()
+        for number in range(12):
+            drawn.append(rules.is_sample(rule, f"{day}-{number}", tally))
+            tally = tally | {"fits": tally["fits"] + 1, "samples": tally["samples"] + drawn[-1]}
+        rule.tally = tally
+        places.append(drawn.index(True))
+    assert len(set(places[1:])) > 5
+    again = [rules.is_sample(rule, f"x{n}", {"samples": 1, "past": [], "fits": 9, "day": "x"}) for n in range(500)]
+    settings.SECRET_KEY = "another"
+    others = [rules.is_sample(rule, f"x{n}", {"samples": 1, "past": [], "fits": 9, "day": "x"}) for n in range(500)]
+    assert again != others
+    assert 5 <= sum(again) <= 60
+
+
+def test_while_a_disagreement_can_be_undone_the_rule_answers_nothing(everyone, monkeypatch) -> None:
+    rule = rule_of(everyone["otto"], "proposal.amount:<100", switched_by="adam")
+    first, second = asked({"amount": 5}), asked({"amount": 6})
+    monkeypatch.setattr(rules, "is_sample", lambda rule, request, tally: request == first.pk)
+    monkeypatch.setattr(rules, "UNANNOUNCED", HumanRequest.objects.filter(pk=first.pk))
+    rules.answer_opened()
+    assert not Reply.objects.exists()
+    assert not read_rule(viewer("otto"), rule.pk).uses  # A sample that is still with people is shown to no one.
+    answer_request(viewer("ben"), first.pk, {"action": "reject", "reason": "no"}, undo=True)
+    monkeypatch.setattr(rules, "UNANNOUNCED", HumanRequest.objects.filter(pk=second.pk))
+    rules.answer_opened()
+    assert not Reply.objects.filter(rule=rule.pk).exists()
+    finalize_now(Reply.objects.get(by__username="ben"))
+    rules.compare_samples()
+    rule.refresh_from_db()
+    assert "a person decided otherwise" in rule.problem
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_rule_answers_after_its_suspension_was_committed(settings, monkeypatch) -> None:
+    settings.WFDASH_UNDO = 0
+    people = make_people()
+    monkeypatch.setattr(rules, "is_sample", lambda *_: False)
+    rule = rule_of(people["otto"], "proposal.amount:<100")
+    requests = [asked({"amount": n}) for n in range(24)]
+    record, killed = audit.record_request, list[str]()
+
+    def dies_once(viewer: Any, verb: str, request: HumanRequest, *given: Any, **options: Any) -> None:
+        if len(killed) < 2 and request.pk not in killed:
+            killed.append(request.pk)
+            raise OSError("the worker's process ends here")
+        record(viewer, verb, request, *given, **options)
+
+    monkeypatch.setattr(audit, "record_request", dies_once)
+    enough = threading.Event()
+
+    def work(number: int) -> None:
+        try:
+            for one in requests[:: 1 if number else -1]:
+                rules._backoff.run_each([one.pk], rules._ask_rules)
+                if Reply.objects.filter(rule=rule.pk).count() > 8:
+                    enough.set()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work, number) for number in range(2)]
+        enough.wait(20)
+        move_rule(viewer("otto"), rule.pk, "suspended")
+        for one in workers:
+            one.result()
+    order = list(AuditEntry.objects.filter(actor__in=["rule r1", "otto"]).order_by("n").values_list("verb", flat=True))
+    assert order[-1] == "suspend rule"
+    assert len(killed) == 2
+    replies = Reply.objects.filter(rule=rule.pk).values_list("request", flat=True)
+    assert len(replies) == len(set(replies)) == order.count("answer") == Answer.objects.filter(rule=rule.pk).count()
+    assert 8 < len(replies) < 24
+    assert audit.check_chain()[1] == []

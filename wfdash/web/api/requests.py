@@ -12,7 +12,7 @@ from ninja import Router, Status
 from checkpoints.models import Draft
 from wfdash.access.directory import vote_progress
 from wfdash.access.viewer import Viewer
-from wfdash.actions.requests import answer, collaboration, deadlines
+from wfdash.actions.requests import answer, collaboration, deadlines, rules
 from wfdash.actions.requests.answer import answer_batch, assign_requests, undo_batch
 from wfdash.actions.requests.collaboration import ask_back, comment_on, reply_to_ask, take_over
 from wfdash.actions.runs.bulk import record_export
@@ -21,6 +21,7 @@ from wfdash.queries.requests.dataset import as_lines, read_examples
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.requests.inbox import count_tabs, read_inbox
 from wfdash.queries.requests.request import read_collaboration, read_request, read_thread
+from wfdash.queries.requests.rules import read_rule, read_rules
 from wfdash.queries.timemachine import secrets_in
 from wfdash.records.requests import (
     AcceptedAnswer,
@@ -31,16 +32,20 @@ from wfdash.records.requests import (
     Assignment,
     CommentPage,
     CommentRecord,
+    CreateRule,
     Deadline,
     DecisionExample,
     DecisionPage,
     DraftRecord,
     GiveAnswer,
     InboxCounts,
+    MoveRule,
     OutcomeList,
     PresencePage,
     RequestDetail,
     RequestPage,
+    RuleDetail,
+    RulePage,
     SaveDraft,
     SetDeadline,
     SetSnooze,
@@ -80,6 +85,32 @@ def export_decisions(request: HttpRequest, q: str = "", names: bool = False) -> 
     found = read_examples(viewer, q, names=names)
     record_export(viewer, "decisions with names" if names else "decisions", text=q, kind="jsonl")
     return StreamingHttpResponse(as_lines(found), content_type="application/x-ndjson")
+
+
+@router.get("/rules", response=RulePage)
+def list_rules(request: HttpRequest, workflow: str = "") -> Any:
+    """Return the rules of a workflow, or of all, whose values you may read, the newest first."""
+    return {"items": read_rules(viewer_of(request), workflow)}
+
+
+@router.post("/rules", response={201: RuleDetail})
+def create_rule(request: HttpRequest, given: CreateRule) -> Any:
+    """Make a rule, as a draft: it answers nothing yet. 422 at ``condition``, ``step`` or ``action``."""
+    made = rules.create_rule(viewer_of(request), given, key=key_of(request))
+    return Status(201, read_rule(viewer_of(request), made.pk))
+
+
+@router.get("/rules/{rule_id}", response=RuleDetail)
+def get_rule(request: HttpRequest, rule_id: int) -> Any:
+    """Return a rule with its rehearsal, and what people decided that fits it."""
+    return read_rule(viewer_of(request), rule_id)
+
+
+@router.post("/rules/{rule_id}/state", response=RuleDetail)
+def move_rule(request: HttpRequest, rule_id: int, given: MoveRule) -> Any:
+    """Rehearse a rule, let it run beside people, switch it on or suspend it. 409 says what comes first."""
+    moved = rules.move_rule(viewer_of(request), rule_id, given.to, given.reason, key=key_of(request))
+    return read_rule(viewer_of(request), moved.pk)
 
 
 @router.post("/requests/answer", response=OutcomeList)

@@ -52,6 +52,7 @@ DECIDED = {
     "rejected": "Rejected",
     "other": "Other",
     "deadline": "By deadline",
+    "rule": "By rule",
     "reversed": "Reversed",
 }
 """What can become of a request, and what that is called."""
@@ -68,6 +69,7 @@ QUICK: tuple[tuple[str, tuple[str, ...], Pairs], ...] = (
             ("outcome:edited", "Edited"),
             ("outcome:rejected", "Rejected"),
             ("outcome:deadline", "By deadline"),
+            ("outcome:rule", "By rule"),
             ("is:reversed", "Reversed"),
         ),
     ),
@@ -97,7 +99,8 @@ def decisions(request: HttpRequest) -> HttpResponse:
     except Invalid as error:
         return render(request, "requests/decisions.html", context | {"flaws": flaws_of(error)}, status=422)
     week = place if "answered:" in place.q else _with(place, ("answered",), WEEK)
-    theirs = {by: _with(week, ("by",), term("by", by)).url() for by in {row.answered_by for row in found.items} if by}
+    ways = {(row.answered_by, row.outcome == "rule") for row in found.items if row.answered_by}
+    theirs = {by: _with(week, ("by",), "outcome:rule" if rule else term("by", by)).url() for by, rule in ways}
     context["rows"] = [
         (
             row,

@@ -57,7 +57,7 @@ NAV_LINKS = (
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
     ("operations", "Operations", "wrench-screwdriver", ("operations", "retention")),
-    ("decisions", "Decisions", "scale", ("decisions",)),
+    ("decisions", "Decisions", "scale", ("decisions", "rules", "rule")),
     ("statistics", "Statistics", "chart-bar", ("statistics",)),
     ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-audit")),
 )

@@ -203,6 +203,7 @@ LISTS = (
 """Lists with a filter: found by words only."""
 PAGES = (
     Destination("Schedules", "calendar", "schedules", also="cron"),
+    Destination("Rules", "scale", "rules", also="decisions automatic"),
     Destination("Notifications", "bell", "notifications", also="unread"),
     Destination("Settings", "adjustments-horizontal", "settings", also="notification email digest time zone"),
     Destination(
