@@ -181,7 +181,7 @@ def test_a_lock_has_a_hash_for_each_file_and_names_no_index(name: str) -> None:
     assert not re.search(r"://|--(extra-)?index|--find-links", text)
 
 
-FRAMEWORKS = ("pydantic-ai", "openai-agents", "langgraph", "agent-framework", "dev-frameworks")
+FRAMEWORKS = ("pydantic-ai", "openai-agents", "adk", "langgraph", "agent-framework", "dev-frameworks")
 """Extras that no image has: libraries of agents come with the workflows that use them."""
 DEVELOPED = ("dev", "docs", "bench")
 
@@ -204,7 +204,7 @@ def test_the_locks_hold_what_the_project_asks_for_in_a_version_it_allows() -> No
 
 def test_a_framework_is_in_one_lock_only() -> None:
     named = {Requirement(line).name for line in frameworks_asked_for()}
-    assert {"langgraph", "agent-framework-core", "pydantic-ai-slim", "openai-agents"} <= named
+    assert {"langgraph", "agent-framework-core", "pydantic-ai-slim", "openai-agents", "google-adk"} <= named
     assert [name for name in named if {*locked("requirements.lock"), *locked("requirements-dev.lock")} & {name}] == []
 
 

@@ -18,7 +18,7 @@ from wfdash.workflow import Context, Workflow
 
 HERE = str(Path(__file__).parents[2])
 FILES = ("f0", "f1", "f2")
-HAPPENED = {"openai": "deleted f1", "pydantic": {"value": "deleted f1"}}
+HAPPENED = {"openai": "deleted f1", "pydantic": {"value": "deleted f1"}, "adk": "deleted f1"}
 
 
 def server_of(folder: Path) -> list[str]:
@@ -78,9 +78,51 @@ async def pydantic(life: Life, folder: Path, question: str, ctx: Context) -> Any
     return (await run_agent(ctx, agent, question, once=["delete_file"])).output
 
 
+async def adk(life: Life, folder: Path, question: str, ctx: Context) -> Any:
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.mcp_tool import McpToolset
+    from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
+    from mcp import StdioServerParameters
+
+    from tests.agents.test_google_adk import Script, results, say, use
+
+    class Dying(Script):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            self.seen[:] = [None, llm_request.contents]
+            made = len(results(self))
+            life.did(f"model {made}")
+            self.seen[:] = [None] * made
+            async for one in super().generate_content_async(llm_request, stream):
+                yield one
+
+    class Shop(McpToolset):
+        async def get_tools(self, readonly_context: Any = None) -> Any:
+            found = await super().get_tools(readonly_context)
+            for tool in found:
+                tool.run_async = partial(self.call, tool.run_async)
+            return found
+
+        async def call(self, use: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
+            found = await use(args=args, tool_context=tool_context)
+            life.did(f"called {args.get('name', 'list_files')}")
+            return found
+
+    server = StdioServerParameters(command=sys.executable, args=server_of(folder), cwd=HERE)
+    shop = Shop(
+        connection_params=StdioConnectionParams(server_params=server, timeout=60),
+        require_confirmation=lambda name="": bool(name),
+    )
+    turns = [[use("list_files")], *[[use("delete_file", name=name)] for name in FILES]]
+    agent = LlmAgent(name="files", model=Dying(turns=[*turns, [say("done")]]), tools=[shop])
+    try:
+        return (await run_agent(ctx, agent, question, once=["delete_file"])).output
+    finally:
+        await shop.close()
+
+
 def workflow(life: Life, folder: Path, library: str) -> Workflow:
     wf = Workflow("files")
-    run = {"openai": openai, "pydantic": pydantic}[library]
+    run = {"openai": openai, "pydantic": pydantic, "adk": adk}[library]
 
     @wf.step(start=True, people=True)
     async def clear(question: str, ctx: Context) -> Any:
@@ -106,6 +148,8 @@ def story(folder: Path, library: str) -> dict[str, Any]:
 if __name__ == "__main__":
     if sys.argv[2] == "openai":
         import agents.mcp  # noqa: F401, before anything is forked
+    elif sys.argv[2] == "adk":
+        import google.adk.tools.mcp_tool  # noqa: F401
     else:
         import pydantic_ai.mcp  # noqa: F401
     print(json.dumps(story(Path(sys.argv[1]), sys.argv[2])))

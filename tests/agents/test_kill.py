@@ -43,7 +43,8 @@ def test_wherever_the_process_of_an_agent_is_killed_its_run_ends_as_if_it_had_no
 
 
 @pytest.mark.parametrize(
-    ("library", "package"), [("openai", "agents"), pytest.param("pydantic", "fastmcp", marks=pytest.mark.nightly)]
+    ("library", "package"),
+    [("openai", "agents"), ("adk", "google.adk"), pytest.param("pydantic", "fastmcp", marks=pytest.mark.nightly)],
 )
 def test_three_approved_calls_of_an_mcp_server_are_made_three_times_whatever_is_killed(
     library: str, package: str, tmp_path: Path

@@ -192,7 +192,7 @@ async def test_an_object_that_is_no_agent_is_refused():
         await run_agent(ctx, object(), "Hello")
 
     failed = await flow(step, name="wrong").run(1, storage=MemoryStorage(), run_id="r")
-    assert "run_agent needs an agent of pydantic-ai or of openai-agents, not object" in failed.error.message
+    assert "run_agent needs an agent of pydantic-ai, openai-agents or google-adk, not object" in failed.error.message
 
 
 async def test_tools_of_one_turn_are_called_once_each_and_keep_their_results_apart():

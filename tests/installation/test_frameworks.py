@@ -61,6 +61,7 @@ IMPORTS = [
     ("from agent_framework import WorkflowBuilder", "agent-framework"),
     ("from pydantic_ai import Agent", "pydantic-ai"),
     ("import agents", "openai-agents"),
+    ("from google.adk.agents import Agent", "adk"),
 ]
 
 

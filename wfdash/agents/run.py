@@ -383,7 +383,11 @@ async def call_tool(
         said += [(one, await asking.ask(ctx, one)) for one in found["elicited"]]
 
 
-LIBRARIES = {"pydantic_ai": "wfdash.agents.pydantic_ai", "agents": "wfdash.agents.openai_agents"}
+LIBRARIES = {
+    "pydantic_ai": "wfdash.agents.pydantic_ai",
+    "agents": "wfdash.agents.openai_agents",
+    "google.adk": "wfdash.agents.google_adk",
+}
 """The package of an agent's class -> the module that runs it, imported only for such an agent."""
 
 
@@ -401,7 +405,7 @@ async def run_agent(
     more_turns: int | None = None,
     **options: Any,
 ) -> AgentReply[Any]:
-    """Run an agent of pydantic-ai or of the OpenAI Agents SDK in a step, durably; returns its ``AgentReply``.
+    """Run an agent of pydantic-ai, the OpenAI Agents SDK or Google's ADK in a step, durably; returns ``AgentReply``.
 
     Each turn of a model is a recorded call named ``model``, each tool a recorded call with the tool's name: after a
     crash, an answer or a restore they are not made again. A tool that needs approval asks people: they approve, edit
@@ -437,10 +441,12 @@ async def run_agent(
 
 
 def _driver(agent: Any) -> Any:
-    packages = [kind.__module__.partition(".")[0] for kind in type(agent).__mro__]
-    package = next((package for package in packages if package in LIBRARIES), None)
+    modules = [f"{kind.__module__}." for kind in type(agent).__mro__]
+    package = next((name for name in LIBRARIES if any(module.startswith(f"{name}.") for module in modules)), None)
     if package is None:
-        raise InvalidCall(f"run_agent needs an agent of pydantic-ai or of openai-agents, not {type(agent).__name__}")
+        raise InvalidCall(
+            f"run_agent needs an agent of pydantic-ai, openai-agents or google-adk, not {type(agent).__name__}"
+        )
     try:
         check_framework(package)
         return import_module(LIBRARIES[package])

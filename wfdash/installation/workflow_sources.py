@@ -337,6 +337,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "agent_framework": Framework(extra="agent-framework", packages={"agent-framework-core": ("1.23", "2")}),
     "pydantic_ai": Framework(extra="pydantic-ai", packages={"pydantic-ai-slim": ("2.60", "3")}),
     "agents": Framework(extra="openai-agents", packages={"openai-agents": ("0.24", "1")}),
+    "google.adk": Framework(extra="adk", packages={"google-adk": ("2.13", "3")}),
 }
 """By the module that is imported."""
 
@@ -369,8 +370,10 @@ def remedy_for(error: BaseException) -> str:
     """Return what to install where an import failed for want of a framework, as ``problem_with``; empty otherwise."""
     if not isinstance(error, ImportError) or isinstance(error, UnusableFramework):
         return ""
-    module = (error.name or "").partition(".")[0]
-    return problem_with(module) if module in FRAMEWORKS else ""
+    package, _, rest = (error.name or "").partition(".")
+    # Of "google", which many share, nothing may be there.
+    name = ".".join([package, rest.partition(".")[0] or "adk"]) if package == "google" else package
+    return problem_with(name) if name in FRAMEWORKS else ""
 
 
 def _numbers(text: str) -> tuple[int, ...]:

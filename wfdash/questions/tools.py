@@ -447,10 +447,10 @@ def _stored(card: ToolCall) -> JsonObject:
 def _parameters(card: ToolCall) -> Any:
     if card.parameters is not None:
         return card.parameters
-    return _guessed(card.arguments) if isinstance(card.tool, str) else _signature(card.tool, frozenset(card.arguments))
+    return guessed(card.arguments) if isinstance(card.tool, str) else _signature(card.tool, frozenset(card.arguments))
 
 
-def _guessed(arguments: JsonObject) -> JsonObject:
+def guessed(arguments: JsonObject) -> JsonObject:
     """Return a schema with the fields of the arguments: nothing else is known."""
     properties: JsonObject = {}
     for name, value in arguments.items():
