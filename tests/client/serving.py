@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from tests.client.test_live import FILE
+from tests.e2e.server import Server, serving
 from wfdash.client import AsyncClient, Client
 
 URL = "http://wfdash.test"
 Answer = httpx.Response | Exception
 STAMP = "2026-05-01T10:00:00Z"
+
+
+@pytest.fixture(name="server", scope="module")
+def server_for_agents(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """A server that other programs may ask people through, with a workflow of its own."""
+    folder = tmp_path_factory.mktemp("agents")
+    (folder / "flow.py").write_text(FILE)
+    with serving(Server(folder / "data", files=[folder / "flow.py"], template=sqlite_template, asks=True)) as server:
+        yield server
 
 
 def run_record(**more: Any) -> dict[str, Any]:

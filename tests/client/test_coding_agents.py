@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.client.scripted_model import scripted_model
+from tests.client.serving import server_for_agents as server_for_agents
 from tests.e2e.server import Server, wait_until
 from wfdash.client import Client, ClientError, Invalid
 
@@ -41,14 +42,6 @@ CODEX = os.environ.get("WFDASH_CODEX")
 package @openai/codex of npm. Neither is installed for the other tests.
 """
 GIT = {"command": "git push origin main"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
-    data = tmp_path_factory.mktemp("agents") / "data"
-    server = Server(data, files=[], template=sqlite_template, asks=True).start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture(scope="module")

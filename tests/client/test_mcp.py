@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,12 +17,13 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.client.serving import Served, problem
-from tests.client.test_live import FILE, open_request
+from tests.client.serving import server_for_agents as server_for_agents
+from tests.client.test_live import open_request
 from tests.e2e.server import Server
 from wfdash.client import Client
 from wfdash.client.errors import NotAllowed
 from wfdash.client.mcp import mcp_server
-from wfdash.web.mcp import MOST_AT_ONCE
+from wfdash.web.mcp import MOST_AT_ONCE, serve_mcp
 
 pytestmark = pytest.mark.process
 TOKENS = """
@@ -57,15 +57,6 @@ try:
 except Exception as error:
     print(vars(error))
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("mcp")
-    (folder / "flow.py").write_text(FILE)
-    server = Server(folder / "data", files=[folder / "flow.py"], template=sqlite_template, asks=True).start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +193,31 @@ async def test_one_token_waits_in_so_many_calls_and_hears_when_there_are_more(
         replies = await asyncio.gather(*(http.post(f"{server.url}/mcp", json=body) for _ in range(MOST_AT_ONCE + 5)))
     codes = Counter(reply.status_code for reply in replies)
     assert codes == {200: MOST_AT_ONCE, 429: 5}
-    assert {reply.headers["retry-after"] for reply in replies if reply.status_code == 429} == {"5"}
+    refused = next(reply for reply in replies if reply.status_code == 429)
+    assert refused.headers["retry-after"] == "5"
+    assert "end some of them" in refused.json()["error"]["message"]
+
+
+async def test_a_flood_of_calls_is_refused_for_the_rest_of_the_minute_with_the_limit_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        me = {"name": "ana", "groups": [], "rights": [], "token": scope["path"]}
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": json.dumps(me).encode()})
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await serve_mcp(pages, scope, receive, send)
+
+    monkeypatch.setattr("wfdash.web.mcp.MOST_A_MINUTE", 3)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"Authorization": "Bearer wfd_1_x", "Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), headers=headers) as http:
+        replies = [await http.post("http://testserver/mcp", json=body) for _ in range(20)]
+    assert [reply.status_code for reply in replies[:3]] == [200] * 3
+    refused = next(reply for reply in replies if reply.status_code == 429)
+    assert "3 calls in a minute" in refused.json()["error"]["message"]
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
 async def test_a_refused_call_names_field_and_remedy_and_no_call_waits_longer_than_hosts_do() -> None:

@@ -16,9 +16,9 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from tests.client.test_live import FILE, open_request
+from tests.client.test_live import open_request
 from tests.client.test_mcp import Agent
-from tests.e2e.server import Server
+from tests.e2e.server import Server, serving
 from tests.signin.provider import running_provider
 from wfdash.access.signin.tokens import SCOPES
 from wfdash.client import Client, Unauthorized
@@ -62,12 +62,9 @@ class ServerForAgents(Server):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[ServerForAgents]:
-    folder = tmp_path_factory.mktemp("oauth")
-    (folder / "flow.py").write_text(FILE)
-    server = ServerForAgents(folder / "data", files=[folder / "flow.py"], template=sqlite_template, asks=True)
-    with running_provider(mints=True) as server.issuer:
-        yield server.start()
-        server.kill()
+    server = ServerForAgents(tmp_path_factory.mktemp("oauth") / "data", template=sqlite_template, asks=True)
+    with running_provider(mints=True) as server.issuer, serving(server):
+        yield server
 
 
 @pytest.fixture(scope="module")

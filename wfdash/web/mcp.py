@@ -6,6 +6,7 @@ Stateless: every request stands alone, so any server process may serve it, and a
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
@@ -27,9 +28,12 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 FORWARDED = ("host", "origin", "user-agent")
 MISSING = 'This server has no door for agents: install "wfdash[mcp]" and start it again'
 CALLER: ContextVar[AsyncClient] = ContextVar("caller")
-MOST_AT_ONCE = 20
-"""Calls with one token that a process answers at the same time: most of them wait for people."""
-_calls: Counter[str] = Counter()
+MOST_AT_ONCE, MOST_A_MINUTE = 20, 300
+"""Calls with one token that a process answers at the same time, where most wait for people, and in one minute."""
+_calls: Counter[tuple[str, str]] = Counter()
+"""Those being answered, by account and the token's name."""
+_recent: Counter[tuple[str, str]] = Counter()
+_minute = [0]
 
 
 async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -> None:
@@ -47,7 +51,7 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
         client = AsyncClient(
             f"http://{headers.get('host', '')}{reverse('wfdash:inbox')}", token, transport=inside, patience=5
         )
-        await client.me()
+        me = await client.me()
     except ImportError:
         await _refuse(send, 501, MISSING)
     except ClientError as error:
@@ -55,18 +59,34 @@ async def serve_mcp(pages: Application, scope: Scope, receive: Any, send: Any) -
         await _refuse(send, status, str(error), *_challenge(status, token, getattr(error, "facts", {})))
     else:
         CALLER.set(client)
-        if _calls[token] >= MOST_AT_ONCE:
-            words = f"{MOST_AT_ONCE} calls with this token wait already: end some of them, or wait in fewer"
-            await _refuse(send, 429, words, (b"retry-after", b"5"))
+        caller = (me.name, me.token)
+        if refused := _beyond(caller):
+            words, seconds = refused
+            await _refuse(send, 429, words, (b"retry-after", str(seconds).encode()))
             return
-        _calls[token] += 1
+        _calls[caller] += 1
         try:
             async with client, (app := application_of()).router.lifespan_context(app):
                 await app({**scope, "path": "/", "root_path": ""}, receive, send)
         finally:
-            _calls[token] -= 1
-            if not _calls[token]:
-                del _calls[token]
+            _calls[caller] -= 1
+            if not _calls[caller]:
+                del _calls[caller]
+
+
+def _beyond(caller: tuple[str, str]) -> tuple[str, int] | None:
+    """Count a call; return which limit it exceeds, with the remedy, and the seconds to wait. None within all."""
+    minute, second = divmod(int(time.monotonic()), 60)
+    if _minute != [minute]:
+        _minute[:] = [minute]
+        _recent.clear()
+    _recent[caller] += 1
+    if _recent[caller] > MOST_A_MINUTE:
+        words = f"{MOST_A_MINUTE} calls in a minute with this token: continue in {60 - second} seconds"
+        return f"{words}, and wait in wait_for_answer instead of asking often", 60 - second
+    if _calls[caller] >= MOST_AT_ONCE:
+        return f"{MOST_AT_ONCE} calls with this token wait already: end some of them, or wait in fewer", 5
+    return None
 
 
 def _audience() -> str:

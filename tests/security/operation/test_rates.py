@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -30,9 +30,11 @@ from wfdash.actions.requests.collaboration import (
     watch_request,
 )
 from wfdash.actions.requests.deadlines import extend_deadline
+from wfdash.actions.runs import lifecycle
 from wfdash.actions.runs.bulk import record_export
 from wfdash.actions.runs.signals import send_signal
 from wfdash.domain.errors import Invalid, TooOften, WrongState
+from wfdash.engines import catalog
 
 pytestmark = pytest.mark.django_db
 As = Callable[[str], Client]
@@ -65,6 +67,25 @@ def test_an_act_costs_one_query_and_ends_at_its_limit(asked: HumanRequest, monke
     assert 0 < caught.value.facts["retry_after"] <= 300
     charge(ben)
     charge(ana, "ask")
+
+
+@pytest.fixture
+def questions(settings: Any) -> Iterator[None]:
+    settings.WFDASH_ASK_PEOPLE = True
+    catalog.load.cache_clear()
+    yield
+    catalog.load.cache_clear()
+
+
+@pytest.mark.usefixtures("questions", "everybody")
+def test_so_many_questions_of_one_account_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "MOST_OPEN", 2)
+    otto = people.viewer("otto")
+    runs = [lifecycle.start_run(otto, "ask_people", {"subject": "Ship?"}) for _ in range(2)]
+    with pytest.raises(TooOften, match="2 questions of otto are open"):
+        lifecycle.start_run(otto, "ask_people", {"subject": "Ship?"})
+    lifecycle.cancel_run(otto, runs[0].pk)
+    lifecycle.start_run(otto, "ask_people", {"subject": "Ship?"})
 
 
 def test_it_goes_on_when_the_time_is_over(asked: HumanRequest, monkeypatch: pytest.MonkeyPatch) -> None:

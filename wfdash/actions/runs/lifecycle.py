@@ -42,7 +42,16 @@ from wfdash.actions.common import append_event, fence, find_run, lock_run, move_
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before, previous_result
 from wfdash.actions.runs import search_index
 from wfdash.contract import Continues, Description, InvalidInput
-from wfdash.domain.errors import AlreadyFollowed, Invalid, KeyReused, NotAllowed, NotFound, WfdashError, WrongState
+from wfdash.domain.errors import (
+    AlreadyFollowed,
+    Invalid,
+    KeyReused,
+    NotAllowed,
+    NotFound,
+    TooOften,
+    WfdashError,
+    WrongState,
+)
 from wfdash.domain.search_attributes import summary_of, title_of
 from wfdash.engines import catalog
 from wfdash.queries import timemachine
@@ -53,6 +62,9 @@ from wfdash.questions.policy import Policy
 from wfdash.values.schemas.secrets import masked
 from wfdash.values.schemas.validate import flaws_of
 from wfdash.workflow.asking import QUESTIONS
+
+MOST_OPEN = 2_000
+"""Questions of one account that wait for people at a time."""
 
 
 def start_run(
@@ -79,7 +91,7 @@ def start_run(
             return _same_start(known, workflow, message)
         pacing.charge(viewer, "start")
         if workflow in QUESTIONS:
-            pacing.charge(viewer, "question")
+            _charge_question(viewer)
         try:
             run = begin_run(viewer, entry, message, start_key=start_key, requesters=requesters)
         except IntegrityError:
@@ -87,6 +99,15 @@ def start_run(
         if begun is not None:
             begun(run)
     return run
+
+
+def _charge_question(viewer: Viewer) -> None:
+    """Count a question of this account in the caller's transaction. ``TooOften``."""
+    pacing.charge(viewer, "question")
+    unfinished = Run.objects.filter(created_by=viewer.user.pk, workflow__in=QUESTIONS, finished__isnull=True)
+    if unfinished[:MOST_OPEN].count() == MOST_OPEN:
+        words = f"{MOST_OPEN:,} questions of {viewer.name} are open. Wait for answers, or cancel some of them"
+        raise TooOften(words, retry_after=60)
 
 
 def check_start(viewer: Viewer, workflow: str, message: Json) -> Json:
