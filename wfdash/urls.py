@@ -9,7 +9,7 @@ from wfdash.web.api.document import all_kinds
 from wfdash.web.api.router import api, api_document
 from wfdash.web.pages import audit, checkpoints, hooks, people, schedules, statistics, workflows
 from wfdash.web.pages.account import api_reference, connect, second_factor, security, settings, signin
-from wfdash.web.pages.requests import batch, inbox, request, rules
+from wfdash.web.pages.requests import batch, inbox, request, rules, second
 from wfdash.web.pages.runs import actions, events, listing, run, state
 from wfdash.web.pages.site import context_processors, decorators, files, health, list_page, search
 from wfdash.web.pages.site.embedding import independent
@@ -51,6 +51,10 @@ _patterns: list[URLPattern | URLResolver] = [
     path("decisions/suggestions/", list_page.suggestions, {"name": "decisions"}, name="decisions-suggestions"),
     path("rules/", rules.rules, name="rules"),
     path("rules/<int:rule_id>/", rules.rule, name="rule"),
+    path("second-looks/", second.second_looks, name="second-looks"),
+    path("second-looks/question/", second.question, name="question"),
+    path("second-looks/<wfdash_id:request_id>/", second.second_look, name="second-look"),
+    path("second-looks/<wfdash_id:request_id>/settle/", second.settle, name="settle-second-look"),
     path("out-of-office/", settings.out_of_office, name="out-of-office"),
     path("out-of-office/<int:absence_id>/end/", settings.end_absence, name="out-of-office-end"),
     path("runs/", listing.runs, name="runs"),

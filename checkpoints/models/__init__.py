@@ -300,6 +300,7 @@ AuditEntry = review.AuditEntry
 AuditHead = review.AuditHead
 Comment = review.Comment
 Draft = review.Draft
+SecondLook = review.SecondLook
 Snooze = review.Snooze
 Notice = review.Notice
 Preference = review.Preference

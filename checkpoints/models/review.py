@@ -409,6 +409,30 @@ class Snooze(models.Model):
         return f"{self.request_id} of {self.user_id} until {self.until}"
 
 
+class SecondLook(models.Model):
+    """A decision for which a second person is asked, who is not shown it: ``of`` first, anyone else who may.
+
+    ``settled``: what became of a disagreement (first, second or both may stand).
+    """
+
+    request = models.OneToOneField(REQUEST, on_delete=models.CASCADE, primary_key=True, related_name="second_look")
+    of = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, db_index=False, related_name="+")
+    asked = MomentField()
+    by = models.ForeignKey(PERSON, null=True, on_delete=models.PROTECT, db_index=False, related_name="+")
+    at = MomentField(null=True)
+    value = EncryptedJsonField("second look", ("request_id",), null=True)
+    verdict = CharField(max_length=40, blank=True)
+    reason = EncryptedTextField("second look", ("request_id",), blank=True, default="")
+    settled = CharField(max_length=6, blank=True)
+    settled_by = models.ForeignKey(PERSON, null=True, on_delete=models.SET_NULL, db_index=False, related_name="+")
+
+    class Meta:
+        indexes = [models.Index(fields=["-asked"], name="second_look_by_time")]
+
+    def __str__(self) -> str:
+        return f"second look at {self.request_id}"
+
+
 class Presence(models.Model):
     """Who has seen a request, and who has it open now: ``seen`` is renewed while the page is open."""
 

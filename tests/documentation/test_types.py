@@ -14,7 +14,7 @@ import pytest
 from wfdash.cli.new import written
 
 ROOT = Path(__file__).parents[2]
-WHOLE = ("workflows", "projects", "testing", "policies", "webhooks", "agents", "datasets")
+WHOLE = ("workflows", "projects", "testing", "policies", "webhooks", "agents", "datasets", "second-looks")
 """Pages whose blocks are one program each."""
 PARTS = {
     **dict.fromkeys(("ask-from-anywhere", "client"), ""),

@@ -216,6 +216,7 @@ MOST_BY_VERB = {
     "view": 500,
     "rule": 300,
     "look": 1_000,
+    "second look": 1_000,
     "webhook": 100,
     "people": 1_000,
     "grant": 1_000,

@@ -197,6 +197,7 @@ HEADLINES = {
     "replied": "{by} replied: {subject}",
     "taken": "{by} took over: {subject}",
     "unanswerable": "No one can answer: {subject}",
+    "second": "A second look, please: {subject}",
     "decided": "{verdict} by {decider}: {subject}",
     "failed": "Failed: {subject}",
     "held": "Held: {subject}",
@@ -279,6 +280,8 @@ def page_of(kind: str, payload: Mapping[str, Any]) -> str:
         return f"{reverse('wfdash:schedules')}?{urlencode({'q': text})}"
     if kind == "rule" and payload.get("rule"):
         return reverse("wfdash:rule", args=[payload["rule"]])
+    if kind == "second":
+        return reverse("wfdash:second-look", args=[str(payload.get("look"))])
     return reverse("wfdash:run", args=[run]) if run else reverse("wfdash:notifications")
 
 

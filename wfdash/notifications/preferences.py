@@ -183,6 +183,7 @@ KINDS: dict[str, Kind] = {
         Kind("replied", "Reply to my question", "chat-bubble-left-right"),
         Kind("taken", "Someone took over my request", "hand-raised", mail=False),
         Kind("unanswerable", "No one can answer a request", "bell", at_once=True),
+        Kind("second", "Second look asked of me", "eye", mail=False),
         Kind("decided", "Followed request decided", "check-circle"),
         Kind("failed", "Run failed", "x-circle", about="run"),
         Kind("held", "Run held: its workflow has changed", "pause-circle", about="run"),

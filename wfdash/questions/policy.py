@@ -100,6 +100,10 @@ class Policy(BaseModel):
     """How many people it takes to let a rule answer: False: no rule may; 2: another than its maker switches it on."""
     untrusted: Names = ()
     """Values of the card that an outsider could choose (``proposal.note``, ``context``): no rule may read them."""
+    blind: float = Field(default=0, ge=0, le=1)
+    """The share of decisions that a second person is asked for, too, who is not shown the first one."""
+    prereview: str = Field(default="", max_length=40)
+    """The action that the author's own reviewer, a function or an agent, would choose: no card shows it."""
     tiers: Callable[[Any], Policy | None] | None = Field(default=None, exclude=True, repr=False)
     """``f(proposal)`` -> the policy for this amount, this region ...; its settings override those here."""
 
@@ -122,6 +126,8 @@ class Policy(BaseModel):
             batch: bool = True,
             rules: bool | int = True,
             untrusted: str | Sequence[str] = (),
+            blind: float = 0,
+            prereview: str = "",
             tiers: Callable[[Any], Policy | None] | None = None,
         ) -> None: ...
 
@@ -245,6 +251,8 @@ def _when(policy: Policy) -> str:
     if policy.on_timeout is not None and policy.due:
         total = policy.due * 2 if policy.escalate and not policy.escalate_after else policy.due
         parts.append(f"{_fallback(policy.on_timeout)} after {span_words(total)}.")
+    if policy.blind:
+        parts.append("Of some decisions a second person is asked, too.")
     return " ".join(parts)
 
 

@@ -28,6 +28,7 @@ from checkpoints.models import (
     Notice,
     Reply,
     Schedule,
+    SecondLook,
     Shown,
     Signal,
     SignInLink,
@@ -332,6 +333,7 @@ def _of_programs(count: int, began: int, person: str) -> list[tuple[Any, int, di
             {"id": _id("d", "i"), "hook_id": hook, "at": at(began, "i * 5"), "status": "202", "outcome": "'started'"},
         ),
         (DeliveryAttempt, count, {"notice_id": _id("n", "i"), "at": at(began, "i * 5"), "status": "200"}),
+        (SecondLook, count, {"request_id": _id("r", "i"), "asked": at(began, "i * 4")}),
         (
             ChatMessage,
             count,

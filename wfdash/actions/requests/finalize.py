@@ -24,6 +24,7 @@ from wfdash.access.viewer import REQUESTER, Right, Viewer, origin_of
 from wfdash.actions import audit
 from wfdash.actions.common import CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
+from wfdash.actions.requests.second import ask_second_look
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.notifications.write import notify, notify_workflow
@@ -152,6 +153,8 @@ def finalize_answer(
     others = sorted({*names_of_voters(request, but=reply), *filter(None, [reply.maker]), *people_of(reply.rule)})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
+    if request.policy.get("blind") and reply.stands != "overrode":
+        ask_second_look(request, answer)
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)

@@ -281,6 +281,8 @@ TEXTS: dict[str, str] = {
     "create token": "Created token",
     "revoke token": "Revoked token",
     "end sessions": "Ended sessions",
+    "second look": "Gave a second look",
+    "settle second look": "Settled a second look",
     "chain broken": "Chain broken",
 }
 
