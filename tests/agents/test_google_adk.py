@@ -251,24 +251,31 @@ async def test_branches_that_run_beside_each_other_get_each_its_own_results_agai
     assert sorted(map(str, calls[2:])) == ["('refund', 1)", "('refund', 2)"]
     assert [results(model)[0] for model in models] == [{"result": "order 1"}, {"result": "order 2"}]
     assert (done.output, len(loop.seen)) == ("{}", 1)
+    said = NativeEngine().show(done.checkpoint).transcript
+    assert [message.text for message in said if message.role == "user"] == ["Both"]
 
 
 async def test_the_history_gives_a_later_run_its_messages_its_state_and_the_agent_that_spoke_last():
     calls: list[Any] = []
     over = [use("transfer_to_agent", agent_name="support")]
     model = script(over, LOOK, SAID, [say("Still here.")])
-    front = LlmAgent(name="front", model=model, sub_agents=[support(model, calls)])
+
+    def note(callback_context: Any) -> None:
+        callback_context.state["noted"] = True  # Of an event that says nothing.
+
+    agent = support(model, calls, after_agent_callback=note)
+    front = LlmAgent(name="front", model=model, sub_agents=[agent])
 
     async def chat(question: str, ctx: Context) -> Any:
         first = await run_agent(ctx, front, question)
         await ctx.ask("Go on?")
         again = await run_agent(ctx, front, "And now?", history=first.history)
-        return [again.output, len(again.history)]
+        return [first.output, again.output]
 
     wf, storage = flow(chat, name="chat"), MemoryStorage()
     done = await answered(wf, storage, await wf.run("Hello", storage=storage, run_id="r"), "yes")
     assert isinstance(done, Finished), done
-    assert done.output == ["Still here.", 8]
+    assert done.output == ["All done.", "Still here."]
     assert results(model)[-1] == {"result": "paid 40"}
     said = NativeEngine().show(done.checkpoint).transcript
     assert "[7]" in [one.text for one in said if one.role == "system"][-1], "the state, read by that agent"

@@ -111,10 +111,9 @@ class Recording:
         for one in call.history:
             self.said.append(await sessions.append_event(session, Event.model_validate(one)))
         prompt = call.prompt if isinstance(call.prompt, types.Content) else types.UserContent(call.prompt)
+        self.said.append(Event(author="user", content=prompt))
         driver, last = Runner(app=app, session_service=sessions, **own), Event()
-        made = driver.run_async(
-            user_id=user, session_id=id_, new_message=prompt, run_config=config, yield_user_message=True
-        )
+        made = driver.run_async(user_id=user, session_id=id_, new_message=prompt, run_config=config)
         async with aclosing(made) as events:
             async for event in events:
                 if event.long_running_tool_ids:
@@ -124,12 +123,14 @@ class Recording:
                     )
                 self.said.append(event)
                 call.ctx.transcript(self.transcript(self.said))
-                last = event if event.is_final_response() else last
+                if event.is_final_response() and (event.content or event.error_code or event.output is not None):
+                    last = event
         if self.broken is not None:
             raise self.broken
         if last.error_code:
             raise AgentFailed(f"{last.error_code}: {last.error_message}")
-        history = [_as_json(one) for one in self.said if isinstance(one, Event)]
+        ended: Any = await sessions.get_session(app_name=app.name, user_id=user, session_id=id_)
+        history = [_as_json(one) for one in ended.events]
         output = _text(last) if last.output is None else to_jsonable_python(last.output)
         inside, out = (sum(tokens) for tokens in zip(*self.used, (0, 0), strict=True))
         usage = Usage(turns=len(self.used), input_tokens=inside, output_tokens=out)
