@@ -158,17 +158,17 @@ def finalize_answer(
     request.answered, request.settles = now, None
     if reply.settles is not None:
         Reply.objects.filter(pk=reply.pk).update(settles=None)
-    run = request.run
+    run, decider = request.run, reply.decider
     append_request_event(
         request,
         EventKind.REQUEST_ANSWERED,
         wake=True,
         counted=counted,
-        by=reply.decider,
+        by=decider,
         verdict=reply.verdict,
         **comments_on_lines(reply.value),
     )
-    facts = {"by": "" if reply.decider == DEADLINE else reply.decider, "verdict": reply.verdict}
+    facts = {"by": "" if decider == DEADLINE else decider, "verdict": reply.verdict}
     notify("decided", request, followers(request, but=reply.by_id, heard=heard), facts=facts)
     notify_workers(run.id)
     on_commit(lambda: tracing.decided(request, reply.by_id, reply.verdict, now))
