@@ -308,6 +308,7 @@ Presence = review.Presence
 PushSubscription = review.PushSubscription
 ChatAccount = review.ChatAccount
 ChatMessage = review.ChatMessage
+Receipt = review.Receipt
 Reply = review.Reply
 Rule = review.Rule
 RuleUse = review.RuleUse

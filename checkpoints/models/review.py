@@ -362,6 +362,27 @@ class RuleUse(models.Model):
         return f"{self.kind} of {self.rule_id}"
 
 
+class Receipt(models.Model):
+    """What a person signed with their passkey when they gave the reply with this ``id``; kept like the audit."""
+
+    id = CharField(max_length=36, primary_key=True)
+    request = CharField(max_length=36, db_index=True)
+    user = models.ForeignKey(PERSON, on_delete=models.PROTECT, db_index=False, related_name="+")
+    counter = models.BigIntegerField()
+    """How many replies they have signed with it: of two with the same number one is refused."""
+    key = CharField(max_length=64)
+    """The fingerprint of the public key."""
+    signs = models.BigIntegerField()
+    """How often the authenticator says it has signed; 0: it does not count."""
+    body = EncryptedJsonField("receipt", ("id",))
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "counter"], name="one_receipt_per_count")]
+
+    def __str__(self) -> str:
+        return f"receipt {self.counter} of {self.user_id}"
+
+
 class Comment(models.Model):
     """A comment in a request's thread: a comment, a question back (``ask``), or an answer to it (``reply``)."""
 

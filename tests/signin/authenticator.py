@@ -26,6 +26,7 @@ class Authenticator:
         self.verifies, self.origin = verifies, origin
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.id, self.user = sha256(str(id(self)).encode()).digest(), ""
+        self.count = 0
 
     def named_as(self, other: Authenticator) -> Authenticator:
         """Claim to be another passkey."""
@@ -50,7 +51,7 @@ class Authenticator:
     def _data(self, credential: AttestedCredentialData | None = None) -> AuthenticatorData:
         flags = AuthenticatorData.FLAG.UP | (AuthenticatorData.FLAG.UV if self.verifies else 0)
         flags |= AuthenticatorData.FLAG.AT if credential else 0
-        return AuthenticatorData.create(sha256(HOST.encode()).digest(), flags, 0, credential or b"")
+        return AuthenticatorData.create(sha256(HOST.encode()).digest(), flags, self.count, credential or b"")
 
     def _client(self, kind: str, options: Any) -> bytes:
         challenge = options["publicKey"]["challenge"]

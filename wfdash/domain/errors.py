@@ -51,6 +51,12 @@ class Invalid(WfdashError):
         return {str(one["loc"][0]): str(one["msg"]) for one in self.errors}
 
 
+class SignatureMissing(Invalid):
+    """The answer fits, and is still to be signed. ``ask``: what a browser is asked to sign; None: no passkey can."""
+
+    ask: dict[str, Any] | None = None
+
+
 class AlreadyAnswered(WfdashError):
     """Someone answered first. ``facts``: by, at, value, verdict."""
 

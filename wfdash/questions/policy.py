@@ -104,6 +104,10 @@ class Policy(BaseModel):
     """The share of decisions that a second person is asked for, too, who is not shown the first one."""
     prereview: str = Field(default="", max_length=40)
     """The action that the author's own reviewer, a function or an agent, would choose: no card shows it."""
+    sign: Literal["passkey"] | None = None
+    """``passkey``: the person who answers signs with theirs, on the request's page alone, and has a receipt."""
+    meaning: Literal["approval", "review", "authorship"] = "approval"
+    """What the signature means: it is signed, too."""
     tiers: Callable[[Any], Policy | None] | None = Field(default=None, exclude=True, repr=False)
     """``f(proposal)`` -> the policy for this amount, this region ...; its settings override those here."""
 
@@ -128,6 +132,8 @@ class Policy(BaseModel):
             untrusted: str | Sequence[str] = (),
             blind: float = 0,
             prereview: str = "",
+            sign: Literal["passkey"] | None = None,
+            meaning: Literal["approval", "review", "authorship"] = "approval",
             tiers: Callable[[Any], Policy | None] | None = None,
         ) -> None: ...
 
@@ -141,6 +147,8 @@ class Policy(BaseModel):
             raise ValueError("escalate_after: say to whom with escalate=")
         if self.on_timeout is not None and self.due is None:
             raise ValueError("on_timeout: give due=, so that it is known when")
+        if self.sign and self.on_timeout not in (None, "reject", "fail"):
+            raise ValueError("sign: no one signs at a deadline, so on_timeout= is reject or fail")
         return self
 
     def over(self, base: Policy | None) -> Policy:
@@ -209,6 +217,8 @@ def alone_because(risk: int, policy: Mapping[str, Any], card: Mapping[str, Any])
         return "Asked again after a change: decide it individually"
     if risk >= HIGH_RISK:
         return "High risk: decide it individually"
+    if policy.get("sign"):
+        return "Signed with a passkey: decide it individually"
     return "" if Policy.model_validate(policy).batch else "The workflow requires individual decisions"
 
 
@@ -225,7 +235,8 @@ def span_words(span: timedelta) -> str:
 
 def sentence(policy: Policy) -> str:
     """Return the policy as people read it on a card. Empty for an empty policy."""
-    return " ".join(part for part in (_who(policy), _when(policy)) if part)
+    signed = f"Signed with a passkey, as {policy.meaning}." if policy.sign else ""
+    return " ".join(part for part in (_who(policy), signed, _when(policy)) if part)
 
 
 def _who(policy: Policy) -> str:

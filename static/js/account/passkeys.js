@@ -1,5 +1,5 @@
 // Passkeys: asks this browser to make one, or to sign with one, and posts what it answers with the form around the button.
-const REASONS = {
+export const REASONS = {
   AbortError: "Nothing was confirmed. Try again.",
   NotAllowedError: "Nothing was confirmed, or it took too long. Try again.",
   InvalidStateError: "This device has a passkey for you here already.",

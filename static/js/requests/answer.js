@@ -3,6 +3,7 @@
 // answer that arrives twice counts once. Without this the browser sends the same form.
 import { pointOut } from "../site/form.js";
 import { fits, isOfThisVersion, parse, readCard, show } from "./swap.js";
+import "./sign.js";
 import "./undo.js";
 
 const FORMS = "#answer-form, .undo-last, .undo-more form";

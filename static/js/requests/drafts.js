@@ -2,7 +2,7 @@
 import { exact } from "../site/time.js";
 
 const PAUSE = 800;
-const OWN = new Set(["csrfmiddlewaretoken", "_seen", "_reason"]);
+const OWN = new Set(["csrfmiddlewaretoken", "_seen", "_reason", "_signature"]);
 
 let timer = 0;
 let pending = false;

@@ -19,6 +19,8 @@ from allauth.mfa.webauthn.internal import auth
 from cryptography.exceptions import UnsupportedAlgorithm
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.utils import timezone
+from fido2 import cbor
+from fido2.utils import websafe_encode
 
 from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
@@ -92,6 +94,12 @@ def used(answer: str, user: User | None = None) -> User | None:
                 row.save(update_fields=["data", "last_used_at"])
                 return owner
     return None
+
+
+def public_keys(user: User) -> dict[str, str]:
+    """Return the public keys of a person's passkeys by the passkey's id, both in base64url."""
+    found = auth.get_credentials(user)
+    return {websafe_encode(one.credential_id): websafe_encode(cbor.encode(one.public_key)) for one in found}
 
 
 def _is_here(given: Any) -> bool:

@@ -52,6 +52,7 @@ from wfdash.actions.requests.finalize import (
     right_of,
     suspend,
 )
+from wfdash.actions.requests.receipts import refuse_elsewhere, sign_reply
 from wfdash.contract import ChecksAnswers
 from wfdash.domain import json_patch
 from wfdash.domain.errors import (
@@ -102,6 +103,8 @@ class AnswerContext:
     """Its schema alone was asked: no process with the author's checks replied."""
     counted: CountedEvent | None = None
     """The event of the answer, where the lock has counted it."""
+    signature: tuple[str, str] = ("", "")
+    """The host at which the person's passkey signed it, and what the browser gave."""
 
 
 def answer_request(
@@ -120,6 +123,7 @@ def answer_request(
     as_text: bool = False,
     key: str | None = None,
     found: HumanRequest | None = None,
+    signature: tuple[str, str] = ("", ""),
 ) -> Reply:
     """Store a person's reply durably and return it. Once enough people agree it is the answer, and the run is due.
 
@@ -128,16 +132,15 @@ def answer_request(
     of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator records
     what this person decided (a user name); it counts as theirs, and needs a reason too. ``as_text``: a text that reads
     like yes or no is meant as text, where the question does not say what it takes. ``found``: the request as this
-    viewer has just found it; it is looked up again once it is locked. ``Invalid`` (nothing changed,
-    the request stays open), ``AlreadyAnswered`` (facts: by, at, value, verdict), ``NoLongerOpen``, ``Changed``,
-    ``NotAllowed``, ``NotFound``.
+    viewer has just found it; it is looked up again once it is locked. ``signature``: see ``sign_reply``. ``Invalid``
+    (the request stays open), ``SignatureMissing``, ``AlreadyAnswered``, ``NoLongerOpen``, ``Changed``, ``NotAllowed``.
     """
-    context = AnswerContext(
-        via=via, seen=seen, page=page, undo=undo, override=override and not on_behalf_of, on_behalf_of=on_behalf_of
-    )
+    context = AnswerContext(via=via, seen=seen, page=page, undo=undo, on_behalf_of=on_behalf_of, signature=signature)
+    context = replace(context, override=override and not on_behalf_of)
     found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
+    refuse_elsewhere(found, via)
     problems = validate_answer(found, value)
     context, judged = replace(context, unchecked=problems is None), problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
@@ -198,8 +201,9 @@ def _accept(
     if need == 1:
         reply.settles = _settles(policy, reply.at, context)
     insert(reply)
+    receipt = sign_reply(viewer, request, reply, context.signature)
     _count_votes(request, reply, context, policy, need)
-    _record(viewer, request, reply, context)
+    _record(viewer, request, reply, context, receipt)
     if has(request, "drafted"):
         Draft.objects.filter(request=request, user=viewer.user).delete()
     notify_inbox(request.workflow)
@@ -260,6 +264,7 @@ def answer_by_rule(rule: Rule, request: HumanRequest, value: Json) -> Reply:
     The caller has asked the rule's condition and the request's policy, both as they are now.
     """
     now, context = timezone.now(), AnswerContext(via="rule", undo=True)
+    refuse_elsewhere(request, context.via)
     right = f"by {rule_name(rule.pk)}, made by {rule.owner.get_username()}, on since {rule.since:%Y-%m-%d}"
     verdict = verdict_of(value)
     reply = Reply(
@@ -283,7 +288,7 @@ def answer_by_rule(rule: Rule, request: HumanRequest, value: Json) -> Reply:
         _append_event(request, EventKind.REQUEST_ANSWERING, reply, until=reply.settles.isoformat())
     else:
         raise _already_answered(request)
-    _record(None, request, reply, context)
+    _record(None, request, reply, context, None)
     notify_inbox(request.workflow)
     return reply
 
@@ -394,7 +399,7 @@ def _append_event(request: HumanRequest, kind: EventKind, reply: Reply, **more: 
     append_request_event(request, kind, by=reply.decider, verdict=reply.verdict, **more)
 
 
-def _record(viewer: Viewer | None, request: HumanRequest, reply: Reply, context: AnswerContext) -> None:
+def _record(viewer: Viewer | None, request: HumanRequest, reply: Reply, context: AnswerContext, receipt: Json) -> None:
     """Record in the audit who decided, by which right, what they were shown, and what they changed."""
     shown = {"card": request.card, "answer_schema": request.answer_schema, "policy": request.policy}
     page = sha256(context.page.encode()).hexdigest() if context.page else ""
@@ -416,6 +421,7 @@ def _record(viewer: Viewer | None, request: HumanRequest, reply: Reply, context:
         "edited": changed,
         "settles": reply.settles.isoformat() if reply.settles else None,
         **({"checked": "by its schema alone"} if context.unchecked else {}),
+        **({"receipt": receipt} if receipt else {}),
     }
     verb = "override" if reply.stands == "overrode" else "answer"
     audit.record_request(viewer, verb, request, facts, right=reply.right, actor=reply.decider)

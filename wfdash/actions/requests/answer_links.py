@@ -27,6 +27,7 @@ from wfdash.actions import audit
 from wfdash.actions.common import lock_rows
 from wfdash.actions.pacing import idempotent
 from wfdash.actions.requests.answer import answer_request, undo_answer
+from wfdash.actions.requests.receipts import ELSEWHERE
 from wfdash.domain.errors import LinkUsed, NotAllowed, NotFound, WrongState
 from wfdash.domain.hash_chain import fingerprint
 from wfdash.notifications.rendering import absolute
@@ -43,6 +44,8 @@ class AnswerLink:
     seen: str
     viewer: Viewer
     high_risk: bool
+    signed: bool
+    """Whether an answer is signed with a passkey, which no link can."""
     used: bool
     changed: bool
     """Whether the request has changed since the link was created."""
@@ -79,6 +82,7 @@ def read_link(token: str) -> AnswerLink:
         seen=payload["f"],
         viewer=viewer_for(user),
         high_risk=request.risk >= RISKS["high"],
+        signed=bool(request.policy.get("sign")),
         used=UsedLink.objects.filter(nonce=payload["n"]).exists(),
         changed=fingerprint(request.card, request.answer_schema) != payload["f"],
     )
@@ -147,8 +151,8 @@ def forget_used_links(limit: int) -> int:
 
 
 def needs_sign_in(link: AnswerLink, signed_in: User | None) -> bool:
-    """Return whether this person must sign in before they can answer."""
-    return link.high_risk and (signed_in is None or signed_in.pk != link.viewer.user.pk)
+    """Return whether this person must sign in before they can answer: on the page of the request where it is signed."""
+    return link.signed or (link.high_risk and (signed_in is None or signed_in.pk != link.viewer.user.pk))
 
 
 def _refuse_stranger(link: AnswerLink, signed_in: User | None, wanted: str) -> None:
@@ -163,7 +167,7 @@ def _refuse_stranger(link: AnswerLink, signed_in: User | None, wanted: str) -> N
                 audit.record_request(viewer_for(signed_in), "refused", request, facts, right="none")
         raise NotAllowed(f"This link is for {link.viewer.name}, and you are signed in as {signed_in.get_username()}")
     if needs_sign_in(link, signed_in):
-        raise NotAllowed("High-risk request: sign in to decide")
+        raise NotAllowed(ELSEWHERE if link.signed else "High-risk request: sign in to decide")
 
 
 def _lock(link: AnswerLink) -> None:

@@ -159,7 +159,8 @@ def _message(found: RequestView, name: str, note: str = "", headline: str = "") 
     """Return a request as one person is shown it. ``note``: what was refused."""
     parts, whole = _parts(found)
     mine = Reply.objects.filter(request=found.id, by=found.viewer.user, undone=None).first()
-    buttons = _buttons(found) if whole and found.open and not found.refusal and found.card.get("risk") != "high" else ()
+    elsewhere = found.refusal or found.card.get("risk") == "high" or found.rules.signed
+    buttons = _buttons(found) if whole and found.open and not elsewhere else ()
     state = found.refusal if found.open else humanize(found.state)
     if found.answer is not None:
         reason = f": {found.answer.reason}" if found.answer.reason else ""

@@ -24,6 +24,7 @@ from wfdash.access.viewer import REQUESTER, Right, Viewer, origin_of
 from wfdash.actions import audit
 from wfdash.actions.common import CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
+from wfdash.actions.requests.receipts import refuse_unsigned
 from wfdash.actions.requests.second import ask_second_look
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
@@ -145,6 +146,7 @@ def finalize_answer(
     ``IntegrityError`` if there is an answer anyway: the transaction must end. ``heard``: False if no one else voted or
     commented. ``counted``: its event, where the lock has counted it.
     """
+    refuse_unsigned(request, reply)
     now = timezone.now()
     if _answered().execute(id=request.pk, at=now) != 1:
         raise NoLongerOpen("The request has already been answered or closed")

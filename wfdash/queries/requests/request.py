@@ -52,6 +52,8 @@ class Rules:
     escalated: datetime | None = None
     undo: float = 0.0
     override: bool = True
+    signed: bool = False
+    """Whether an answer is signed with a passkey."""
 
 
 class RequestView(RequestFacts):
@@ -269,6 +271,7 @@ def _rules(row: HumanRequest) -> Rules:
         escalated=escalated,
         undo=undo,
         override=policy.override,
+        signed=policy.sign is not None,
     )
 
 

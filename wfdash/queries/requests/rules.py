@@ -204,6 +204,8 @@ def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
         return "Several people decide it"
     if asked.not_by:
         return "Its policy excludes people"
+    if policy.get("sign"):
+        return "Who answers signs it"
     if not policy.get("batch", True):
         return "Its policy wants each decided individually"
     if not policy.get("rules", 1):

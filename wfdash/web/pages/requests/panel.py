@@ -129,6 +129,7 @@ def fields_of(post: QueryDict) -> dict[str, list[str]]:
         "_draft",
         "_comment",
         "_as_text",
+        "_signature",
     }
     passing = ("_lines:", "_side:")
     kept = {name: values for name, values in post.lists() if name not in own and not name.startswith(passing)}

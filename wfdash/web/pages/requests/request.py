@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -48,6 +49,8 @@ from wfdash.domain.errors import (
     NoLongerOpen,
     NotAllowed,
     NotFound,
+    SignatureMissing,
+    TooOften,
     WrongState,
 )
 from wfdash.engines.catalog import title_of
@@ -304,9 +307,15 @@ def _answer(request: HttpRequest, viewer: Viewer, found: RequestView, override: 
             as_text=reading.as_text,
             key=key_of(request),
             found=found.row,
+            signature=(request.get_host().partition(":")[0], request.POST.get("_signature", "")),
         )
     except Invalid as error:
-        context = panel(found, place, reading, error.errors, override=override, piece=piece)
+        unsigned = isinstance(error, SignatureMissing)
+        context = panel(found, place, reading, () if unsigned else error.errors, override=override, piece=piece)
+        if isinstance(error, SignatureMissing):
+            with suppress(Invalid, TooOften):  # it is kept in the page, too
+                save_draft(viewer, found.id, fields_of(request.POST))
+            context["unsigned"] = {"words": error.summary, "ask": error.ask, "action": reading.action}
         return _render_again(request, found, context | _operator_fields(request), 422)
     except (AlreadyAnswered, Changed, NoLongerOpen) as error:
         return _conflict(request, viewer, found, reading, error)

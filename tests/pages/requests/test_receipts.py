@@ -1,0 +1,233 @@
+"""Answers that are signed with a passkey: nothing else is taken, at no door, and a receipt proves what was decided."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from checkpoints.models import Answer, AuditEntry, Draft, HumanRequest, Receipt, Reply
+from tests import people
+from tests.signin.authenticator import Authenticator, add_passkey
+from wfdash.actions.account import create_token
+from wfdash.actions.requests.answer import answer_batch, answer_request
+from wfdash.actions.requests.answer_links import answer_by_link, answer_link
+from wfdash.actions.requests.finalize import finalize_answer
+from wfdash.domain.errors import NotAllowed
+from wfdash.domain.receipts import flaw_of
+
+SIGNED = {"sign": "passkey", "meaning": "review"}
+APPROVE = {"_action": "approve"}
+
+
+@pytest.fixture(autouse=True)
+def _at_once(settings):
+    settings.WFDASH_UNDO = 0
+
+
+@pytest.fixture
+def signed(run) -> HumanRequest:
+    return people.ask(run, policy=SIGNED)
+
+
+@pytest.fixture
+def home(as_) -> Client:
+    return as_("ana")
+
+
+@pytest.fixture
+def phone(home) -> Authenticator:
+    return add_passkey(home, current="ana-password")
+
+
+def asked(client: Client, request: HumanRequest, form: dict[str, str] = APPROVE) -> Any:
+    """Return what the page asks a passkey to sign, for this answer."""
+    page = client.post(f"/requests/{request.pk}/", form)
+    assert page.status_code == 422
+    found = re.search(r'<script id="to-sign" type="application/json">(.*?)</script>', page.content.decode())
+    return json.loads(found[1])
+
+
+def send(client: Client, request: HumanRequest, ask: Any, device: Authenticator, form: dict[str, str] = APPROVE) -> Any:
+    signature = json.dumps({"token": ask["token"], "answer": json.loads(device.sign(ask))})
+    return client.post(f"/requests/{request.pk}/", {**form, "_signature": signature})
+
+
+def answer(client: Client, request: HumanRequest, device: Authenticator, form: dict[str, str] = APPROVE) -> Any:
+    return send(client, request, asked(client, request, form), device, form)
+
+
+def test_an_answer_is_taken_once_the_passkey_has_signed_it_and_its_receipt_is_in_the_chain(home, phone, signed):
+    ask = asked(home, signed)
+    assert not Reply.objects.exists()
+    assert ask["publicKey"]["userVerification"] == "required"
+    assert send(home, signed, ask, phone).status_code == 302
+    entry, kept = AuditEntry.objects.get(verb="answer"), Receipt.objects.get()
+    receipt = entry.facts["receipt"]
+    assert kept.body == receipt
+    assert kept.pk == Reply.objects.get().pk == entry.facts["reply"]
+    assert flaw_of(receipt) == ""
+    said = receipt["statement"]
+    assert (said["answer"], said["meaning"], said["person"]) == ({"action": "approve"}, "review", "ana")
+    assert (said["request"], said["counter"], said["card"]) == (signed.pk, 1, entry.facts["seen"])
+    for name, other in {"answer": {"action": "reject"}, "person": "ben", "counter": 2, "card": "0" * 64}.items():
+        assert flaw_of(receipt | {"statement": said | {name: other}}) == "something else was signed"
+
+
+def changed_card(home, phone, signed):
+    ask = asked(home, signed)
+    HumanRequest.objects.filter(pk=signed.pk).update(card={**signed.card, "subject": "Pay 9,000?"})
+    return send(home, signed, ask, phone)
+
+
+def changed_answer(home, phone, signed):
+    form = {"_action": "reject", "reject:reason": "too much"}
+    return send(home, signed, asked(home, signed), phone, form)
+
+
+def changed_reason(home, phone, signed):
+    form = {"_action": "reject", "reject:reason": "too much"}
+    return send(home, signed, asked(home, signed, form), phone, form | {"reject:reason": "too late"})
+
+
+def forged(home, phone, signed):
+    return send(home, signed, asked(home, signed), Authenticator().named_as(phone))
+
+
+def without_pin(home, phone, signed):
+    phone.verifies = False
+    return answer(home, signed, phone)
+
+
+def elsewhere(home, phone, signed):
+    phone.origin = "https://testserver.example.org"
+    return answer(home, signed, phone)
+
+
+def replayed(home, phone, signed):
+    other = people.ask(signed.run, policy=SIGNED)
+    ask = asked(home, other)
+    assert send(home, other, ask, phone).status_code == 302
+    Reply.objects.all().delete()
+    Answer.objects.all().delete()
+    return send(home, signed, ask, phone)
+
+
+def stale_counter(home, phone, signed):
+    ask = asked(home, signed)
+    assert answer(home, people.ask(signed.run, policy=SIGNED), phone).status_code == 302
+    Reply.objects.all().delete()
+    return send(home, signed, ask, phone)
+
+
+def copied_key(home, phone, signed):
+    phone.count = 7
+    assert answer(home, people.ask(signed.run, policy=SIGNED), phone).status_code == 302
+    Reply.objects.all().delete()
+    return answer(home, signed, phone)
+
+
+def garbage(home, phone, signed):
+    for sent in ("{", "[]", '{"token": 5, "answer": {}}', "[" * 30_000, '{"token": "x", "answer": {"id": null}}'):
+        assert home.post(f"/requests/{signed.pk}/", APPROVE | {"_signature": sent}).status_code == 422
+    ask = asked(home, signed)
+    given = json.loads(phone.sign(ask))
+    for name in ("clientDataJSON", "authenticatorData", "signature"):
+        for part in ("", "AA", None, [], "é" * 9, "A" * 40_000):
+            broken = given | {"response": given["response"] | {name: part}}
+            form = APPROVE | {"_signature": json.dumps({"token": ask["token"], "answer": broken})}
+            assert home.post(f"/requests/{signed.pk}/", form).status_code == 422
+    return home.post(f"/requests/{signed.pk}/", APPROVE | {"_signature": "null"})
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        *(changed_card, changed_answer, changed_reason, forged, without_pin, elsewhere),
+        *(replayed, stale_counter, copied_key, garbage),
+    ],
+)
+def test_what_proves_something_else_is_refused_and_asked_again(attack, home, phone, signed):
+    refused = attack(home, phone, signed)
+    assert refused.status_code == 422
+    assert "Not signed" in refused.content.decode()
+    assert not Reply.objects.filter(request=signed).exists()
+    assert HumanRequest.objects.get(pk=signed.pk).answered is None
+    assert not AuditEntry.objects.filter(verb="answer", request=signed.pk).exists()
+
+
+def test_no_one_signs_for_another_person(home, phone, signed, as_):
+    ben = as_("ben")
+    other = add_passkey(ben, current="ben-password")
+    ask = asked(home, signed)
+    assert "not by a passkey of yours" in send(home, signed, ask, other).content.decode()
+    assert "asked of someone else" in send(ben, signed, ask, other).content.decode()
+    assert not Reply.objects.exists()
+
+
+def test_every_other_door_says_where_it_is_answered(signed, everybody):
+    ana, value = people.viewer("ana"), {"action": "approve"}
+    token = create_token(ana, "ci", rights=["see", "answer"], workflows=["*"]).text
+    program = Client(headers={"Authorization": f"Bearer {token}"})
+    path = reverse("wfdash:api:answer_request", args=[signed.pk])
+    said = program.post(path, {"value": value}, content_type="application/json")
+    assert said.status_code == 403
+    assert "on its page" in said.json()["detail"]
+    HumanRequest.objects.filter(pk=signed.pk).update(risk=0)
+    assert "passkey" in answer_batch(ana, [(signed.pk, "0" * 64)], value)[0].problem
+    for via in ("api", "slack", "edit", "link", "rule"):
+        with pytest.raises(NotAllowed, match="on its page"):
+            answer_request(ana, signed.pk, value, via=via)
+    link = answer_link(signed, ana.user).rstrip("/").rsplit("/", 1)[-1]
+    with pytest.raises(NotAllowed, match="on its page"):
+        answer_by_link(link, value)
+    shown = Client().get(reverse("wfdash:answer-link", args=[link])).content.decode()
+    assert "on its page in the dashboard" in shown
+    assert 'id="answer-form"' not in shown
+    direct = Reply(id="made", request=signed, by=everybody["ana"], via="rule", value=value, at=people.THEN)
+    with pytest.raises(NotAllowed, match="on its page"):
+        finalize_answer(signed, direct)
+    assert not Answer.objects.exists()
+
+
+def test_without_a_passkey_the_page_leads_to_one_and_keeps_the_text(home, signed):
+    form = {"_action": "reject", "reject:reason": "No contract"}
+    page = home.post(f"/requests/{signed.pk}/", form)
+    shown = page.content.decode()
+    assert page.status_code == 422
+    assert 'href="/settings/second-factor/"' in shown
+    assert "No contract" in shown
+    assert Draft.objects.get().fields["reject:reason"] == ["No contract"]
+    phone = add_passkey(home, current="ana-password")
+    assert answer(home, signed, phone, form).status_code == 302
+    assert not Draft.objects.exists()
+
+
+def test_each_vote_is_signed_and_what_was_undone_keeps_its_number(home, phone, run, as_, settings):
+    ben, both = as_("ben"), people.ask(run, policy={**SIGNED, "need": 2})
+    theirs = add_passkey(ben, current="ben-password")
+    assert answer(home, both, phone).status_code == 302
+    assert home.post(f"/requests/{both.pk}/undo/").status_code == 302
+    assert answer(home, both, phone).status_code == 302
+    assert HumanRequest.objects.get(pk=both.pk).answered is None
+    assert answer(ben, both, theirs).status_code == 302
+    assert HumanRequest.objects.get(pk=both.pk).answered is not None
+    counts = Receipt.objects.order_by("user__username", "counter").values_list("user__username", "counter")
+    assert list(counts) == [("ana", 1), ("ana", 2), ("ben", 1)]
+
+
+def test_an_override_is_signed_by_who_overrides(run, as_):
+    asked_of = people.ask(run, policy={**SIGNED, "by": ["ben"]}, by=["ben"])
+    otto, form = as_("otto"), {**APPROVE, "_reason": "Ben is ill"}
+    device = add_passkey(otto, current="otto-password")
+    path = f"/requests/{asked_of.pk}/?override=1"
+    page = otto.post(path, form).content.decode()
+    ask = json.loads(re.search(r'<script id="to-sign" type="application/json">(.*?)</script>', page)[1])
+    signature = json.dumps({"token": ask["token"], "answer": json.loads(device.sign(ask))})
+    assert otto.post(path, {**form, "_signature": signature}).status_code == 302
+    said = Receipt.objects.get().body["statement"]
+    assert (said["person"], said["stands"], said["reason"]) == ("otto", "overrode", "Ben is ill")
