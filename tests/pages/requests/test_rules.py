@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Rule, RuleUse
-from tests.people import ACTIONS, WORKFLOW, answered, ask, make_run
+from tests.people import ACTIONS, WORKFLOW, answered, ask, make_run, viewer
+from wfdash.queries.requests.rules import suggest
 
 JSON = {"content_type": "application/json"}
 
@@ -84,3 +85,26 @@ def test_a_rule_by_the_api(everybody, history, as_) -> None:
     assert as_("ana").get(path).status_code == 404
     assert as_("vera").post(f"{path}/state", {"to": "suspended"}, **JSON).status_code == 403
     assert as_("otto").get(f"/api/v1/rules/{10**30}").status_code in (404, 422)
+
+
+def test_a_rule_is_suggested_where_the_evidence_is(everybody, history, as_) -> None:
+    waiting = ask(make_run(), card=history[0].card, risk=1)
+    otto, similar = as_("otto"), f"/requests/{waiting.pk}/similar/?tab=all"
+    found = suggest(viewer("otto"), WORKFLOW, "review")
+    assert (found.condition, found.count) == ("proposal.amount:<=39", 30)
+    for url in (similar, f"/statistics/?workflow={WORKFLOW}&days=30"):
+        HumanRequest.objects.filter(answered__isnull=False).update(answered=timezone.now())
+        page = " ".join(otto.get(url).content.decode().split())
+        assert "30 similar requests approved, none changed" in page
+        assert "condition=proposal.amount%3A%3C%3D39#rule-new" in page
+    assert "none changed" not in as_("ben").get(similar).content.decode()
+    # What was decided otherwise narrows it; where nothing tells it apart, there is no suggestion.
+    decided(20, everybody["ben"], "reject", context={"new": True})
+    assert suggest(viewer("otto"), WORKFLOW, "review", history[0].card) is None
+    for number in range(10, 35):
+        decided(number, everybody["ben"], context={"new": False})
+    told = suggest(viewer("otto"), WORKFLOW, "review", history[0].card | {"context": {"new": False}})
+    assert (told.condition, told.count) == ("context.new:false", 25)
+    given = {"workflow": WORKFLOW, "step": "review", "condition": told.condition}
+    assert otto.post("/api/v1/rules", given | {"condition": "proposal.amount:<100"}, **JSON).status_code == 201
+    assert "none changed" not in otto.get(similar).content.decode()

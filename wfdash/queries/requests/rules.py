@@ -251,8 +251,8 @@ def asked_of(row: HumanRequest) -> RuledQuestion:
 
 MOST_DECISIONS = 100_000
 """The latest decisions of a step that are read."""
-FARTHEST = 400_000
-"""Decisions of all steps among which they are."""
+FEWEST = 20_000
+"""Decisions of all steps that are looked through for those of one; for many of it, four times as many."""
 COLUMNS = ("id", "kind", "risk", "card", "answer_schema", "policy", "not_by", "replaces", "answer__verdict", "answered")
 
 
@@ -267,9 +267,8 @@ class PastDecision(NamedTuple):
 
 def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterator[PastDecision | None]:
     """Yield what people decided of a step, the latest first; None for what cannot be read (two queries)."""
-    edge = edge_of(
-        HumanRequest.objects.filter(answered__isnull=False).order_by("-answered", "-id"), "answered", FARTHEST
-    )
+    latest = HumanRequest.objects.filter(answered__isnull=False).order_by("-answered", "-id")
+    edge = edge_of(latest, "answered", max(4 * most, FEWEST))
     overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
     rows = HumanRequest.objects.filter(ANSWERED, ~reversed_later(), ~Exists(overrode), workflow=workflow, step=step)
     rows = rows.filter(Q() if edge is None else Q(answered__gte=edge), answer__by__isnull=False)
@@ -347,8 +346,10 @@ MOST_TERMS = 3
 
 @frozen
 class SuggestedRule:
-    """A condition, how many decisions fit it, all of them approved unchanged, and since when."""
+    """A condition, how many decisions of a step fit it, all of them approved unchanged, and since when."""
 
+    workflow: str
+    step: str
     condition: str
     count: int
     since: datetime
@@ -357,9 +358,10 @@ class SuggestedRule:
 def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) -> SuggestedRule | None:
     """Return a condition for this step that the card ``like`` fits, or the latest that was approved; None without one.
 
-    Only for people who may make rules there (two queries).
+    Only for people who may make rules there, where there is none yet (three queries).
     """
-    if not may_make(viewer, workflow):
+    rules = Rule.objects.filter(workflow=workflow, step=step).exclude(state="suspended")
+    if not may_make(viewer, workflow) or rules.exists():
         return None
     past = [one for one in read_history(workflow, step, MOST_SUGGESTING) if one is not None]
     past = [one for one in past if not no_rule_because(one.asked, ())]
@@ -370,7 +372,7 @@ def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) 
     if found is None:
         return None
     condition, fitting = found
-    return SuggestedRule(condition=condition, count=len(fitting), since=fitting[-1].at)
+    return SuggestedRule(workflow=workflow, step=step, condition=condition, count=len(fitting), since=fitting[-1].at)
 
 
 def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) -> tuple[str, list[PastDecision]] | None:

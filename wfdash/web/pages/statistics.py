@@ -24,6 +24,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints.records import Pairs, Phase, Status, frozen
 from checkpoints.rules import NANOS, money_text
+from wfdash.access.viewer import Viewer
 from wfdash.actions.statistics import triage_error
 from wfdash.domain.errors import Invalid, NotAllowed
 from wfdash.engines import catalog
@@ -31,6 +32,7 @@ from wfdash.engines.catalog import title_of
 from wfdash.installation.keep_rules import days_text
 from wfdash.notifications.rendering import render
 from wfdash.queries.requests.request import read_assignees
+from wfdash.queries.requests.rules import SuggestedRule, suggest
 from wfdash.queries.runs.retention import Retention, RetentionPlan, read_retention
 from wfdash.queries.search import range_text
 from wfdash.queries.statistics.durations import ANYONE, GROUP, NAMED, REQUESTER, Measure
@@ -147,11 +149,18 @@ def statistics(request: HttpRequest) -> HttpResponse:
         "steps": step_rows(found, axis.whole),
         "gates": gate_rows(found, axis.whole, charts["trends"]),
         "people": asked_rows(found, axis.whole),
+        "suggested": _suggested(viewer_of(request), found),
         "reasons": reason_rows(found, axis.whole),
         "oldest": found.oldest[:MOST_OLDEST],
         "open": _open_requests(term("workflow", found.workflow) if found.workflow else ""),
     }
     return render(request, "statistics/page.html", context)
+
+
+def _suggested(viewer: Viewer, found: Statistics) -> SuggestedRule | None:
+    """Return a rule for the step of one workflow that approves most; None for all workflows."""
+    most = max(found.decisions.gates, key=lambda gate: gate.total("approved"), default=None)
+    return suggest(viewer, most.workflow, most.step) if found.workflow and most else None
 
 
 def chosen_days(text: str) -> int:

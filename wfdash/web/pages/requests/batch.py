@@ -26,6 +26,7 @@ from wfdash.notifications.rendering import render, render_to_string
 from wfdash.queries.requests.batch import SimilarRequest, SimilarRequests, read_similar_requests
 from wfdash.queries.requests.dataset import as_lines, read_examples
 from wfdash.queries.requests.decisions import FILTER, MAX_SCANNED_DECISIONS, count_decisions, read_decisions
+from wfdash.queries.requests.rules import suggest
 from wfdash.queries.search import replaced
 from wfdash.web.pages.site.decorators import form_page, get_page, key_of, post_page, viewer_of
 from wfdash.web.pages.site.list_page import (
@@ -284,6 +285,7 @@ def _context(
         "spot": place,
         "url": url,
         "free": sum(not row.refusal for row in found.rows),
+        "suggested": suggest(found.like.viewer, found.like.workflow, found.like.step, found.like.card),
         "form": card.build(_batch_card(found), _schema(found), url=url, reading=reading),
         **_table(found, ticked),
     }
