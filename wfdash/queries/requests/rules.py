@@ -16,12 +16,14 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, TextField
+from django.db.models.functions import Cast
 
-from checkpoints.content.canonical_json import dumps
+from checkpoints.content.canonical_json import dumps, loads
+from checkpoints.content.encryption import encrypted_text_in
 from checkpoints.errors import Unreadable
 from checkpoints.models import HumanRequest, Reply, Rule, RuleUse
-from checkpoints.models.fields import decrypted
+from checkpoints.models.fields import StoredDocument, current_encryptor, decrypted
 from checkpoints.records import Json, JsonObject, frozen
 from checkpoints.rules import RISKS, card_subject, rule_name
 from wfdash.access.viewer import Viewer
@@ -253,7 +255,9 @@ MOST_DECISIONS = 100_000
 """The latest decisions of a step that are read."""
 FEWEST = 20_000
 """Decisions of all steps that are looked through for those of one; for many of it, four times as many."""
-COLUMNS = ("id", "kind", "risk", "card", "answer_schema", "policy", "not_by", "replaces", "answer__verdict", "answered")
+COLUMNS = ("id", "kind", "risk", "replaces", "answer__verdict", "answered")
+TEXTS = {"card_text": "card", "form_text": "answer_schema", "policy_text": "policy", "not_by_text": "not_by"}
+OTHERS = tuple(TEXTS.values())[1:]
 
 
 class PastDecision(NamedTuple):
@@ -272,22 +276,34 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
     overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
     rows = HumanRequest.objects.filter(ANSWERED, ~reversed_later(), ~Exists(overrode), workflow=workflow, step=step)
     rows = rows.filter(Q() if edge is None else Q(answered__gte=edge), answer__by__isnull=False)
-    schema, form, secrets = None, "", frozenset[str]()
-    for row in rows.order_by("-answered", "-id").values_list(*COLUMNS)[:most].iterator(2000):
-        pk, kind, risk, card, given, policy, not_by, replaces, verdict, at = row
+    # The same form and policy are read once: they are alike in most rows, and to decode them takes most of the time.
+    texts = {name: Cast(column, TextField()) for name, column in TEXTS.items()}
+    found = rows.order_by("-answered", "-id").annotate(**texts).values_list(*COLUMNS, *texts)
+    before, policy, not_by, form, secrets = None, dict[str, Any](), list[str](), "", frozenset[str]()
+    for pk, kind, risk, replaces, verdict, at, card, *given in found[:most].iterator(2000):
         try:
-            card, given = (
-                decrypted(HumanRequest, name, held, pk) for name, held in (("card", card), ("answer_schema", given))
-            )
-        except Unreadable:
+            if given != before:
+                schema, policy, not_by = (
+                    _document(column, text, pk) for column, text in zip(OTHERS, given, strict=True)
+                )
+                form, secrets, before = form_of(schema), secret_names(schema) | catalog.secrets_of(workflow), given
+            card = _document("card", card, pk)
+            again = bool(replaces or note_of(card))
+        except (Unreadable, ValueError, AttributeError):
+            before = None
             yield None
             continue
-        if given != schema:
-            schema, form = given, form_of(given)
-            secrets = secret_names(given) | catalog.secrets_of(workflow)
-        again = bool(replaces or note_of(card))
         values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, secrets, again
         yield PastDecision(pk, RuledQuestion(*values), verdict, at)
+
+
+def _document(column: str, text: str | None, pk: str) -> Any:
+    """Return a column's document, from its text as it is stored. ``Unreadable``; ``ValueError`` for broken JSON."""
+    document = loads(text or "null")
+    sealed = column in ("card", "answer_schema")
+    if sealed and (current_encryptor().strict or encrypted_text_in(document) is not None):
+        document = decrypted(HumanRequest, column, StoredDocument(document), pk)
+    return document
 
 
 MONEY = ("amount", "total", "price", "cost", "sum", "value")
