@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from checkpoints.models import HumanRequest, Rule, RuleUse
@@ -108,3 +109,17 @@ def test_a_rule_is_suggested_where_the_evidence_is(everybody, history, as_) -> N
     given = {"workflow": WORKFLOW, "step": "review", "condition": told.condition}
     assert otto.post("/api/v1/rules", given | {"condition": "proposal.amount:<100"}, **JSON).status_code == 201
     assert "none changed" not in otto.get(similar).content.decode()
+
+
+def test_a_rule_of_an_encrypted_installation_reads_its_history(everybody, settings, as_) -> None:
+    settings.WFDASH_ENCRYPTION_KEYS = "a-secret-that-is-long-enough-to-be-one"
+    kept = [decided(number, everybody["ben"]) for number in range(3)]
+    HumanRequest.objects.filter(pk=kept[0].pk).update(card={"encrypted": "damaged"})
+    otto, given = as_("otto"), {"workflow": WORKFLOW, "step": "review", "condition": "proposal.amount:<100"}
+    made = otto.post("/api/v1/rules", given, **JSON).json()
+    found = otto.post(f"/api/v1/rules/{made['id']}/state", {"to": "rehearsed"}, **JSON).json()["rehearsal"]
+    assert (found["fitting"], found["unread"]) == ({"approve": 2}, 1)
+    assert otto.get(f"/rules/{made['id']}/").status_code == 200
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT condition, rehearsal FROM checkpoints_rule")
+        assert "amount" not in str(cursor.fetchall())

@@ -300,8 +300,8 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
 def _document(column: str, text: str | None, pk: str) -> Any:
     """Return a column's document, from its text as it is stored. ``Unreadable``; ``ValueError`` for broken JSON."""
     document = loads(text or "null")
-    sealed = column in ("card", "answer_schema")
-    if sealed and (current_encryptor().strict or encrypted_text_in(document) is not None):
+    encrypts = column in ("card", "answer_schema")
+    if encrypts and (current_encryptor().strict or encrypted_text_in(document) is not None):
         document = decrypted(HumanRequest, column, StoredDocument(document), pk)
     return document
 
