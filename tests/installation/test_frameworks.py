@@ -38,7 +38,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Give the packages that are installed, none at first; frameworks cannot be imported."""
     packages: dict[str, str] = {}
     monkeypatch.setattr(workflow_sources, "version", version_of(packages))
-    for name in [*(name for name in sys.modules if name.partition(".")[0] in FRAMEWORKS), *FRAMEWORKS]:
+    begins = tuple(f"{framework}." for framework in FRAMEWORKS)
+    for name in [*(name for name in sys.modules if name.startswith(begins)), *FRAMEWORKS]:
         monkeypatch.setitem(sys.modules, name, None)
     return packages
 
