@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
+from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
+from mcp.server.apps import Apps, ResourceCsp
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
@@ -36,6 +38,7 @@ Ref = Annotated[
 Wait = Annotated[
     float, Field(ge=0, le=LONGEST_WAIT, description=f"Seconds to wait before this returns, at most {LONGEST_WAIT}.")
 ]
+CARD = "ui://wfdash/request.html"
 ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -61,17 +64,29 @@ class AskedQuestion(BaseModel):
     note: str = ""
 
 
+class ShownRequest(BaseModel):
+    """What the card in a host shows. ``decides``: whether it may have buttons; the server decides what they do."""
+
+    request: RequestDetail
+    link: str
+    decides: bool
+
+
 def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MCPServer[Any]:
     """Return the server. ``client`` gives that of the caller, whose token decides what each tool may do; ``home`` the
     address of the dashboard as people open it.
     """
-    handlers = logging.root.handlers[:]
+    handlers, tools = logging.root.handlers[:], AgentTools(client, home)
     server: MCPServer[Any] = MCPServer(
-        "wfdash", title="wfdash", version=version("wfdash"), instructions=INSTRUCTIONS, log_level="WARNING"
+        "wfdash",
+        title="wfdash",
+        version=version("wfdash"),
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+        extensions=[_card(tools)],
     )
     logging.root.handlers[:] = handlers  # It adds one to a process that has a log already.
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    tools = AgentTools(client, home)
     for tool in (tools.ask_people, tools.wait_for_answer, tools.cancel_question):
         server.add_tool(tool, annotations=HINTS.get(tool.__name__, READS))
     for record in (tools.list_requests, tools.start_run, tools.run_status, tools.answer_request):
@@ -81,6 +96,14 @@ def mcp_server(client: Callable[[], AsyncClient], home: Callable[[], str]) -> MC
     server.resource("wfdash://runs/{run}/conversation", mime_type="text/markdown")(tools.conversation)
     server.prompt(title="Ask a person first")(ask_first)
     return server
+
+
+def _card(tools: AgentTools) -> Apps:
+    """Return the card of a request as an MCP App: a page in the host, which decides as the tools do."""
+    apps, page = Apps(), files("wfdash.client").joinpath("card.html").read_text("utf-8")
+    apps.add_html_resource(CARD, page, title="A request", csp=ResourceCsp(), prefers_border=True)
+    apps.tool(resource_uri=CARD, annotations=READS, structured_output=False)(tools.show_request)
+    return apps
 
 
 def ask_first(task: str) -> str:
@@ -176,6 +199,13 @@ class AgentTools:
         """Return a run: its status, what it waits for, its output. ``wait``: until it has ended or needs people."""
         with _explained(ToolError):
             return await self._client().run(run, wait=wait)
+
+    async def show_request(self, request: str) -> ShownRequest:
+        """Show a request to the person whose token you use, as a card where the host has cards."""
+        with _explained(ToolError):
+            found, me = await self._client().request(request), await self._client().me()
+        decides = me.through_agents and found.state == "open" and not found.refusal and found.card.get("risk") != "high"
+        return ShownRequest(request=found, link=f"{self._home()}requests/{request}/", decides=decides)
 
     async def answer_request(
         self,
