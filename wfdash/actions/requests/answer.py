@@ -424,7 +424,8 @@ def _record(viewer: Viewer | None, request: HumanRequest, reply: Reply, context:
         **({"receipt": receipt} if receipt else {}),
     }
     verb = "override" if reply.stands == "overrode" else "answer"
-    audit.record_request(viewer, verb, request, facts, right=reply.right, actor=reply.decider)
+    actor = viewer.name if viewer else reply.decider
+    audit.record_request(viewer, verb, request, facts, right=reply.right, actor=actor)
 
 
 def _closed(request: HumanRequest) -> Exception:

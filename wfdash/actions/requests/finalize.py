@@ -152,7 +152,8 @@ def finalize_answer(
         raise NoLongerOpen("The request has already been answered or closed")
     outcome = {"value": _with_comments_of_others(request, reply), "verdict": reply.verdict}
     given = {"by": reply.by, "at": reply.at, "acting_for": reply.acting_for, "rule": reply.rule}
-    others = sorted({*names_of_voters(request, but=reply), *filter(None, [reply.maker]), *people_of(reply.rule)})
+    makers = people_of(reply.rule) if reply.rule else filter(None, [reply.maker])
+    others = sorted({*names_of_voters(request, but=reply), *makers})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
     if request.policy.get("blind") and reply.stands != "overrode":
