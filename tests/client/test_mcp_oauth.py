@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,9 @@ def test_no_other_token_of_the_provider_opens_the_door(server: ServerForAgents, 
     own = {"kid": jwt.get_unverified_header(good)["kid"], "typ": "at+jwt"}
     forged = jwt.encode(claims, "x" * 64, algorithm="HS256", headers=own)
     assert called(server, good).status_code == 200
+    odd, deep = (
+        urlsafe_b64encode(one).decode().rstrip("=") for one in (rb'{"typ":"at+jwt","alg":"\ud800"}', b"[" * 9_000)
+    )
     refused = {
         mint(aud=f"{server.url}/mcp/"): "Audience",
         mint(aud="wfdash"): "Audience",
@@ -172,6 +176,8 @@ def test_no_other_token_of_the_provider_opens_the_door(server: ServerForAgents, 
         forged: "HS256",
         good[:-8] + "A" * 8: "ignature",
         "x" * 9_000: "segments",
+        f"{odd}.e30.AAAA": "not accepted",
+        f"{deep}.e30.AAAA": "header",
     }
     for token, word in refused.items():
         reply = called(server, token)
