@@ -38,6 +38,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("requests/<wfdash_id:request_id>/", request.request, name="request"),
     path("requests/<wfdash_id:request_id>/evidence/<int:number>/", request.evidence, name="evidence"),
     path("requests/<wfdash_id:request_id>/undo/", request.undo, name="undo"),
+    path("requests/<wfdash_id:request_id>/receipts/", audit.receipts, name="receipts"),
     path("requests/<wfdash_id:request_id>/draft/", request.draft, name="draft"),
     path("requests/<wfdash_id:request_id>/presence/", request.presence, name="presence"),
     path("requests/<wfdash_id:request_id>/take/", request.take, name="take"),

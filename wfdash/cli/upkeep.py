@@ -20,6 +20,7 @@ from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
 
 DATABASE = "wfdash.sqlite3"
+MAX_RECEIPT_BYTES = 20_000_000
 KEYS = ("secret_key", "push_key")
 WITH_POSTGRES = (
     "Runs are on PostgreSQL, which makes its own backups: pg_dump -Fc, or archived WAL (docs/backup.md). "
@@ -38,8 +39,46 @@ def _signin(options: Namespace) -> int:
     return _manage("signin", f"--base={options.base}", "--", options.user)
 
 
+def _receipt_in(path: Path) -> Any:
+    """Return the receipt that a file holds, None if it holds something else."""
+    try:
+        if path.stat().st_size > MAX_RECEIPT_BYTES:
+            return None
+        found: Any = json.loads(path.read_text())
+        return found if found["statement"]["format"].startswith("wfdash-receipt/") else None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def _verify_receipt(receipt: Any, trusted: str) -> int:
+    """Check a receipt by itself: no server, database or key of an installation is asked.
+
+    ``trusted``: the fingerprint of a key, or a file of them, one a line, each with its person's name or without.
+    """
+    from wfdash.domain.labels import visible
+    from wfdash.domain.receipts import flaw_of, key_name, shown_flaw
+
+    if flaw := flaw_of(receipt) or ("shown" in receipt and shown_flaw(receipt)):
+        return print_error(f"The receipt does not hold: {flaw}", 1)
+    said, key = receipt["statement"], key_name(receipt["public_key"])
+    facts = {name: said.get(name) for name in ("person", "for", "stands", "answer", "reason", "meaning")}
+    facts |= {name: said.get(name) for name in ("request", "run", "workflow", "host", "at", "counter", "card")}
+    print("\n".join(f"{name}: {visible(str(value))}" for name, value in {**facts, "key": key}.items() if value))
+    file = Path(trusted)
+    lines = (file.read_text() if file.is_file() else trusted).splitlines()
+    names = {part[0].lower(): part[1:] for line in lines if (part := line.split(maxsplit=1))}
+    if key not in names:
+        return print_error("The signature holds. Nothing here says whose the key is: name its fingerprint by --key", 2)
+    if names[key] and names[key] != [said["person"]]:
+        return print_error(f"The key belongs to {names[key][0]}, and not to {visible(str(said['person']))}", 1)
+    print(f"The receipt holds{'' if 'shown' in receipt else '; the card is not in it'}")
+    return 0
+
+
 def _verify(options: Namespace) -> int:
     """Verify the audit of the database, or packs: those need no data where their key is given, or none is needed."""
+    if len(options.packs) == 1 and (receipt := _receipt_in(Path(options.packs[0]))):
+        return _verify_receipt(receipt, options.key)
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
     if missing and not (options.packs and keyed):
@@ -189,9 +228,10 @@ SIGNIN = plain_command(
 )
 VERIFY = plain_command(
     "verify",
-    "verify the audit log, or packs: parts of it that were exported",
+    "verify the audit log, packs (parts of it that were exported), or a receipt",
     _verify,
-    argument("packs", "one exported pack, or an older and a newer one to compare", nargs="*", metavar="PACK.json"),
+    argument("packs", "a pack, or an older and a newer one to compare; a receipt", nargs="*", metavar="PACK.json"),
+    argument("--key", "of a receipt: a trusted fingerprint, or a file of fingerprints and names", default=""),
     flag("--without-key", "check hashes and links of packs, no signatures"),
     argument("--head", "a chain head recorded elsewhere", default="", metavar="N:HASH"),
     argument("--from", "skip earlier entries", dest="start", default="0", metavar="N"),

@@ -43,5 +43,6 @@ function begin() {
   sign(shown);
 }
 
-document.addEventListener("card:shown", begin);
+// After what the card itself points out.
+document.addEventListener("card:shown", () => setTimeout(begin));
 begin();

@@ -17,6 +17,7 @@ from wfdash.actions.account import create_token
 from wfdash.actions.requests.answer import answer_batch, answer_request
 from wfdash.actions.requests.answer_links import answer_by_link, answer_link
 from wfdash.actions.requests.finalize import finalize_answer
+from wfdash.cli import main
 from wfdash.domain.errors import NotAllowed
 from wfdash.domain.receipts import flaw_of
 
@@ -231,3 +232,35 @@ def test_an_override_is_signed_by_who_overrides(run, as_):
     assert otto.post(path, {**form, "_signature": signature}).status_code == 302
     said = Receipt.objects.get().body["statement"]
     assert (said["person"], said["stands"], said["reason"]) == ("otto", "overrode", "Ben is ill")
+
+
+def test_a_receipt_is_printed_and_its_file_is_checked_without_the_installation(home, phone, signed, tmp_path, capsys):
+    assert answer(home, signed, phone).status_code == 302
+    assert "/receipts/" in home.get(f"/requests/{signed.pk}/").content.decode()
+    page = home.get(f"/requests/{signed.pk}/receipts/").content.decode()
+    kept = Receipt.objects.get()
+    assert kept.key in page
+    assert "data:image/svg+xml" in page
+    assert home.get(f"/requests/{signed.pk}/receipts/?reply=other").status_code == 404
+    file, keys = tmp_path / "receipt.json", tmp_path / "keys.txt"
+    file.write_bytes(home.get(f"/requests/{signed.pk}/receipts/?reply={kept.pk}").content)
+
+    def verify(*more: str) -> tuple[int, str]:
+        status = main(["verify", str(file), *more])
+        return status, "".join(capsys.readouterr())
+
+    assert verify("--key", kept.key)[0] == 0
+    assert "The receipt holds" in verify("--key", kept.key)[1]
+    assert verify()[0] == verify("--key", "0" * 64)[0] == 2
+    keys.write_text(f"{kept.key} ana\n")
+    assert verify("--key", str(keys))[0] == 0
+    keys.write_text(f"{kept.key} ben\n")
+    assert verify("--key", str(keys)) == (1, verify("--key", str(keys))[1])
+    whole = json.loads(file.read_text())
+    for part, changed in {
+        "shown": whole["shown"] | {"card": {"subject": "Pay 9?"}},
+        "statement": whole["statement"] | {"answer": {"action": "reject"}},
+        "signature": whole["signature"][:-6] + "AAAAAA",
+    }.items():
+        file.write_text(json.dumps(whole | {part: changed}))
+        assert verify("--key", kept.key)[0] == 1

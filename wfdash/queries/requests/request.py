@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,7 +16,19 @@ from django.utils import timezone
 from pydantic import ConfigDict, Field
 
 from checkpoints.database.compiled import Placeholder, compiled_rows
-from checkpoints.models import Absence, Checkpoint, Comment, Draft, HumanRequest, Presence, Reply, Run, Snooze
+from checkpoints.models import (
+    Absence,
+    Checkpoint,
+    Comment,
+    Draft,
+    HumanRequest,
+    Presence,
+    Receipt,
+    Reply,
+    Run,
+    Shown,
+    Snooze,
+)
 from checkpoints.models.fields import DatabaseNow
 from checkpoints.models.user_model import NO_PERSON, USERNAME, has_name
 from checkpoints.records import ENDED, SIGNAL, Json, JsonObject, Phase, frozen
@@ -626,3 +639,22 @@ def _absence(row: Absence, now: datetime) -> AbsenceRecord:
 
 def _name_or_someone(user: Any) -> str:
     return user.get_username() if user else "somebody"
+
+
+def receipts_of(found: RequestView) -> list[tuple[str, bool, JsonObject]]:
+    """Return the receipts of a request, the oldest first: the reply, whether it was undone, and the receipt with the
+    card as it was shown, where no secret is in it (three queries). ``NotFound`` for those who do not see the card.
+    """
+    if not found.shown:
+        raise NotFound("Only people who see the card see who signed for it")
+    rows = list(Receipt.objects.filter(request=found.id).order_by("pk"))
+    undone = set(Reply.objects.filter(request=found.id, undone__isnull=False).values_list("pk", flat=True))
+    cards = {f"{found.id}:card:{row.body['statement']['card']}" for row in rows}
+    kept = {row.pk.rsplit(":", 1)[-1]: json.loads(row.body) for row in Shown.objects.filter(pk__in=cards)}
+    given = []
+    for row in rows:
+        shown = kept.get(row.body["statement"]["card"])
+        open_ = shown is not None and masked_card(shown["card"], secrets_in(found.row)) == shown["card"]
+        file = {name: shown[name] for name in ("card", "answer_schema")} if shown and open_ else None
+        given.append((row.pk, row.pk in undone, {**row.body, **({"shown": file} if file else {})}))
+    return given

@@ -9,10 +9,12 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 
 from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.labels import visible
+from wfdash.domain.receipts import challenge_of, key_name
 from wfdash.engines.catalog import title_of
 from wfdash.notifications.rendering import render
 from wfdash.queries.audit import (
@@ -28,6 +30,7 @@ from wfdash.queries.audit import (
     read_entry,
     read_evidence,
 )
+from wfdash.queries.requests.request import read_request, receipts_of
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
 from wfdash.questions.policy import Policy, sentence
@@ -35,6 +38,7 @@ from wfdash.records.audit import AuditRecord
 from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
 from wfdash.web.pages.ui import card
+from wfdash.web.pages.ui.drawing import scannable
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import csv_text, harmless
 from wfdash.web.pages.ui.parts import effort_of_card
@@ -296,3 +300,25 @@ def action_text(verb: str, facts: Mapping[str, Any]) -> str:
         done = past(verdict)
         return f"{done[:1].upper()}{done[1:]}{' (override)' if verb == 'override' else ''}"
     return TEXTS.get(verb, verb[:1].upper() + verb[1:])
+
+
+@get_page
+def receipts(request: HttpRequest, request_id: str) -> HttpResponse:
+    """Show who signed a request's answers, to be printed; ``reply``: the file of one, which proves itself."""
+    found = read_request(viewer_of(request), request_id)
+    kept, wanted = receipts_of(found), request.GET.get("reply", "")
+    for reply, _, receipt in kept:
+        if reply == wanted:
+            name = f"receipt-{reply}.json"
+            headers = {"Content-Disposition": content_disposition_header(True, name) or "attachment"}
+            return HttpResponse(json.dumps(receipt, indent=1), content_type="application/json", headers=headers)
+    if wanted:
+        raise NotFound("This request has no such receipt")
+    shown = []
+    for reply, undone, receipt in kept:
+        digest = challenge_of(receipt["statement"]).hex()
+        code = scannable(f"{request.build_absolute_uri(request.path)}#{digest}")
+        answer = visible(json.dumps(receipt["statement"]["answer"], ensure_ascii=False))
+        facts = {"said": receipt["statement"], "key": key_name(receipt["public_key"]), "digest": digest, "code": code}
+        shown.append({"reply": reply, "undone": undone, "answer": answer, **facts})
+    return render(request, "requests/signed/receipts.html", {"item": found, "receipts": shown, "now": timezone.now()})

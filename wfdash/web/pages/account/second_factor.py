@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from base64 import b64encode
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +24,7 @@ from wfdash.actions.account import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.notifications.rendering import render
 from wfdash.web.pages.site.decorators import form_page, keep_zone, viewer_of
+from wfdash.web.pages.ui.drawing import scannable
 from wfdash.web.problems import with_retry
 
 PENDING = "wfdash_signing_in"
@@ -228,13 +228,7 @@ def _page_context(request: HttpRequest, user: User) -> dict[str, Any]:
             "left": signin_second_factor.codes_left(user),
             "required": signin_second_factor.is_required(),
         }
-    import qrcode  # here: it loads an imaging library that only this page needs
-    from qrcode.constants import ERROR_CORRECT_M
-    from qrcode.image.svg import SvgPathFillImage
-
-    code = qrcode.QRCode(error_correction=ERROR_CORRECT_M, border=3, image_factory=SvgPathFillImage)
-    code.add_data(signin_second_factor.provisioning_uri(user, secret))
-    picture = f"data:image/svg+xml;base64,{b64encode(code.make_image().to_string()).decode()}"
+    picture = scannable(signin_second_factor.provisioning_uri(user, secret))
     return {"picture": picture, "secret": " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -683,3 +684,14 @@ def _push_apart(row: list[_PlacedNode]) -> None:
     means = itertools.chain.from_iterable(itertools.repeat(mean, many) for mean, many in groups)
     for spot, offset, mean in zip(row, offsets, means, strict=True):
         spot.x = mean + offset
+
+
+def scannable(text: str) -> str:
+    """Return the address of a picture (SVG) with a code to scan."""
+    import qrcode  # here: it loads an imaging library that few pages need
+    from qrcode.constants import ERROR_CORRECT_M
+    from qrcode.image.svg import SvgPathFillImage
+
+    code = qrcode.QRCode(error_correction=ERROR_CORRECT_M, border=3, image_factory=SvgPathFillImage)
+    code.add_data(text)
+    return f"data:image/svg+xml;base64,{b64encode(code.make_image().to_string()).decode()}"
