@@ -24,7 +24,7 @@ def root(otto):
     return User.objects.create_superuser("root")
 
 
-def test_the_audit_log_is_listed_and_an_entry_shown(root, say, data, monkeypatch):
+def test_the_audit_log_is_listed_and_an_entry_shown(root, say, data, monkeypatch, tmp_path):
     run = started()
     assert say("runs", "cancel", run.pk)[0] == 0
     [entry] = data("audit", "list", "verb:cancel", "actor:root")
@@ -33,6 +33,12 @@ def test_the_audit_log_is_listed_and_an_entry_shown(root, say, data, monkeypatch
     assert data("audit", "show", str(entry["n"]))["hash"] == entry["hash"]
     newest = data("audit", "head")
     assert say("audit", "head")[1] == f"{newest['n']}:{newest['hash']}\n"
+    file = tmp_path / "anchors.jsonl"
+    for _ in range(2):
+        assert say("audit", "anchor", str(file))[0] == 0
+    anchors = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [anchor["hash"] for anchor in anchors] == [newest["hash"]] * 2
+    assert all(anchor["signature"] for anchor in anchors)
     assert say("audit", "head", "--as", "otto")[0] == commands.REFUSED
     assert say("audit", "show", "999")[0] == commands.NOT_FOUND
     status, _, problem = say("audit", "list", "after:nonsense")

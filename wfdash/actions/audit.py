@@ -122,8 +122,9 @@ def _signed_out(request: HttpRequest | None, user: User | None, **_: Any) -> Non
         _record("sign out", {"address": address_of(getattr(request, "META", {}))}, actor=user.get_username())
 
 
-def _factor_changed(user: User, act: str, passkey: str = "", **_: Any) -> None:
-    _record(f"second factor: {act}", {"user": user.get_username()} | ({"passkey": passkey} if passkey else {}))
+def _factor_changed(user: User, act: str, passkey: str = "", key: str = "", **_: Any) -> None:
+    about = {"user": user.get_username(), "passkey": passkey, "key": key}
+    _record(f"second factor: {act}", {name: value for name, value in about.items() if value})
 
 
 def _factor_removed(instance: SecondFactor, using: str, **_: Any) -> None:

@@ -9,6 +9,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -338,6 +339,14 @@ PEOPLE = family(
 )
 
 
+def _anchor_audit(client: Client, given: Namespace, output: Output) -> None:
+    head = client.audit_head()
+    line = {"n": head.n, "hash": head.hash, "signature": head.signature, "at": datetime.now(UTC).isoformat()}
+    with Path(given.file).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    output.result({"file": given.file, **line}, f"Wrote entry {head.n} to {given.file}")
+
+
 def _export_audit(client: Client, given: Namespace, output: Output) -> None:
     _export(client.export_audit(given.filter), given, output)
 
@@ -401,6 +410,12 @@ AUDIT = family(
         "head",
         "print number and hash of the newest entry: 'wfdash verify --head' takes them",
         call("audit_head", says(lambda head, _: f"{head.n}:{head.hash}")),
+    ),
+    command(
+        "anchor",
+        "append number, hash and signature of the newest entry to a file: 'wfdash verify --anchor' takes it",
+        _anchor_audit,
+        argument("file", "the file, a line an anchor", metavar="FILE"),
     ),
     command(
         "export",

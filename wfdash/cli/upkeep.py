@@ -85,6 +85,7 @@ def _verify(options: Namespace) -> int:
         more = ", or check exported packs with --without-key" if options.packs else ""
         return print_error(missing + more)
     flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
+    flags += [f"--anchor={options.anchor}"] if options.anchor else []
     if not missing:
         return _manage("verify", *flags, *options.packs)
     with location.no_data():
@@ -231,6 +232,7 @@ VERIFY = plain_command(
     "verify the audit log, packs (parts of it that were exported), or a receipt",
     _verify,
     argument("packs", "a pack, or an older and a newer one to compare; a receipt", nargs="*", metavar="PACK.json"),
+    argument("--anchor", "a file of 'wfdash audit anchor': each entry in it is still there", default=""),
     argument("--key", "of a receipt: a trusted fingerprint, or a file of fingerprints and names", default=""),
     flag("--without-key", "check hashes and links of packs, no signatures"),
     argument("--head", "a chain head recorded elsewhere", default="", metavar="N:HASH"),

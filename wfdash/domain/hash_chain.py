@@ -28,6 +28,7 @@ ACCOUNTS = (
     *("second factor: turn on", "second factor: renew recovery codes", "second factor: use recovery code"),
     *("second factor: remove", "end sessions"),
     *("second factor: add passkey", "second factor: rename passkey", "second factor: remove passkey"),
+    "second factor: remove lost passkey",
     *("create token", "revoke token", "create service account"),
     *("connect identity", "disconnect identity"),
 )

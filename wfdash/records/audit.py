@@ -53,6 +53,7 @@ class AuditHeadRecord(ApiRecord):
 
     n: int
     hash: str
+    signature: str = ""
 
 
 class AuditExport(DescribedRecord):

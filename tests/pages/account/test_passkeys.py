@@ -50,7 +50,10 @@ def test_the_first_one_comes_with_recovery_codes_and_another_one_with_none(
     assert names(ana) == ["My phone", "Key"]
     assert set(RecoveryCode.objects.filter(user=ana).values_list("code_hash", flat=True)) == codes
     entries = AuditEntry.objects.filter(verb="second factor: add passkey").order_by("n")
-    assert [entry.facts for entry in entries] == [{"user": "ana", "passkey": name} for name in names(ana)]
+    kept = [row.data for row in second_factor.passkeys(user=ana)]
+    assert [entry.facts for entry in entries] == [
+        {"user": "ana", "passkey": one["name"], "key": one["key"]} for one in kept
+    ]
     shown = home.get(SETTINGS).content.decode()
     assert "My phone" in shown
     assert "last used" in shown

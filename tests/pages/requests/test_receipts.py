@@ -13,6 +13,7 @@ from django.urls import reverse
 from checkpoints.models import Answer, AuditEntry, Draft, HumanRequest, Receipt, Reply
 from tests import people
 from tests.signin.authenticator import Authenticator, add_passkey
+from wfdash.access.signin import second_factor
 from wfdash.actions.account import create_token
 from wfdash.actions.requests.answer import answer_batch, answer_request
 from wfdash.actions.requests.answer_links import answer_by_link, answer_link
@@ -264,3 +265,22 @@ def test_a_receipt_is_printed_and_its_file_is_checked_without_the_installation(h
     }.items():
         file.write_text(json.dumps(whole | {part: changed}))
         assert verify("--key", kept.key)[0] == 1
+
+
+def test_a_lost_passkey_is_an_entry_of_its_own_and_its_receipts_still_hold(home, phone, signed):
+    assert answer(home, signed, phone).status_code == 302
+    kept = Receipt.objects.get()
+    second_factor.reset(kept.user)
+    new = add_passkey(home, current="ana-password")
+    acts = AuditEntry.objects.filter(verb__contains="passkey").order_by("n")
+    assert [entry.verb.removeprefix("second factor: ") for entry in acts] == [
+        "add passkey",
+        "remove lost passkey",
+        "add passkey",
+    ]
+    assert [entry.facts["key"] == kept.key for entry in acts] == [True, True, False]
+    assert flaw_of(kept.body) == ""
+    other = people.ask(signed.run, policy=SIGNED)
+    assert send(home, other, asked(home, other), phone).status_code == 422
+    assert answer(home, other, new).status_code == 302
+    assert Receipt.objects.get(request=other.pk).counter == 2

@@ -212,6 +212,27 @@ def test_a_noted_end_shows_that_an_old_database_was_put_back(decided: None) -> N
     assert "entry 5: missing" in verify(f"--head=5:{noted.hash}")
 
 
+def test_an_anchor_shows_that_an_old_database_or_pack_was_put_back_or_that_it_was_made_up(
+    decided: None, tmp_path: Path
+) -> None:
+    from django.utils import timezone
+
+    early, pack, file = AuditHead.objects.values().get(), tmp_path / "pack.json", tmp_path / "anchors.jsonl"
+    pack.write_bytes(b"".join(audit.pack(people.viewer("adam"), exported=timezone.now())))
+    audit_actions.record(people.viewer("otto"), "tag")
+    heads = list(AuditEntry.objects.order_by("n").values("n", "hash", "signature"))[-2:]
+    file.write_text("".join(json.dumps(head) + "\n" for head in heads))
+    assert "the chain holds" in verify(f"--anchor={file}")
+    assert "entry 5: the newer pack ends earlier" in verify(pack, f"--anchor={file}")
+    AuditEntry.objects.get(n=5).delete()
+    AuditHead.objects.update(**{name: early[name] for name in ("n", "hash", "signature")})
+    assert "entry 5: missing" in verify(f"--anchor={file}")
+    file.write_text(json.dumps(heads[0] | {"signature": heads[1]["signature"]}))
+    assert "its anchor has a signature that does not hold" in verify(f"--anchor={file}")
+    file.write_text("[]")
+    assert "is no file of anchors" in verify(f"--anchor={file}")
+
+
 def test_the_end_is_logged_once_a_day(decided: None, caplog: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(audit_actions, "_logged_on", None)
     caplog.set_level("INFO", "wfdash.actions.audit")

@@ -26,6 +26,7 @@ from checkpoints.database.storage import write
 from checkpoints.models.user_model import User
 from wfdash.access.directory import is_service
 from wfdash.domain.errors import Invalid
+from wfdash.domain.receipts import key_name
 
 MAX_ANSWER_CHARACTERS = 20_000
 """Characters of an answer; longer ones are no browser's."""
@@ -60,8 +61,8 @@ def to_use(user: User | None) -> Any:
     return auth.begin_authentication(user)
 
 
-def add(user: User, name: str, answer: str) -> None:
-    """Keep the passkey that a browser made. ``Invalid`` at ``passkey``."""
+def add(user: User, name: str, answer: str) -> str:
+    """Keep the passkey that a browser made, and return its key's fingerprint. ``Invalid`` at ``passkey``."""
     with _challenge():
         given = auth.parse_registration_response(_read(answer))
         # Written again from what was understood, so that nothing else is stored.
@@ -69,8 +70,10 @@ def add(user: User, name: str, answer: str) -> None:
         verified = auth.complete_registration(credential).is_user_verified()
         known = Authenticator.objects.filter(type=Authenticator.Type.WEBAUTHN, data__credential__id=credential["id"])
         if verified and _is_here(given) and not known.exists():
-            auth.WebAuthn.add(user, name, credential)
-            return
+            row = auth.WebAuthn.add(user, name, credential).instance
+            row.data["key"] = key_name(public_keys(user)[credential["id"]])
+            row.save(update_fields=["data"])
+            return str(row.data["key"])
     raise Invalid.at("passkey", NOT_MADE)
 
 

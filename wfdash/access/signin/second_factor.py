@@ -37,8 +37,8 @@ LONGEST_NAME = 80
 
 changed = Signal()
 """Sent inside the transaction of a change, with ``user`` and ``act``: turn on, renew recovery codes, use recovery code,
-and with ``passkey``, its name: add passkey, rename passkey, remove passkey. Django's own signals report deleted rows of
-``SecondFactor``.
+and with ``passkey`` and ``key``, its name and fingerprint: add passkey, rename passkey, remove passkey, remove lost
+passkey. Django's own signals report deleted rows of ``SecondFactor``.
 """
 
 
@@ -145,8 +145,8 @@ def add_passkey(user: User, name: str, answer: str, *, once: str = "") -> list[s
             raise WrongState(f"You have {MOST_PASSKEYS} passkeys. Remove one first")
         # Someone else may have begun to set up an authenticator while nothing was asked for.
         SecondFactor.objects.filter(user=user, confirmed__isnull=True).delete()
-        allauth_passkeys().add(user, name, answer)
-        changed.send(SecondFactor, user=user, act="add passkey", passkey=name)
+        key = allauth_passkeys().add(user, name, answer)
+        changed.send(SecondFactor, user=user, act="add passkey", passkey=name, key=key)
         return [] if codes_left(user) else _new_codes(user, once)
 
 
@@ -172,7 +172,8 @@ def remove_passkey(user: User, key: str, code: str, passkey: str = "") -> None:
             if is_required():
                 raise WrongState("A second factor is required, and this is your only one. Add another one first")
             RecoveryCode.objects.filter(user=user).delete()
-        changed.send(SecondFactor, user=user, act="remove passkey", passkey=row.data["name"])
+        key = row.data.get("key", "")
+        changed.send(SecondFactor, user=user, act="remove passkey", passkey=row.data["name"], key=key)
 
 
 def checked_name(name: str) -> str:
@@ -208,16 +209,17 @@ def turn_off(user: User, code: str, passkey: str = "") -> None:
     if is_required():
         raise WrongState("A second factor is required")
     check(user, code, passkey)
-    reset(user)
+    reset(user, lost=False)
 
 
-def reset(user: User) -> bool:
-    """Remove it for a person who lost it. Returns whether there was one. The caller checks the permission."""
+def reset(user: User, *, lost: bool = True) -> bool:
+    """Remove it for a person who ``lost`` it. Returns whether there was one. The caller checks the permission."""
     with _changing(user):
         RecoveryCode.objects.filter(user=user).delete()
         removed, _ = SecondFactor.objects.filter(user=user).delete()
         for row in passkeys(user=user):
-            changed.send(SecondFactor, user=user, act="remove passkey", passkey=row.data["name"])
+            act, key = "remove lost passkey" if lost else "remove passkey", row.data.get("key", "")
+            changed.send(SecondFactor, user=user, act=act, passkey=row.data["name"], key=key)
             removed += row.delete()[0]
     return bool(removed)
 

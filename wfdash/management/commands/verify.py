@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,12 @@ class Command(BaseCommand):
         parser.add_argument("packs", nargs="*", type=Path, metavar="PACK.json", help="exported packs, the older first")
         parser.add_argument("--without-key", action="store_true", help="check hashes and links of packs, no signatures")
         parser.add_argument("--head", default="", metavar="N:HASH", help="a chain head recorded elsewhere")
+        parser.add_argument("--anchor", type=Path, metavar="FILE", help="chain heads that 'wfdash audit anchor' wrote")
         parser.add_argument("--from", dest="start", type=int, default=0, metavar="N", help="skip earlier entries")
 
-    def handle(self, *args: Any, packs: list[Path], without_key: bool, head: str, start: int, **options: Any) -> None:
+    def handle(
+        self, *args: Any, packs: list[Path], without_key: bool, head: str, anchor: Path | None, start: int, **_: Any
+    ) -> None:
         """Check and say what was found."""
         if len(packs) > 2:
             raise CommandError("Give one pack, or an older and a newer one")
@@ -41,6 +46,8 @@ class Command(BaseCommand):
             raise CommandError("--head checks the database: omit the packs")
         count, found = check_packs(packs, signed=not without_key) if packs else check_chain()
         found = [*found, *_noted(head)] if head else found
+        if anchor is not None:
+            found = [*found, *_anchored(anchor, packs, signed=not without_key)]
         wrong = [broken for broken in found if broken.n >= start or not broken.n]
         for broken in wrong:
             self.stderr.write(f"entry {broken.n}: {broken.words}" if broken.n else broken.words)
@@ -80,3 +87,23 @@ def _noted(head: str) -> list[Break]:
     if not n.isdecimal() or not digest:
         raise CommandError(f"--head {head}: give the entry's number and hash, such as 57:0c1f…")
     return check_head(int(n), digest)
+
+
+def _anchored(path: Path, packs: list[Path], *, signed: bool) -> list[Break]:
+    """Return where the database, or the newest pack, is not what a file of anchors says it was."""
+    keys, found = current_keyring(), list[Break]()
+    newest = prove(packs[-1], signed=signed) if packs else None
+    try:
+        anchors = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        for one in anchors:
+            n, digest, signature = int(one["n"]), str(one["hash"]), str(one["signature"])
+            if signed and (flaw := keys.flaw(signature, "entry", str(n), digest)):
+                found.append(Break(n, f"its anchor {flaw}", locked=keys.lacks(signature)))
+            if newest is None:
+                found += check_head(n, digest)
+            else:
+                head = {"n": n, "hash": digest}
+                found += continuity_breaks(replace(newest, head=head, entries={}), newest)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CommandError(f"{path} is no file of anchors: {error}") from error
+    return found
