@@ -134,7 +134,7 @@ def test_turning_it_off_and_a_reset_take_passkeys_away(ana: User, home: Client, 
     assert "Reset second factor" in adam.get("/people/ana/").content.decode()
     adam.post("/people/ana/", {"act": "factor"})
     assert (names(ana), second_factor.is_on(ana)) == ([], False)
-    assert AuditEntry.objects.filter(verb="second factor: remove passkey", actor="adam").exists()
+    assert AuditEntry.objects.filter(verb="second factor: remove lost passkey", actor="adam").exists()
 
 
 def test_a_first_password_takes_a_passkey_for_a_code(ana: User, home: Client, phone: Authenticator) -> None:
