@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from django.db.models import Count, Exists, OuterRef, Q, TextField
 from django.db.models.functions import Cast
@@ -369,6 +370,11 @@ class SuggestedRule:
     condition: str
     count: int
     since: datetime
+
+    @property
+    def query(self) -> str:
+        """Return what fills the form of a new rule in, as the query of its address."""
+        return urlencode({"workflow": self.workflow, "step": self.step, "condition": self.condition})
 
 
 def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) -> SuggestedRule | None:
