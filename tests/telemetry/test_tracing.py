@@ -150,13 +150,14 @@ async def test_a_turn_that_another_engine_reports_behind_its_step_is_in_the_driv
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_stands_where_its_span_cannot_be_made(monkeypatch, caplog):
+def test_an_answer_stands_where_its_span_cannot_be_made(monkeypatch, settings, caplog):
     class Broken:
         def decided(self, *facts: Any) -> None:
             raise OSError("no")
 
     people = make_people()
     request = ask(make_run())
+    settings.WFDASH_OTEL = True
     monkeypatch.setattr(tracing, "tracer", Broken)
     assert answer_request(viewer_for(people["ana"]), request.pk, {"action": "approve"})
     assert "a span missing of request" in caplog.text
@@ -240,6 +241,7 @@ async def test_a_trace_that_cannot_begin_does_not_keep_the_run(settings, monkeyp
         async def follow(self, claim: Claim, facts: RunFacts) -> None:
             raise OSError("no")
 
+    settings.WFDASH_OTEL = True
     monkeypatch.setattr(tracing, "tracer", Broken)
     assert await tracing.follow(*claimed(new_run_id())) is tracing.UNTRACED
     assert "no spans" in caplog.text

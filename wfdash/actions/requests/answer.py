@@ -136,13 +136,14 @@ def answer_request(
     (the request stays open), ``SignatureMissing``, ``AlreadyAnswered``, ``NoLongerOpen``, ``Changed``, ``NotAllowed``.
     """
     context = AnswerContext(via=via, seen=seen, page=page, undo=undo, on_behalf_of=on_behalf_of, signature=signature)
-    context = replace(context, override=override and not on_behalf_of)
     found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
-    right_of(viewer, found, override=context.override, on_behalf_of=on_behalf_of)
-    refuse_elsewhere(found, via)
+    right_of(viewer, found, override=override, on_behalf_of=on_behalf_of)
+    if found.policy.get("sign"):
+        refuse_elsewhere(found, via)
     problems = validate_answer(found, value)
-    context, judged = replace(context, unchecked=problems is None), problems or []
+    context = replace(context, unchecked=problems is None, override=override and not on_behalf_of)
+    judged = problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
         means = "select that you mean the text itself" if via in PAGES else "say as_text if you mean the text itself"
         judged = [*judged, wrong("", f"{doubt}, or {means}")]
@@ -201,7 +202,7 @@ def _accept(
     if need == 1:
         reply.settles = _settles(policy, reply.at, context)
     insert(reply)
-    receipt = sign_reply(viewer, request, reply, context.signature)
+    receipt = sign_reply(viewer, request, reply, context.signature) if policy.sign else None
     _count_votes(request, reply, context, policy, need)
     _record(viewer, request, reply, context, receipt)
     if has(request, "drafted"):
