@@ -102,6 +102,7 @@ _patterns: list[URLPattern | URLResolver] = [
     path("audit/suggestions/", list_page.suggestions, {"name": "audit"}, name="audit-suggestions"),
     path("audit/<int:n>/", audit.act, name="audit-entry"),
     path("audit/<int:n>/shown/", audit.shown, name="audit-shown"),
+    path("audit/oversight/", audit.oversight, name="oversight"),
     path("audit/export.<wfdash_kind:kind>", audit.export, name="audit-export"),
     path("notifications/", settings.notifications, name="notifications"),
     path("notifications/<wfdash_id:notice_id>/", settings.notification, name="notification"),

@@ -235,3 +235,42 @@ class OperationsRecord(DescribedRecord):
     workers: tuple[WorkerRecord, ...]
     backlog: BacklogRecord
     late: tuple[LateScheduleRecord, ...]
+
+
+class OversightRule(ApiRecord):
+    """What a rule did in a month: its answers, the samples left to people, and how many they decided alike."""
+
+    name: str
+    step: str
+    state: str
+    answers: int
+    samples: int
+    agreed: int
+
+
+class OversightReport(ApiRecord):
+    """How people oversaw a workflow in a month (UTC).
+
+    ``reviewers`` may answer, and ``operators`` may stop, when the report was made; ``chain``: the audit's newest entry
+    then, number and hash. ``decisions`` by outcome. ``unseen``: ended runs of the month that asked no person.
+    ``unanswerable`` and ``overdue``: open requests now. ``looks``: second looks asked, given, and the same.
+    ``kept_days``: how long runs are kept, null forever.
+    """
+
+    format: str
+    workflow: str
+    month: str
+    made: datetime
+    chain: str
+    reviewers: tuple[str, ...]
+    operators: tuple[str, ...]
+    decisions: dict[str, int]
+    reversed: int
+    overridden: int
+    runs: int
+    unseen: int
+    unanswerable: int
+    overdue: int
+    rules: tuple[OversightRule, ...]
+    looks: dict[str, int]
+    kept_days: int | None

@@ -12,10 +12,10 @@ from django.utils import timezone
 from django.utils.http import content_disposition_header
 
 from wfdash.actions.runs.bulk import record_export
-from wfdash.domain.errors import Invalid, NotFound
+from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.labels import visible
 from wfdash.domain.receipts import challenge_of, key_name
-from wfdash.engines.catalog import title_of
+from wfdash.engines.catalog import title_of, titles
 from wfdash.notifications.rendering import render
 from wfdash.queries.audit import (
     FILTER,
@@ -33,8 +33,10 @@ from wfdash.queries.audit import (
 from wfdash.queries.requests.request import read_request, receipts_of
 from wfdash.queries.run_names import titles_of
 from wfdash.queries.runs.listing import read_run
+from wfdash.queries.statistics.oversight import read_oversight, sign_report
 from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
+from wfdash.web.pages.requests.batch import DECIDED
 from wfdash.web.pages.site.decorators import get_page, number_in, viewer_of
 from wfdash.web.pages.site.list_page import flaws_of, pages_context, read_address, search_context
 from wfdash.web.pages.ui import card
@@ -42,6 +44,7 @@ from wfdash.web.pages.ui.drawing import scannable
 from wfdash.web.pages.ui.event_text import past
 from wfdash.web.pages.ui.fragments import csv_text, harmless
 from wfdash.web.pages.ui.parts import effort_of_card
+from wfdash.web.pages.ui.times import counted
 
 COLUMNS = (
     "n",
@@ -145,6 +148,38 @@ def trail(request: HttpRequest, run_id: str) -> HttpResponse:
         "query": urlencode({"q": f"run:{run_id}"}),
     }
     return render(request, "audit/trail.html", context)
+
+
+MONTHS = 13
+"""Months to choose from, this one included."""
+
+
+@get_page
+def oversight(request: HttpRequest) -> HttpResponse:
+    """Show how people oversaw a ``workflow`` in a ``month``, on a page to print; ``kind=json``: signed, as a file."""
+    viewer, today = viewer_of(request), timezone.now()
+    mine = [(name, title) for name, title in sorted(titles().items()) if viewer.may("operate", name)]
+    if not mine:
+        raise NotAllowed("Reports of oversight are for the operators of a workflow")
+    workflow, month = request.GET.get("workflow") or mine[0][0], request.GET.get("month") or f"{today:%Y-%m}"
+    found = read_oversight(viewer, workflow, month)
+    if request.GET.get("kind") == "json":
+        record_export(viewer, "oversight", text=f"{workflow} {month}", kind="json")
+        response = HttpResponse(json.dumps(sign_report(found), indent=2), content_type="application/json")
+        response["Content-Disposition"] = f'attachment; filename="oversight-{month}.json"'
+        return response
+    before = [(today.year * 12 + today.month - 1 - back) for back in range(MONTHS)]
+    context = {
+        "report": found,
+        "title": title_of(workflow),
+        "workflows": mine,
+        "months": [f"{one // 12}-{one % 12 + 1:02}" for one in before],
+        "ways": [(DECIDED[way], count) for way, count in found.decisions.items()],
+        "decided": sum(found.decisions.values()),
+        "kept": "forever" if found.kept_days is None else counted(found.kept_days, "day"),
+        "query": urlencode({"workflow": workflow, "month": month, "kind": "json"}),
+    }
+    return render(request, "audit/oversight.html", context)
 
 
 def entry_context(row: AuditRecord, evidence: Evidence | None) -> dict[str, Any]:
