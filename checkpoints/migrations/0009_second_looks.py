@@ -6,6 +6,15 @@ from django.conf import settings
 from django.db import migrations, models
 
 
+def leave_out_pattern_index(apps, schema_editor):
+    """Take back the index for ``LIKE`` that Django is about to make on PostgreSQL: nothing reads it."""
+    schema_editor.deferred_sql = [
+        statement
+        for statement in schema_editor.deferred_sql
+        if not str(statement.parts.get('name', '')).strip('"').endswith('_like')
+    ]
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -32,4 +41,5 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['-asked'], name='second_look_by_time')],
             },
         ),
+        migrations.RunPython(leave_out_pattern_index, migrations.RunPython.noop),
     ]

@@ -25,7 +25,7 @@ def bodies() -> Iterator[tuple[str, str]]:
 def filled(path: str) -> str:
     for name in ("run_id", "checkpoint_id", "request_id", "schedule_id", "bulk_id"):
         path = path.replace(f"{{{name}}}", "x")
-    for name in ("seq", "n", "grant_id", "absence_id"):
+    for name in ("seq", "n", "grant_id", "absence_id", "rule_id"):
         path = path.replace(f"{{{name}}}", "1")
     return path.replace("{part}", "state")
 

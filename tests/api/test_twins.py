@@ -15,6 +15,9 @@ CREDENTIAL = "makes or changes a credential of a person, which no program does f
 MACHINES = "is for machines already"
 SUGGESTIONS = "completes what is typed into a box; docs/filters.md has all there is"
 
+PRINTED = "is made to be printed, and gives its own signed file"
+BLIND = "is for people alone: what a program said would be no second look"
+
 TWINS: dict[str, str | tuple[str, ...]] = {
     "inbox": ("list_requests", "count_requests", "answer_request"),
     "focus": SCREEN,
@@ -44,6 +47,12 @@ TWINS: dict[str, str | tuple[str, ...]] = {
     "decisions-suggestions": SUGGESTIONS,
     "rules": ("list_rules", "create_rule"),
     "rule": ("get_rule", "move_rule"),
+    "receipts": PRINTED,
+    "oversight": PRINTED,
+    "second-looks": BLIND,
+    "second-look": BLIND,
+    "settle-second-look": BLIND,
+    "question": BLIND,
     "out-of-office": ("list_absences", "create_absence"),
     "out-of-office-end": ("end_absence",),
     "runs": ("list_runs",),

@@ -244,7 +244,7 @@ def test_a_django_project_is_made_around_the_wheel_as_its_page_says_and_served_b
                 # The environment sees what others have installed, but for their programs.
                 line = line.replace("django-admin ", "python -m django ")
                 subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, check=True, timeout=120)
-    assert "| `daphne mysite.asgi:application` |" in django_page.REST
+    assert "`daphne mysite.asgi:application` |" in django_page.REST
     command = [installed, "-m", "daphne", "-p", str(port := free_port()), "mysite.asgi:application"]
     transport = httpx.HTTPTransport(retries=8)
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, cwd=tmp_path, env=env, stderr=log) as process:

@@ -22,9 +22,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 @pytest.fixture
-def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+def exporter(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[InMemorySpanExporter]:
     kept, provider = InMemorySpanExporter(), TracerProvider(id_generator=RunIds())
     provider.add_span_processor(SimpleSpanProcessor(kept))
+    settings.WFDASH_OTEL = True
     monkeypatch.setattr(tracing, "tracer", lambda: Spans(provider))
     yield kept
     provider.shutdown()

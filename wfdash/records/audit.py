@@ -53,7 +53,12 @@ class AuditHeadRecord(ApiRecord):
 
     n: int
     hash: str
-    signature: str = ""
+
+
+class SignedHeadRecord(AuditHeadRecord):
+    """The newest entry with its signature by the key of the audit."""
+
+    signature: str
 
 
 class AuditExport(DescribedRecord):

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.models import Grant, KnownError, Run
+from checkpoints.models import Grant, KnownError, Rule, Run
 from checkpoints.models.user_model import User
 from tests import people
 from wfdash.access.viewer import viewer_for
@@ -58,6 +58,8 @@ BODIES: dict[str, Any] = {
     "change_view": {"name": "Other"},
     "create_absence": {"delegate": "ben", **DAYS},
     "triage_error": {"workflow": "{workflow}", "error": "oserror", "mute": "day"},
+    "create_rule": {"workflow": "{workflow}", "step": "review", "condition": "tool:refund", "action": "approve"},
+    "move_rule": {"to": "suspended", "reason": "Enough"},
 }
 """Operation -> a body that it takes. Ids are in braces."""
 IDS: dict[str, dict[str, str]] = {
@@ -90,6 +92,24 @@ class Call(NamedTuple):
         return getattr(client, self.method)(self.address, **body, **given, headers=headers)
 
 
+def make_rule(owner: User) -> Rule:
+    """Make a rule that was rehearsed."""
+    now = timezone.now()
+    times = {"since": now, "created": now, "pinned": now, "expires": now + timedelta(days=30)}
+    known = {"workflow": people.WORKFLOW, "step": "review", "kind": "approval", "form": "x", "action": "approve"}
+    return Rule.objects.create(
+        id=1,
+        owner=owner,
+        state="shadow",
+        quota=10,
+        days=7,
+        share=0.05,
+        condition="proposal.amount:<9",
+        **known,
+        **times,
+    )
+
+
 def things(caller: User, run: Run, history: Any, question: Any) -> Ids:
     """Make one of everything that a call is about, and return the ids by their names. What is personal is the caller's.
 
@@ -110,6 +130,7 @@ def things(caller: User, run: Run, history: Any, question: Any) -> Ids:
         "grant_id": grant_role(adam, role="viewer", workflow="*", person="sam").pk,
     }
     own.delete()
+    made["rule_id"] = make_rule(User.objects.get(username="adam")).pk
     KnownError.objects.create(workflow=people.WORKFLOW, error="oserror", last_at=now)
     User.objects.create(username="gone", is_active=False)
     Group.objects.create(name="team").user_set.add(User.objects.get(username="vera"))

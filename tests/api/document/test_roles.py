@@ -21,7 +21,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("get_me", "search", "list_notifications", "read_notifications", "list_absences", "end_absence"),
         *("list_views", "create_view", "get_view", "change_view", "delete_view", "get_bulk", "get_coming"),
         *("list_workflows", "list_runs", "list_requests", "count_requests", "list_decisions", "list_schedules"),
-        *("list_audit", "export_audit", "export_decisions", "get_statistics"),
+        *("list_audit", "export_audit", "export_decisions", "get_statistics", "list_rules"),
         # These answer for each request by itself, also that one may not.
         *("answer_many", "assign_many", "undo_many"),
     ),
@@ -33,7 +33,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         # Of an answer that is one's own, whatever one may now.
         "undo_answer",
     ),
-    "inspect": ("get_values", "get_checkpoint", "compare"),
+    "inspect": ("get_values", "get_checkpoint", "compare", "get_rule"),
     "answer": ("answer_request", "assign_request", "take_request"),
     "start": (
         *("start_run", "check_start", "list_signals", "send_signal", "follow_up"),
@@ -44,7 +44,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("bulk_runs", "cancel_run", "pause_run", "resume_run", "retry_run", "tag_run", "delete_run"),
         *("get_skew", "migrate_run", "override_run", "answer_again", "label_checkpoint", "delete_checkpoint"),
         *("editing", "preview", "restore_run", "fork_run", "extend_deadline", "amend_request"),
-        *("pause_schedule", "delete_schedule", "get_operations", "triage_error"),
+        *("pause_schedule", "delete_schedule", "get_operations", "triage_error", "move_rule"),
+        # It needs the rights to answer and to inspect, which of the roles these have together.
+        "create_rule",
     ),
     "admin": (
         *("list_people", "get_person", "deactivate_person", "reactivate_person", "end_sessions"),

@@ -27,6 +27,7 @@ from checkpoints.models import (
     IncomingHook,
     Notice,
     Reply,
+    RuleUse,
     Schedule,
     SecondLook,
     Shown,
@@ -333,7 +334,18 @@ def _of_programs(count: int, began: int, person: str) -> list[tuple[Any, int, di
             {"id": _id("d", "i"), "hook_id": hook, "at": at(began, "i * 5"), "status": "202", "outcome": "'started'"},
         ),
         (DeliveryAttempt, count, {"notice_id": _id("n", "i"), "at": at(began, "i * 5"), "status": "200"}),
-        (SecondLook, count, {"request_id": _id("r", "i"), "asked": at(began, "i * 4")}),
+        (SecondLook, count // 20, {"request_id": _id("r", "i"), "asked": at(began, "i * 80")}),
+        (
+            RuleUse,
+            count,
+            {
+                "rule_id": "1 + i % 500",
+                "request_id": _id("r", "i"),
+                "kind": "CASE i % 9 WHEN 0 THEN 'sample' ELSE 'answer' END",
+                "at": at(began, "i * 4"),
+                "agrees": "CASE i % 9 WHEN 0 THEN 1 = 1 ELSE NULL END",
+            },
+        ),
         (
             ChatMessage,
             count,

@@ -27,7 +27,7 @@ SMALL = {
     ),
     "what an author or operator sets up": (
         *("checkpoints_schedule", "checkpoints_webhook", "checkpoints_incominghook", "checkpoints_workflowversion"),
-        "checkpoints_knownerror",
+        *("checkpoints_knownerror", "checkpoints_rule"),
     ),
     "a row for each process, or for each run that is executed now": (
         *("checkpoints_workerbeat", "checkpoints_leader", "checkpoints_claim"),
@@ -57,6 +57,7 @@ ALLOWED = {
     r'^SELECT COUNT.*"answered" < %s AND .*"undone" IS NOT NULL': "each five minutes; few replies were undone",
     r'AS "mark", COUNT\(\*\) AS "number" FROM "checkpoints_run"': "statistics count runs that are open or failed",
     r"COUNT\(\*\).*\"checkpoints_auditentry\".* LIMIT 100001": "an export is counted, up to the most that it may have",
+    r'^SELECT COUNT.*"answered" < %s AND .*"stands" = %s': "a month's report for an operator; few answers override",
     r'FROM "checkpoints_idempotencykey" GROUP BY 1 HAVING': "once a minute; a key is kept for seven days",
     r'^SELECT DISTINCT .*"checkpoints_tally"': "once an hour, of the figures of a month",
     r'"hour" > %s AND "checkpoints_tally"\."hour" < %s .* GROUP BY 1, 2, 3, 4$': "once, of the figures of one day",

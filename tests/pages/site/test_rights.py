@@ -57,6 +57,9 @@ EXPECTED = {
     "retention": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"otto": 200, "adam": 200},
     "statistics": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "decisions": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "rules": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "second-looks": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
+    "oversight": dict.fromkeys([*EVERYBODY, "sam"], 403) | {"otto": 200, "adam": 200},
     "notifications": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "search": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
     "settings": dict.fromkeys(EVERYBODY, 200) | {"sam": 200},
@@ -75,6 +78,11 @@ EXPECTED = {
 }
 ELSEWHERE = {
     "operations-error",
+    "rule",
+    "second-look",
+    "settle-second-look",
+    "question",
+    "receipts",
     "api",
     "api-v1",
     "api-docs",

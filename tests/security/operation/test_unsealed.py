@@ -62,7 +62,7 @@ def filled(model: type[models.Model], made: dict[type[models.Model], models.Mode
         elif isinstance(field, models.DateTimeField):
             given[field.name] = people.THEN
         elif not field.has_default():
-            given[field.name] = 1 if isinstance(field, models.IntegerField) else "a"
+            given[field.name] = 1 if isinstance(field, models.IntegerField | models.FloatField) else "a"
     made[model] = model._default_manager.create(**given)
     return made[model]
 

@@ -124,5 +124,5 @@ def test_one_kind_of_work_that_fails_does_not_stop_the_others(ask, monkeypatch, 
 
 def test_a_sweep_with_nothing_to_do_asks_little(ask, django_assert_max_num_queries) -> None:
     sweeps.sweep_deadlines()
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(14):
         sweeps.sweep_deadlines()

@@ -131,19 +131,18 @@ def answer_request(
     ``undo``: it takes effect only after the time in which it can be undone. ``override``: an operator decides instead
     of those it is addressed to; needs a reason, and is no way around ``not_by``. ``on_behalf_of``: an operator records
     what this person decided (a user name); it counts as theirs, and needs a reason too. ``as_text``: a text that reads
-    like yes or no is meant as text, where the question does not say what it takes. ``found``: the request as this
-    viewer has just found it; it is looked up again once it is locked. ``signature``: see ``sign_reply``. ``Invalid``
-    (the request stays open), ``SignatureMissing``, ``AlreadyAnswered``, ``NoLongerOpen``, ``Changed``, ``NotAllowed``.
+    like yes or no is meant as text. ``found``: the request as this viewer has just found it. ``signature``: see
+    ``sign_reply``. ``Invalid`` (the request stays open), ``AlreadyAnswered``, ``NoLongerOpen``, ``Changed``.
     """
     context = AnswerContext(via=via, seen=seen, page=page, undo=undo, on_behalf_of=on_behalf_of, signature=signature)
+    context = replace(context, override=override and not on_behalf_of)
     found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=override, on_behalf_of=on_behalf_of)
     if found.policy.get("sign"):
         refuse_elsewhere(found, via)
     problems = validate_answer(found, value)
-    context = replace(context, unchecked=problems is None, override=override and not on_behalf_of)
-    judged = problems or []
+    context, judged = replace(context, unchecked=problems is None), problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):
         means = "select that you mean the text itself" if via in PAGES else "say as_text if you mean the text itself"
         judged = [*judged, wrong("", f"{doubt}, or {means}")]

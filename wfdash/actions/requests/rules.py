@@ -33,6 +33,7 @@ from wfdash.actions.requests.answer import answer_by_rule, validate_answer
 from wfdash.actions.requests.finalize import ACTIVE, lock_rule, record_rule, suspend
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.queries.requests.rules import (
+    FEWEST,
     FILTER,
     Card,
     asked_of,
@@ -43,6 +44,7 @@ from wfdash.queries.requests.rules import (
     no_rule_because,
     parse_condition,
     read_history,
+    recently_answered,
     rehearse,
     terms_of,
     value_at,
@@ -165,8 +167,9 @@ def _rehearsed(rule: Rule) -> JsonObject:
 
 def _latest(workflow: str, step: str) -> HumanRequest:
     """Return the newest readable request of a step. ``Invalid`` at ``step`` if there is none."""
-    rows = HumanRequest.objects.filter(workflow=workflow, step=step).select_related("run").order_by("-created", "-id")
-    latest = rows.first()
+    rows = HumanRequest.objects.filter(workflow=workflow, step=step).select_related("run")
+    still = rows.filter(OPEN).order_by("-created", "-id").first()
+    latest = still or rows.filter(recently_answered(FEWEST)).order_by("-answered", "-id").first()
     if latest is None or not is_readable(latest):
         raise Invalid.at("step", "This step has asked nothing yet that can be read")
     return latest

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 from wfdash.client.script import Script
 from wfdash.client.sending import Source, follow, get, if_unchanged, pages, part, pieces, post, put, tell
 from wfdash.records.account import Me
-from wfdash.records.audit import AuditDetail, AuditHeadRecord, AuditPage, AuditRecord
+from wfdash.records.audit import AuditDetail, AuditPage, AuditRecord, SignedHeadRecord
 from wfdash.records.base import Created
 from wfdash.records.people import AccessPage, GroupDetail, GroupPage, GroupRecord, PersonPage, PersonSummary
 from wfdash.records.runs import WorkflowEvent
@@ -182,9 +182,9 @@ def audit_of_run(run_id: str) -> Script[None]:
     return pages(f"/runs/{part(run_id)}/audit", AuditRecord, {})
 
 
-def audit_head() -> Script[AuditHeadRecord]:
+def audit_head() -> Script[SignedHeadRecord]:
     """Return number and hash of the newest audit entry, to be kept elsewhere. For admins of every workflow."""
-    return get("/audit/head", AuditHeadRecord)
+    return get("/audit/head", SignedHeadRecord)
 
 
 def export_audit(filter: str = "") -> Script[None]:  # noqa: A002

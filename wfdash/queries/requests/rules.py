@@ -270,13 +270,18 @@ class PastDecision(NamedTuple):
     at: datetime
 
 
+def recently_answered(most: int) -> Q:
+    """Return the condition of the latest ``most`` decisions of all steps (one query)."""
+    latest = HumanRequest.objects.filter(answered__isnull=False).order_by("-answered", "-id")
+    edge = edge_of(latest, "answered", most)
+    return Q(answered__isnull=False) if edge is None else Q(answered__gte=edge)
+
+
 def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterator[PastDecision | None]:
     """Yield what people decided of a step, the latest first; None for what cannot be read (two queries)."""
-    latest = HumanRequest.objects.filter(answered__isnull=False).order_by("-answered", "-id")
-    edge = edge_of(latest, "answered", max(4 * most, FEWEST))
     overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
     rows = HumanRequest.objects.filter(ANSWERED, ~reversed_later(), ~Exists(overrode), workflow=workflow, step=step)
-    rows = rows.filter(Q() if edge is None else Q(answered__gte=edge), answer__by__isnull=False)
+    rows = rows.filter(recently_answered(max(4 * most, FEWEST)), answer__by__isnull=False)
     # The same form and policy are read once: they are alike in most rows, and to decode them takes most of the time.
     texts = {name: Cast(column, TextField()) for name, column in TEXTS.items()}
     found = rows.order_by("-answered", "-id").annotate(**texts).values_list(*COLUMNS, *texts)

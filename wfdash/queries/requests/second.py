@@ -29,6 +29,8 @@ SPAN = timedelta(days=90)
 """The time of which a question's page tells."""
 MOST_READ = 500
 """Decisions of a question that its page reads, the latest."""
+MOST_COUNTED = 10_000
+"""Second looks that are counted by question, the latest."""
 MOST_LISTED = 50
 FAST = timedelta(seconds=5)
 """A decision so soon after the same person's one before: no card of more than a line is read in that time."""
@@ -88,7 +90,8 @@ def read_questions(viewer: Viewer) -> tuple[QuestionAsked, ...]:
     """Return the questions with second looks of the workflows that this person operates (one query)."""
     if not viewer.may_anywhere("operate"):
         return ()
-    rows = HumanRequest.objects.filter(viewer.scope("operate"), second_look__asked__gt=timezone.now() - SPAN)
+    latest = SecondLook.objects.filter(asked__gt=timezone.now() - SPAN).order_by("-asked").values("pk")[:MOST_COUNTED]
+    rows = HumanRequest.objects.filter(viewer.scope("operate"), pk__in=latest)
     counted = rows.values("workflow", "step").annotate(asked=Count("second_look"), given=Count("second_look__at"))
     return tuple(QuestionAsked(**row) for row in counted.order_by("workflow", "step")[:MOST_LISTED])
 

@@ -10,7 +10,7 @@ from ninja import Router
 
 from wfdash.actions.runs.bulk import record_export
 from wfdash.queries.audit import audit_head, check_export, entries_of_run, pack, read_entries, read_entry, read_evidence
-from wfdash.records.audit import AuditDetail, AuditExport, AuditHeadRecord, AuditPage
+from wfdash.records.audit import AuditDetail, AuditExport, AuditPage, SignedHeadRecord
 from wfdash.web.api.params import Cursor, Limit, viewer_of
 
 router = Router()
@@ -22,7 +22,7 @@ def list_audit(request: HttpRequest, q: str = "", after: str = "", limit: Limit 
     return read_entries(viewer_of(request), q, cursor=after, limit=limit)
 
 
-@router.get("/audit/head", response=AuditHeadRecord)
+@router.get("/audit/head", response=SignedHeadRecord)
 def get_audit_head(request: HttpRequest) -> Any:
     """Return number and hash of the newest entry, for admins of every workflow. ``wfdash verify`` checks the chain."""
     return audit_head(viewer_of(request))

@@ -340,7 +340,7 @@ OF_THE_DASHBOARD = {
         "own_title requesters start_key summary thread unpriced"
     ),
     "checkpoints_humanrequest": "asked assignee_id replaces settles stuck subject suggestion told",
-    "checkpoints_answer": "acting_for others verdict",
+    "checkpoints_answer": "acting_for others rule verdict",
     "checkpoints_chunk": "id",
 }
 """Columns that only the dashboard's tables have."""
