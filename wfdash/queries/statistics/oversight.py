@@ -23,6 +23,8 @@ from wfdash.records.statistics import OversightReport, OversightRule
 
 REPORT = "wfdash-oversight/1"
 """The format of a report."""
+MOST_LOOKS = 10_000
+"""Second looks of a month that are looked through, the latest of all workflows."""
 MONTH = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])")
 
 
@@ -40,10 +42,11 @@ def read_oversight(viewer: Viewer, workflow: str, month: str) -> OversightReport
     since, until = datetime(year, number, 1, tzinfo=UTC), datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
     decided = HumanRequest.objects.filter(ANSWERED, workflow=workflow, answered__gte=since, answered__lt=until)
     ways = decided.annotate(way=outcome()).values_list("way").annotate(Count("pk")).order_by("way")
-    overrode = Reply.objects.filter(request__in=decided.values("pk"), stands="overrode", undone__isnull=True)
+    overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
     ended = Run.objects.filter(workflow=workflow, finished__gte=since, finished__lt=until).order_by()
     asked = HumanRequest.objects.filter(FOR_PEOPLE, run=OuterRef("pk"))
-    looks = SecondLook.objects.filter(request__workflow=workflow, asked__gte=since, asked__lt=until)
+    latest = SecondLook.objects.filter(asked__gte=since, asked__lt=until).order_by("-asked").values("pk")[:MOST_LOOKS]
+    looks = SecondLook.objects.filter(pk__in=latest, request__workflow=workflow)
     same = Count("pk", filter=Q(verdict=F("request__answer__verdict"), at__isnull=False))
     head, still = AuditHead.objects.first(), HumanRequest.objects.filter(OPEN, workflow=workflow)
     return OversightReport(
@@ -56,7 +59,7 @@ def read_oversight(viewer: Viewer, workflow: str, month: str) -> OversightReport
         operators=_names("operate", workflow),
         decisions=dict(ways),
         reversed=decided.filter(reversed_later()).count(),
-        overridden=overrode.count(),
+        overridden=decided.filter(Exists(overrode)).count(),
         runs=ended.count(),
         unseen=ended.filter(~Exists(asked)).count(),
         unanswerable=still.exclude(stuck="").count(),
@@ -72,12 +75,13 @@ def _names(right: str, workflow: str) -> tuple[str, ...]:
 
 
 def _rules(workflow: str, since: datetime, until: datetime) -> tuple[OversightRule, ...]:
-    uses = RuleUse.objects.filter(rule__workflow=workflow, at__gte=since, at__lt=until)
+    found = list(Rule.objects.filter(workflow=workflow).order_by("pk"))
+    uses = RuleUse.objects.filter(rule__in=[rule.pk for rule in found], at__gte=since, at__lt=until)
     counted = uses.values("rule", "kind").annotate(number=Count("pk"), same=Count("pk", filter=Q(agrees=True)))
     by_kind = {(row["rule"], row["kind"]): row for row in counted.order_by()}
     none: dict[str, Any] = {"number": 0, "same": 0}
     rules = []
-    for rule in Rule.objects.filter(workflow=workflow).order_by("pk"):
+    for rule in found:
         answers, samples = (by_kind.get((rule.pk, kind), none) for kind in ("answer", "sample"))
         rules.append(
             OversightRule(
