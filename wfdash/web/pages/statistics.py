@@ -20,6 +20,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.records import Pairs, Phase, Status, frozen
@@ -545,6 +546,8 @@ def rules_of(found: Retention) -> list[WorkflowRule]:
 RECENT_RANGES = ((1, "24 hours"), (7, "7 days"))
 OWNERS = (("", "All errors"), ("me", "Mine"), ("none", "Unassigned"))
 MUTES = (("day", "after a day"), ("week", "after a week"), ("version", "in a new version"))
+MUTE_BUTTONS = format_html_join("", '<button class="menu-item" name="mute" value="{}">{}</button>', MUTES)
+"""Drawn once: they are the same in the menu of every error."""
 FRAGMENTS = {"now": "statistics/attention.html", "operators": "statistics/operators.html"}
 
 
@@ -587,7 +590,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "figures": [one for one in figures if one.count != "0"],
         "assignee": assignee,
         "owners": [(name, label, name == assignee) for name, label in OWNERS],
-        "mutes": MUTES,
+        "mutes": MUTE_BUTTONS,
         "operators": partial(read_assignees, viewer, {group.workflow for group in found.groups}, "operate"),
         "quiet": [one for one in figures if one.count == "0"],
         "groups": [group_row(group, days, slots) for group in found.groups],

@@ -57,9 +57,9 @@ NAV_LINKS = (
         ("workflows", "workflow", "schedules", "schedule", "schedule-new", "schedule-edit"),
     ),
     ("operations", "Operations", "wrench-screwdriver", ("operations", "retention")),
-    ("decisions", "Decisions", "scale", ("decisions", "rules", "rule")),
+    ("decisions", "Decisions", "scale", ("decisions", "rules", "rule", "second-looks", "second-look", "question")),
     ("statistics", "Statistics", "chart-bar", ("statistics",)),
-    ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-audit")),
+    ("audit", "Audit log", "shield-check", ("audit", "audit-entry", "audit-shown", "run-audit", "oversight")),
 )
 
 COUNTED = {"inbox": "requests", "operations": "problems"}
