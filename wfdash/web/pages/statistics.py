@@ -586,7 +586,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "operations": found,
         "days": days,
-        "ranges": [(number, label, number == days) for number, label in RECENT_RANGES],
+        "ranges": [(given, label, given == days) for given, label in RECENT_RANGES],
         "figures": [one for one in figures if one.count != "0"],
         "assignee": assignee,
         "owners": [(name, label, name == assignee) for name, label in OWNERS],
