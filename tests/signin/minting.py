@@ -21,11 +21,11 @@ _asked = [0]
 
 def sign(header: dict[str, Any], claims: dict[str, Any]) -> str:
     """Return a token with the provider's signature: a good one, but for what is given."""
-    key = _storage.storage.jwk.as_dict(is_private=True)
+    key = _storage.storage.jwk.get_op_key("sign")
     now, issuer = int(time.time()), flask.request.host_url.rstrip("/")
     good = {"iss": issuer, "iat": now, "exp": now + 300, "jti": "1", "client_id": "an-agent"}
     header = {"kid": _storage.storage.jwk.thumbprint(), "typ": "at+jwt", **header}
-    return jwt.encode({**good, **claims}, jwt.PyJWK(key).key, algorithm="RS256", headers=header)
+    return jwt.encode({**good, **claims}, key, algorithm="RS256", headers=header)
 
 
 def count_keys() -> None:
