@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 
 from django.utils.safestring import SafeString
@@ -282,20 +283,23 @@ def _bars_summary(counts: Sequence[int], names: Sequence[str], say: Callable[[in
 SPARK_SLOT, SPARK_HEIGHT, SPARK_EDGE = 5.0, 20.0, 1.5
 
 
+@lru_cache(maxsize=64)
+def _spark(name: str, parts: tuple[float, ...]) -> str:
+    """Return the path of bars, each a part of the height from 0 to 1; none where that is negative."""
+    foot = SPARK_HEIGHT - SPARK_EDGE
+    ends = ((n, foot - (foot - SPARK_EDGE) * part) for n, part in enumerate(parts) if part >= 0)
+    path = "".join(f"M{(n + 0.5) * SPARK_SLOT:g} {foot}V{min(end, foot - 0.01):.2f}" for n, end in ends)
+    return f'<path class="spark-{name}" d="{path}" />' if path else ""
+
+
 def sparkline(label: str, values: Sequence[int], titles: Sequence[str], bad: Sequence[int] = ()) -> SafeString:
     """Return a bar for each value as SVG, a dot where there is none. ``label``: all of them for screen readers.
 
     ``titles``: what each says under a pointer; ``bad``: the numbers that are drawn red in front of them.
     """
-    top, foot = max([1, *values, *bad]), SPARK_HEIGHT - SPARK_EDGE
-    parts = {"rest": [0] * len(titles), "all": values, "bad": bad}
-    paths = ""
-    for name, counts in parts.items():
-        ends = (
-            (n, foot - (foot - SPARK_EDGE) * count / top) for n, count in enumerate(counts) if count or name == "rest"
-        )
-        path = "".join(f"M{(n + 0.5) * SPARK_SLOT:g} {foot}V{min(end, foot - 0.01):.2f}" for n, end in ends)
-        paths += f'<path class="spark-{name}" d="{path}" />' if path else ""
+    top, paths = max([1, *values, *bad]), _spark("rest", (*[0.0] * len(titles),))
+    for name, counts in (("all", values), ("bad", bad)):
+        paths += _spark(name, tuple(count / top if count else -1.0 for count in counts))
     hits = (
         f'<rect class="spark-hit" x="{n * SPARK_SLOT:g}" width="{SPARK_SLOT:g}" height="{SPARK_HEIGHT:g}">'
         f"<title>{escape(title)}</title></rect>"
