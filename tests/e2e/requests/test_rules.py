@@ -67,7 +67,8 @@ def test_two_people_let_a_rule_answer_and_a_third_ends_it(person: OpenPage, serv
     expect(olga.get_by_role("main")).to_contain_text("It would have answered 24: people decided 24 the same way.")
     check_page(olga, "rule")
     olga.get_by_role("button", name="Run beside people").press("Enter")
-    expect(olga.get_by_role("main")).to_contain_text("shadow")
+    stored = "from checkpoints.models import Rule\nprint(Rule.objects.get().state)"
+    wait_until(lambda: shell(server, stored).strip() == "shadow", what="a rule beside people")
     # Beside people: they decide, and see nothing of it.
     (beside,) = start(server, {"refund": {"customer": "Kim", "amount": 55}, "policy": {"undo": 0}})
     go_to(ana, server, beside)
