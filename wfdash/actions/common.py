@@ -9,6 +9,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import BaseExpression
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from checkpoints.database.alias import connection, on_commit
 from checkpoints.database.compiled import Placeholder, compiled_rows, insert
@@ -28,6 +29,12 @@ class CountedEvent(NamedTuple):
 
     number: int
     wake: bool
+
+
+def drawn(salt: str, what: str) -> float:
+    """Return a number from 0 to below 1 that only this server can tell, always the same for the same."""
+    digest = salted_hmac(salt, what, algorithm="sha256").digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:

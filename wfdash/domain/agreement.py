@@ -1,8 +1,7 @@
-"""How far two people who decided the same agree, beyond chance; and which decisions two people are asked for. Pure."""
+"""How far two people who decided the same agree, beyond chance. Pure."""
 
 from __future__ import annotations
 
-import hmac
 from collections import Counter
 from collections.abc import Sequence
 from math import sqrt
@@ -48,8 +47,3 @@ def confusion(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[st
     """Return for each first choice how often each second one went with it."""
     counted, names = Counter(pairs), sorted({name for pair in pairs for name in pair})
     return [(one, [(other, counted[one, other]) for other in names]) for one in names]
-
-
-def place_of(name: str, secret: str) -> float:
-    """Return a number from 0 to below 1 that no one knows without the secret, always the same of the same name."""
-    return int.from_bytes(hmac.digest(secret.encode(), name.encode(), "sha256")[:8], "big") / 2**64

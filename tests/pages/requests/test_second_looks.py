@@ -12,7 +12,9 @@ from checkpoints.models import Answer, AuditEntry, HumanRequest, Notice, Presenc
 from tests import people
 from tests.pages.markup import flat
 from wfdash.actions.account import create_token
-from wfdash.domain.agreement import agreement_of, place_of
+from wfdash.actions.common import drawn
+from wfdash.actions.requests.second import SALT
+from wfdash.domain.agreement import agreement_of
 
 BLIND = {"blind": 1.0}
 REJECTED = {"_action": "reject", "reject:reason": "Too much"}
@@ -21,7 +23,6 @@ PAGE = "/second-looks/question/?workflow=expense_batch&step=review"
 
 @pytest.fixture(autouse=True)
 def _at_once(settings):
-    """Answers take effect at once."""
     settings.WFDASH_UNDO = 0
 
 
@@ -86,7 +87,7 @@ def test_only_the_share_is_asked_about_and_no_override_or_question_without_a_sec
     asked = [people.ask(run, f"Pay {n}?", policy=policy) for n in range(30)]
     for one in asked:
         as_("ana").post(f"/requests/{one.pk}/", {"_action": "approve"})
-    wanted = {one.pk for one in asked if place_of(f"second look at {one.pk}", settings.SECRET_KEY) < 0.5}
+    wanted = {one.pk for one in asked if drawn(SALT, one.pk) < 0.5}
     assert set(SecondLook.objects.values_list("pk", flat=True)) == wanted
     assert 3 < len(wanted) < 27
     SecondLook.objects.all().delete()
@@ -127,7 +128,6 @@ def test_of_few_decisions_nothing_is_told(decided, as_):
 
 
 def text_of(page: str) -> str:
-    """Return the words of a page's main part."""
     return " ".join(re.sub(r"<[^>]*>", " ", page.split("<main")[1]).split())
 
 

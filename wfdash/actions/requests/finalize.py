@@ -266,9 +266,9 @@ def _finalize_one(reply_id: str) -> bool:
 ACTIVE = ("shadow", "on")
 
 
-def people_of(rule: int | None) -> list[str]:
+def people_of(rule: int) -> list[str]:
     """Return who made a rule and who switched it on: theirs is its answer, where a later request wants someone else."""
-    row = Rule.objects.select_related("owner").filter(pk=rule).first() if rule else None
+    row = Rule.objects.select_related("owner").filter(pk=rule).first()
     return [] if row is None else [name for name in (row.owner.get_username(), row.switched_by) if name]
 
 

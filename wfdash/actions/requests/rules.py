@@ -15,7 +15,6 @@ from typing import Any
 from django.db import IntegrityError
 from django.db.models import Max, Q
 from django.utils import timezone
-from django.utils.crypto import salted_hmac
 
 from checkpoints.database.clock import database_now
 from checkpoints.database.storage import write
@@ -26,7 +25,7 @@ from checkpoints.rules import rule_name
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer, origin_of
 from wfdash.actions import pacing
-from wfdash.actions.common import lock_request
+from wfdash.actions.common import drawn, lock_request
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.requests.announce import UNANNOUNCED
 from wfdash.actions.requests.answer import answer_by_rule, validate_answer
@@ -306,6 +305,7 @@ def _is_theirs(rule: Rule, owner: Viewer, request: HumanRequest) -> bool:
 # The sample: which requests go to people although the rule fits. Keyed by the server's secret, so no program can tell.
 
 MOST_DAYS = 7
+SALT = "wfdash.rules"
 
 
 def today(rule: Rule, now: datetime) -> dict[str, Any]:
@@ -323,16 +323,10 @@ def is_sample(rule: Rule, request_id: str, tally: dict[str, Any]) -> bool:
     The place lies within what fitted on the quietest of the days before, so that it comes; on the first day it is the
     first. Where it did not come, because a day was quieter still, the next day's does.
     """
-    if _drawn(rule, request_id) < rule.share:
+    if drawn(SALT, f"{rule.pk}:{request_id}") < rule.share:
         return True
     within = min([ceil(1 / rule.share), *tally["past"]]) if tally["past"] else 1
-    return not tally["samples"] and tally["fits"] >= int(_drawn(rule, tally["day"]) * within)
-
-
-def _drawn(rule: Rule, what: str) -> float:
-    """Return a number from 0 to 1 that only this server can tell."""
-    drawn = salted_hmac("wfdash.rules", f"{rule.pk}:{what}", algorithm="sha256").digest()
-    return int.from_bytes(drawn[:8], "big") / 2**64
+    return not tally["samples"] and tally["fits"] >= int(drawn(SALT, f"{rule.pk}:{tally['day']}") * within)
 
 
 # What people decided of samples and beside a shadow.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 
-from django.conf import settings
 from django.utils import timezone
 
 from checkpoints.database.storage import write
@@ -15,13 +14,13 @@ from checkpoints.records import Json
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Right, Viewer
 from wfdash.actions import audit, pacing
-from wfdash.actions.common import find_request, lock_request
-from wfdash.domain.agreement import place_of
+from wfdash.actions.common import drawn, find_request, lock_request
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound, WrongState
 from wfdash.domain.labels import visible
 from wfdash.notifications.write import notify_workflow
 from wfdash.values.schemas.validate import answer_problems
 
+SALT = "wfdash.second"
 SETTLED = {"first": "The first was right", "second": "The second was right", "both": "Both are right"}
 OVER = "You took part in the decision, or have seen it: a second look is for someone who has not"
 
@@ -32,15 +31,15 @@ def ask_second_look(request: HumanRequest, answer: Answer) -> None:
     Which ones are asked about no program can know before. Decisions by a deadline or an override are none of them; nor
     are those about which no one else can be asked.
     """
-    share = float((request.policy or {}).get("blind", 0))
-    if answer.by is None or not share or place_of(f"second look at {request.pk}", settings.SECRET_KEY) >= share:
+    share = float(request.policy["blind"])
+    if answer.by is None or drawn(SALT, request.pk) >= share:
         return
     but = deciders(answer)
     people = people_who("answer", request.workflow, programs=False)
     able = [one for one in people if one.name not in but and one.right_to(request) is not None]
     if not able:
         return
-    chosen = min(able, key=lambda one: place_of(f"{one.name} at {request.pk}", settings.SECRET_KEY))
+    chosen = min(able, key=lambda one: drawn(SALT, f"{one.name} at {request.pk}"))
     SecondLook.objects.create(request=request, of=chosen.user, asked=timezone.now())
     facts = {"subject": str(request.card.get("subject") or ""), "look": request.pk}
     notify_workflow("second", request.workflow, [chosen.user], facts=facts, once=f"second look at {request.pk}")

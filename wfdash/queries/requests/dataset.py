@@ -5,7 +5,7 @@ Secrets are masked, and people are named by their groups: a name is part of it o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from checkpoints.models import HumanRequest
@@ -60,8 +60,7 @@ def _example(known: DecisionRecord, row: HumanRequest, names: bool) -> DecisionE
     card: dict[str, Any] = masked(masked_card(row.card, secrets), secrets)
     value = masked(document(answer, "value"), secrets)
     given = value if isinstance(value, dict) else {}
-    proposal = next((card[name] for name in PROPOSED if name in card), None)
-    edited = next((given[name] for name in EDITED if name in given), None) if given.get("action") == "edit" else None
+    proposal, edited = edit_of(card, value)
     live = [reply for reply in row.replies.all() if reply.undone is None and reply.by_id == answer.by_id]
     said = next((text(reply, "reason") for reply in live), "")
     facts = {name: getattr(known, name) for name in DecisionRecord.model_fields if name != "answered_by"}
@@ -79,6 +78,13 @@ def _example(known: DecisionRecord, row: HumanRequest, names: bool) -> DecisionE
             for one in sorted(row.comments.all(), key=lambda one: (one.at, one.pk))
         ),
     )
+
+
+def edit_of(card: Mapping[str, Any], value: Any) -> tuple[Any, Any]:
+    """Return what a card proposes, and what an edit of it decided; None for each that is not there."""
+    given = value if isinstance(value, dict) and value.get("action") == "edit" else {}
+    proposal = next((card[name] for name in PROPOSED if name in card), None)
+    return proposal, next((given[name] for name in EDITED if name in given), None)
 
 
 def _person(user: Any, names: bool) -> str:

@@ -19,7 +19,7 @@ from wfdash.domain import json_patch
 from wfdash.domain.agreement import LEAST, Agreement, agreement_of, confusion
 from wfdash.domain.errors import NotFound
 from wfdash.domain.votes import Vote, choice_of
-from wfdash.queries.requests.dataset import EDITED, PROPOSED
+from wfdash.queries.requests.dataset import edit_of
 from wfdash.queries.requests.request import may_answer
 from wfdash.queries.unreadable import document, is_readable, text
 
@@ -175,11 +175,8 @@ def _disagreement(look: SecondLook, first: str, second: str) -> Disagreement:
 
 def _edited(row: HumanRequest) -> set[str]:
     """Return the fields that an edit changed, without numbers of items."""
-    value = document(row.answer, "value")
-    given = value if isinstance(value, dict) and value.get("action") == "edit" else {}
-    before = next((row.card[name] for name in PROPOSED if name in row.card), None)
-    after = next((given[name] for name in EDITED if name in given), before)
-    places = (change["path"].split("/")[1:] for change in json_patch.make(before, after))
+    before, after = edit_of(row.card, document(row.answer, "value"))
+    places = (change["path"].split("/")[1:] for change in json_patch.make(before, before if after is None else after))
     return {" · ".join(part for part in place if not part.isdigit() and part != "-") or "all of it" for place in places}
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from pydantic import ValidationError
 
-from wfdash.actions.requests.rules import create_rule, move_rule
+from wfdash.actions.requests.rules import STEPS, create_rule, move_rule
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
@@ -22,7 +22,6 @@ from wfdash.web.pages.site.decorators import form_page, key_of, viewer_of
 FIELDS = ("workflow", "step", "condition", "action", "quota", "days", "lasts", "share")
 DEFAULTS = {"action": "approve", "quota": "20", "days": "7", "lasts": "90", "share": "5"}
 TONES = {"on": "running", "shadow": "waiting", "suspended": "failed"}
-NEXT = {"draft": "rehearsed", "rehearsed": "shadow", "shadow": "on", "suspended": "rehearsed"}
 DONE = {
     "rehearsed": "Rehearsed.",
     "shadow": "It runs beside people now, and answers nothing.",
@@ -104,7 +103,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
         "makes": may_make(viewer, row.workflow),
         "operates": viewer.may("operate", row.workflow),
         "stops": may_stop(viewer, row) and row.state in ("shadow", "on"),
-        "next": NEXT.get(row.state, ""),
+        "next": STEPS.get(row.state, ""),
         "key": new_key(),
     }
     return render(request, "requests/rule.html", context)
