@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import starmap
+from itertools import groupby, starmap
 from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -150,7 +150,7 @@ write_lock = FairLock()
 # SQLite for callers on an event loop: a thread that writes and a thread that reads.
 
 MAX_GROUP = 64
-"""Scripts that may share a transaction."""
+"""Scripts of a transaction which no others join."""
 
 BUSY_TIMEOUT = 20.0
 """Seconds a thread waits for another process's write lock."""
@@ -167,32 +167,48 @@ PRAGMAS = (
 
 
 class SqliteThread:
-    """A thread with one connection that runs queued scripts."""
+    """A thread with one connection that runs queued scripts.
+
+    What tasks of an event loop submit in one of its iterations is handed in together: runs that one commit has woken
+    commit their next step in one transaction again, and no thread competes with the loop for the interpreter.
+    """
 
     name = "checkpoints"
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._queue: SimpleQueue[QueuedScript | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[QueuedScript]] = SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[QueuedScript]] = {}
         self._open = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         self._thread.start()
 
     def submit(self, job: QueuedScript) -> asyncio.Future[Any]:
         """Queue a script and return the future of its result."""
+        loop = asyncio.get_running_loop()
         with self._lock:
             if not self._open:
                 raise RuntimeError("the storage is being closed: nothing was written")
-            job.future = asyncio.get_running_loop().create_future()
-            self._queue.put(job)
+            job.future = loop.create_future()
+            if not (gathered := self._gathered.setdefault(loop, [])):
+                loop.call_soon(self._hand_in, loop)
+            gathered.append(job)
         return job.future
+
+    def _hand_in(self, *loops: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            for loop in loops:
+                jobs = self._gathered.pop(loop, [])
+                for at in range(0, len(jobs), MAX_GROUP):
+                    self._queue.put(jobs[at : at + MAX_GROUP])
 
     def close(self) -> None:
         """Run what is queued and end the thread."""
         with self._lock:
             self._open = False
-            self._queue.put(None)
+            self._hand_in(*self._gathered)
+        self._queue.put([])
         self._thread.join()
 
     def _work(self) -> None:
@@ -215,16 +231,13 @@ class SqliteThread:
         return connect(self._path)
 
     def _next(self) -> list[QueuedScript]:
-        jobs: list[QueuedScript] = []
-        job = self._queue.get()
+        jobs = self._queue.get()
         with contextlib.suppress(Empty):
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == MAX_GROUP:
-                    return jobs
-                job = self._queue.get_nowait()
-            if jobs:
-                self._queue.put(None)
+            while jobs and len(jobs) < MAX_GROUP:
+                jobs += (more := self._queue.get_nowait())
+                if not more:
+                    self._queue.put(more)
+                    break
         return jobs
 
     def _run_all(self, connection: sqlite3.Connection, jobs: list[QueuedScript]) -> None:
@@ -600,14 +613,11 @@ def fail_all(jobs: list[QueuedScript], error: BaseException) -> None:
 
 
 def resolve_in_loops(jobs: list[QueuedScript]) -> None:
-    """Resolve scripts in their loops, one call per loop; closed loops are skipped."""
-    loops: dict[asyncio.AbstractEventLoop, list[QueuedScript]] = {}
-    for job in jobs:
-        if job.future is not None:
-            loops.setdefault(job.future.get_loop(), []).append(job)
-    for loop, theirs in loops.items():
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(resolve_all, theirs)
+    """Resolve scripts in their loops, neighbours of one loop by one call; closed loops are skipped."""
+    for loop, theirs in groupby(jobs, lambda job: job.future and job.future.get_loop()):
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(resolve_all, [*theirs])
 
 
 def resolve_all(jobs: list[QueuedScript]) -> None:
