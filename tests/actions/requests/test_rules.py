@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -181,7 +182,12 @@ CONDITIONS = st.sampled_from(
         "proposal.note:true", "proposal.amount:>5 proposal.amount:<50 risk:low,none", "proposal.country:IT,DE",
     ]
 )  # fmt: skip
-ASKED = st.tuples(PROPOSALS, POLICIES, st.sampled_from([0, 1, 2, 3]), st.booleans())
+# Who asks: a stranger, the rule's owner, who switched it on, or a stranger for one of them; and of whom.
+ASKERS = st.sampled_from([("vera", []), ("otto", []), ("adam", []), ("vera", ["otto"]), ("vera", ["adam"]), ("", [])])
+ASKED = st.tuples(
+    PROPOSALS, POLICIES | st.just({"rules": 2}), st.sampled_from([0, 1, 2, 3]), st.booleans(), ASKERS,
+    st.sampled_from([[], ["otto"], ["ben"], ["finance"], ["requester"]]),
+)  # fmt: skip
 
 
 def rule_of(owner: User, condition: str, **facts: Any) -> Rule:
@@ -198,7 +204,9 @@ def rule_of(owner: User, condition: str, **facts: Any) -> Rule:
 
 def asked(proposal: Any, policy: Any = None, risk: int = 1, **facts: Any) -> HumanRequest:
     card = {"subject": "Pay?", "risk": ["", "low", "medium", "high"][risk], "proposal": proposal, "actions": ACTIONS}
-    return ask(make_run(created=timezone.now()), card=card, policy=policy or {}, risk=risk, **facts)
+    now, run = timezone.now(), {"created": timezone.now(), **facts.pop("run", {})}
+    given = {"card": card, "policy": policy or {}, "risk": risk, "created": now}
+    return ask(make_run(**run), **{**given, **facts})
 
 
 @pytest.fixture
@@ -207,16 +215,24 @@ def everyone(db: None, settings: Any) -> dict[str, User]:
     return make_people()
 
 
-@given(condition=CONDITIONS, questions=st.lists(ASKED, min_size=1, max_size=8))
+def asked_by(people: dict[str, User], given: Any) -> HumanRequest:
+    starter, others = given[4]
+    run = {"created_by": people.get(starter), "requesters": others or None}
+    return asked(*given[:3], not_by=["ben"] if given[3] else [], run=run, by=given[5])
+
+
+@given(
+    condition=CONDITIONS, questions=st.lists(ASKED, min_size=1, max_size=8), second=st.sampled_from(["otto", "adam"])
+)
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-def test_what_a_rehearsal_says_is_what_the_rule_does(everyone, monkeypatch, condition: str, questions: Any) -> None:
+def test_what_a_rehearsal_says_is_what_the_rule_does(everyone, monkeypatch, condition, questions, second) -> None:
     monkeypatch.setattr(rules, "is_sample", lambda *_: False)
     with transaction.atomic():
-        rule = rule_of(everyone["otto"], condition)
-        live = [asked(*given[:3], not_by=["ben"] if given[3] else []) for given in questions]
+        rule = rule_of(everyone["otto"], condition, switched_by=second)
+        live = [asked_by(everyone, given) for given in questions]
         rules.answer_opened()
         did = [Reply.objects.filter(request=one, rule=rule.pk).exists() for one in live]
-        past = [asked(*given[:3], not_by=["ben"] if given[3] else []) for given in questions]
+        past = [asked_by(everyone, given) for given in questions]
         for one in past:
             answered(one, everyone["ben"])
         found = {one.id: terms_of(rule).fits(one.asked) for one in read_history(WORKFLOW, "review") if one}
@@ -295,7 +311,9 @@ def test_a_rule_answers_only_what_its_owner_may_and_nothing_its_makers_asked(eve
     others = [
         asked({"amount": 5}, by=["finance"]),
         asked({"amount": 5}, replaces="earlier"),
-        ask(make_run(created=timezone.now(), created_by=everyone["adam"]), card=mine.card, risk=1),
+        asked({"amount": 5}, run={"created_by": everyone["adam"]}),
+        asked({"amount": 5}, assignee=everyone["ben"]),
+        asked({"amount": 5}, created=timezone.now() - timedelta(hours=1)),
     ]
     for _ in range(2):
         rules.answer_opened()
@@ -358,23 +376,56 @@ def test_who_may_answer_undoes_a_rules_answer_and_so_ends_the_rule(everyone, mon
     assert audit.check_chain()[1] == []
 
 
-def test_the_sample_comes_every_day_at_a_place_that_no_program_can_tell(everyone, settings) -> None:
-    rule = rule_of(everyone["otto"], "proposal.amount:<100")
-    places = []
-    for day in range(60):
-        now = THEN + timedelta(days=day)
-        tally, drawn = rules.today(rule, now), list[bool]()
-        for number in range(12):
-            drawn.append(rules.is_sample(rule, f"{day}-{number}", tally))
-            tally = tally | {"fits": tally["fits"] + 1, "samples": tally["samples"] + drawn[-1]}
-        rule.tally = tally
-        places.append(drawn.index(True))
-    assert len(set(places[1:])) > 5
-    again = [rules.is_sample(rule, f"x{n}", {"samples": 1, "past": [], "fits": 9, "day": "x"}) for n in range(500)]
+@given(days=st.lists(st.integers(0, 30), min_size=1, max_size=40), share=st.sampled_from([0.05, 0.2, 0.5, 1]))
+def test_each_day_has_a_sample_or_owes_it_to_the_next_days(days: list[int], share: float) -> None:
+    rule, owed = Rule(pk=1, share=share, tally={}), 0
+    for day, number in enumerate(days):
+        before = days[day - 1] if day else 0
+        samples = len(places_of(rule, day, number))
+        owed = max(0, owed + bool(number) - samples)
+        # A day with as many requests as places has its sample, and no debt is more than the places there are.
+        assert samples or number < min(1 / share, max(5, before))
+        assert owed < min(1 / share, max(5, *days))
+        assert share < 1 or samples == number
+
+
+def places_of(rule: Rule, day: int, number: int) -> list[int]:
+    """Let a day pass for a rule, and return which of its requests went to people."""
+    tally, found = rules.today(rule, THEN + timedelta(days=day)), list[int]()
+    for place in range(number):
+        sample = rules.is_sample(rule, f"{day}-{place}", tally)
+        found += [place] if sample else []
+        tally = tally | {"fits": place + 1, "samples": len(found)}
+    rule.tally = tally
+    return found
+
+
+def test_no_program_can_tell_the_place_of_a_sample_not_even_on_the_first_day(settings) -> None:
+    firsts = Counter(places_of(Rule(pk=pk, share=0.05, tally={}), 0, 12)[0] for pk in range(300))
+    assert set(firsts) == set(range(5))
+    assert max(firsts.values()) < 110
+    days = {"quiet": [1] * 60, "usual": [12] * 60, "one request on a day before": [1, 12] * 30}
+    for volumes in days.values():
+        rule = Rule(pk=1, share=0.05, tally={})
+        found = [places_of(rule, day, number) for day, number in enumerate(volumes)]
+        assert sum(map(len, found)) >= len(volumes) - 19
+        assert len({one[0] for one in found if one}) > 3 or max(volumes) == 1
+    again, secret = [places_of(Rule(pk=pk, share=0.05, tally={}), 0, 12) for pk in range(20)], settings.SECRET_KEY
     settings.SECRET_KEY = "another"
-    others = [rules.is_sample(rule, f"x{n}", {"samples": 1, "past": [], "fits": 9, "day": "x"}) for n in range(500)]
-    assert again != others
-    assert 5 <= sum(again) <= 60
+    assert again != [places_of(Rule(pk=pk, share=0.05, tally={}), 0, 12) for pk in range(20)]
+    settings.SECRET_KEY = secret
+    # A share of the rest goes to people besides, wherever it comes.
+    rest = [
+        rules.is_sample(Rule(pk=1, share=0.05), f"x{n}", {"before": 9, "owed": 0, "fits": 99, "day": "x"})
+        for n in range(2000)
+    ]
+    assert 60 <= sum(rest) <= 140
+
+
+def test_a_clock_that_is_set_back_gives_no_new_quota() -> None:
+    rule = Rule(pk=1, share=0.05, tally={"day": f"{THEN:%Y-%m-%d}", "fits": 9, "answers": 8, "samples": 1, "owed": 0})
+    assert rules.today(rule, THEN - timedelta(days=1))["answers"] == 8
+    assert rules.today(rule, THEN + timedelta(days=1))["answers"] == 0
 
 
 def test_while_a_disagreement_can_be_undone_the_rule_answers_nothing(everyone, monkeypatch) -> None:

@@ -22,8 +22,7 @@ from checkpoints.models import OPEN, HumanRequest, Reply, Rule, RuleUse
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import Json, JsonObject
 from checkpoints.rules import rule_name
-from wfdash.access.directory import people_who
-from wfdash.access.viewer import Viewer, origin_of
+from wfdash.access.viewer import Viewer
 from wfdash.actions import pacing
 from wfdash.actions.common import drawn, lock_request
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
@@ -35,9 +34,10 @@ from wfdash.queries.requests.rules import (
     FEWEST,
     FILTER,
     Card,
+    RuledQuestion,
+    RuleTerms,
     asked_of,
     find_rule,
-    made_terms,
     may_make,
     may_stop,
     no_rule_because,
@@ -49,7 +49,6 @@ from wfdash.queries.requests.rules import (
     value_at,
 )
 from wfdash.queries.unreadable import is_readable
-from wfdash.questions.policy import Policy
 from wfdash.records.requests import CreateRule
 from wfdash.values.schemas.validate import answer_problems
 
@@ -158,8 +157,7 @@ def _rehearsed(rule: Rule) -> JsonObject:
     """Return what to store of a rehearsal. Not in a transaction: it reads for seconds."""
     latest = _latest(rule.workflow, rule.step)
     form = asked_of(latest).form
-    terms = made_terms(rule.workflow, rule.step, rule.kind, form, parse_condition(rule.condition))
-    found = rehearse(terms, rule.action, read_history(rule.workflow, rule.step)).model_dump(mode="json")
+    found = rehearse(terms_of(rule, form), rule.action, read_history(rule.workflow, rule.step)).model_dump(mode="json")
     stored = encrypted_for(Rule, "rehearsal", found, str(rule.pk))
     return {"rehearsal": stored, "version": latest.run.version, "form": form, "pinned": timezone.now()}
 
@@ -206,9 +204,10 @@ def _ask_rules(request_id: str) -> int:
     if request is None or not is_readable(request) or RuleUse.objects.filter(request=request, kind="answer").exists():
         return 0
     asked, fitting = asked_of(request), list[Rule]()
-    for rule in Rule.objects.filter(state__in=ACTIVE, workflow=request.workflow, step=request.step).order_by("pk"):
+    active = Rule.objects.filter(state__in=ACTIVE, since__lte=request.created)
+    for rule in active.filter(workflow=request.workflow, step=request.step).order_by("pk"):
         terms = terms_of(rule)
-        if problem := _outdated(rule, request, holds=terms.holds(asked), form=asked.form):
+        if problem := _outdated(rule, request, terms, asked):
             with write():
                 suspend(lock_rule(rule.pk), problem)
         elif request.run.version == rule.version and terms.fits(asked):
@@ -226,13 +225,15 @@ def _ask_rules(request_id: str) -> int:
     return sum(_keep_in_mind(rule, request_id) for rule in shadows)
 
 
-def _outdated(rule: Rule, request: HumanRequest, *, holds: bool, form: str) -> str:
-    """Return why a rule does not fit the workflow any more, by what it asks now."""
+def _outdated(rule: Rule, request: HumanRequest, terms: RuleTerms, asked: RuledQuestion) -> str:
+    """Return why a rule does not fit the workflow or its owner any more, by what is asked now."""
     if request.run.version != rule.version and request.run.created > rule.pinned:
         return "The workflow has another version now: rehearse it again"
-    if form != rule.form and holds and request.run.created > rule.pinned:
+    if not terms.holds(asked):
+        return ""
+    if asked.form != rule.form and request.run.created > rule.pinned:
         return "The form of the answer has changed: rehearse it again"
-    return ""
+    return "" if terms.owner else "Its owner may no longer answer requests of this workflow"
 
 
 def _keep_in_mind(rule_id: int, request_id: str) -> int:
@@ -255,17 +256,16 @@ def _answer(rule_id: int, request_id: str, value: Json) -> bool:
         found = HumanRequest.objects.select_related("run", "run__created_by").filter(OPEN, pk=request_id).first()
         if rule.state != "on" or found is None or RuleUse.objects.filter(rule=rule, request=found).exists():
             return False
-        owner = next(iter(people_who("answer", rule.workflow, names=[rule.owner.get_username()], programs=False)), None)
-        tally = today(rule, database_now())
+        terms, tally = terms_of(rule), today(rule, database_now())
         sample = is_sample(rule, request_id, tally)
-        if problem := _why_stop(rule, owner, used_up=not sample and tally["answers"] >= rule.quota):
+        if problem := _why_stop(rule, used_up=not sample and tally["answers"] >= rule.quota):
             suspend(rule, problem)
             return False
-        if owner is None or _is_in_doubt(rule):
+        if _is_in_doubt(rule):
             return False
         request = lock_request(found)
-        still = request.answered is None and request.closed is None and request.settles is None
-        if not (still and _is_theirs(rule, owner, request) and terms_of(rule).fits(asked_of(request))):
+        gone = request.answered or request.closed or request.settles or request.assignee_id
+        if gone or not terms.fits(asked_of(request)):
             return False
         tally["fits"], kind = tally["fits"] + 1, "sample" if sample else "answer"
         tally["samples" if sample else "answers"] += 1
@@ -276,12 +276,10 @@ def _answer(rule_id: int, request_id: str, value: Json) -> bool:
         return True
 
 
-def _why_stop(rule: Rule, owner: Viewer | None, *, used_up: bool) -> str:
+def _why_stop(rule: Rule, *, used_up: bool) -> str:
     """Return why a rule that is on ends now; empty if it does not."""
     if rule.expires <= database_now():
         return "It expired"
-    if owner is None:
-        return "Its owner may no longer answer requests of this workflow"
     used = f"It has answered {rule.quota} requests today, which is its quota" if used_up else ""
     return _disagreement(rule) or used
 
@@ -293,40 +291,37 @@ def _is_in_doubt(rule: Rule) -> bool:
     return said.exclude(verdict=rule.action).exists()
 
 
-def _is_theirs(rule: Rule, owner: Viewer, request: HumanRequest) -> bool:
-    """Return whether the request is one that the rule's owner may answer, and none of what its makers asked."""
-    origin = origin_of(request.run)
-    asking = any(origin.includes(name) for name in (rule.owner.get_username(), rule.switched_by))
-    alone = rule.switched_by in ("", rule.owner.get_username())
-    needs = Policy.model_validate(request.policy or {}).rules
-    return owner.addressed(request.by, (), origin) and not asking and not (needs > 1 and alone)
-
-
 # The sample: which requests go to people although the rule fits. Keyed by the server's secret, so no program can tell.
 
-MOST_DAYS = 7
 SALT = "wfdash.rules"
+PLACES = 5
+"""The first requests of a day that fit, one of which goes to people; more where more fitted the day before."""
 
 
 def today(rule: Rule, now: datetime) -> dict[str, Any]:
-    """Return what a rule did today: how much fitted it, its answers and samples; and what fitted on the days before."""
-    day, known = f"{now:%Y-%m-%d}", dict(rule.tally)
-    if known.get("day") == day:
+    """Return what a rule did today: how much fitted it, its answers and samples; ``before``: how much fitted on the
+    last day; ``owed``: how many of its days ended without their sample.
+
+    A clock that is set back begins no new day.
+    """
+    day, known = f"{now:%Y-%m-%d}", {"fits": 0, "samples": 0, "owed": 0, **rule.tally}
+    if known.get("day", "") >= day:
         return known
-    past = [*([known["fits"]] if known.get("fits") else []), *known.get("past", ())][:MOST_DAYS]
-    return {"day": day, "fits": 0, "answers": 0, "samples": 0, "past": past}
+    owed = max(0, known["owed"] + bool(known["fits"]) - known["samples"])
+    return {"day": day, "fits": 0, "answers": 0, "samples": 0, "before": known["fits"], "owed": owed}
 
 
 def is_sample(rule: Rule, request_id: str, tally: dict[str, Any]) -> bool:
     """Return whether a request that fits goes to people: a share of all, and one a day at a place that is drawn, too.
 
-    The place lies within what fitted on the quietest of the days before, so that it comes; on the first day it is the
-    first. Where it did not come, because a day was quieter still, the next day's does.
+    The place is one of the first of the day, of which there are a few even on the first day. A day that ended before it
+    owes its sample: the days after it draw as many places more.
     """
     if drawn(SALT, f"{rule.pk}:{request_id}") < rule.share:
         return True
-    within = min([ceil(1 / rule.share), *tally["past"]]) if tally["past"] else 1
-    return not tally["samples"] and tally["fits"] >= int(drawn(SALT, f"{rule.pk}:{tally['day']}") * within)
+    places = range(min(ceil(1 / rule.share), max(PLACES, tally["before"])))
+    ranked = sorted(places, key=lambda place: drawn(SALT, f"{rule.pk}:{tally['day']}:{place}"))
+    return tally["fits"] in ranked[: 1 + tally["owed"]]
 
 
 # What people decided of samples and beside a shadow.

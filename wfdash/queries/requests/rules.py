@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -25,9 +25,11 @@ from checkpoints.content.encryption import encrypted_text_in
 from checkpoints.errors import Unreadable
 from checkpoints.models import HumanRequest, Reply, Rule, RuleUse
 from checkpoints.models.fields import StoredDocument, current_encryptor, decrypted
+from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json, JsonObject, frozen
 from checkpoints.rules import RISKS, card_subject, rule_name
-from wfdash.access.viewer import Viewer
+from wfdash.access.directory import people_who
+from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.labels import visible
 from wfdash.domain.search_attributes import number_of
@@ -161,6 +163,8 @@ class RuledQuestion(NamedTuple):
     policy: Mapping[str, Any]
     not_by: Sequence[str]
     form: str
+    by: Sequence[str]
+    origin: Origin
     secrets: Collection[str] = ()
     again: bool = False
 
@@ -174,11 +178,23 @@ class RuleTerms:
     kind: str
     form: str
     terms: tuple[Term, ...]
-    tests: tuple[tuple[ToFit, Term], ...] = field(default=(), compare=False)
+    tests: tuple[tuple[ToFit, Term], ...] = field(compare=False)
+    owner: Viewer | None
+    """The owner, if they may answer requests of the workflow; without those they stand in for."""
+    makers: tuple[str, ...]
+    """The owner, and who switched it on once it is."""
 
     def fits(self, asked: RuledQuestion) -> bool:
         """Return whether the rule answers this request."""
-        return asked.form == self.form and self.holds(asked) and not no_rule_because(asked, self.terms)
+        return (
+            asked.form == self.form
+            and self.holds(asked)
+            and not no_rule_because(asked, self.terms)
+            and self.owner is not None
+            and self.owner.addressed(asked.by, (), asked.origin)
+            and not any(map(asked.origin.includes, self.makers))
+            and (asked.policy.get("rules", 1) < 2 or len(set(self.makers)) == 2)
+        )
 
     def holds(self, asked: RuledQuestion) -> bool:
         """Return whether the condition holds of a question of this step, whatever its form and policy."""
@@ -187,15 +203,23 @@ class RuleTerms:
         return all(any(test(asked.card, term, value) for value in term.values) for test, term in self.tests)
 
 
-def terms_of(rule: Rule) -> RuleTerms:
-    """Return what a stored rule decides by."""
-    return made_terms(rule.workflow, rule.step, rule.kind, rule.form, parse_condition(rule.condition))
+def terms_of(rule: Rule, form: str = "") -> RuleTerms:
+    """Return what a stored rule decides by (four queries); before it is on, as if another person switched it on.
 
-
-def made_terms(workflow: str, step: str, kind: str, form: str, terms: tuple[Term, ...]) -> RuleTerms:
-    """Return what a rule with these terms decides by."""
-    tests = tuple((FILTER[term.key].condition, term) for term in terms)
-    return RuleTerms(workflow=workflow, step=step, kind=kind, form=form, terms=terms, tests=tests)
+    ``form``: another form of the question than the one it was rehearsed for.
+    """
+    terms, owner = parse_condition(rule.condition), rule.owner.get_username()
+    able = people_who("answer", rule.workflow, names=[owner], programs=False)
+    return RuleTerms(
+        workflow=rule.workflow,
+        step=rule.step,
+        kind=rule.kind,
+        form=form or rule.form,
+        terms=terms,
+        tests=tuple((FILTER[term.key].condition, term) for term in terms),
+        owner=replace(able[0], acts_for=()) if able else None,
+        makers=(owner, (rule.switched_by or owner) if rule.state == "on" else ""),
+    )
 
 
 def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
@@ -245,6 +269,8 @@ def asked_of(row: HumanRequest) -> RuledQuestion:
         policy=row.policy or {},
         not_by=row.not_by or (),
         form=form_of(row.answer_schema),
+        by=row.by,
+        origin=origin_of(row.run),
         secrets=secret_names(row.answer_schema) | catalog.secrets_of(row.workflow),
         again=bool(row.replaces or note_of(row.card)),
     )
@@ -256,8 +282,9 @@ MOST_DECISIONS = 100_000
 """The latest decisions of a step that are read."""
 FEWEST = 20_000
 """Decisions of all steps that are looked through for those of one; for many of it, four times as many."""
-COLUMNS = ("id", "kind", "risk", "replaces", "answer__verdict", "answered")
+COLUMNS = ("id", "kind", "risk", "replaces", "answer__verdict", "answered", f"run__created_by__{USERNAME}")
 TEXTS = {"card_text": "card", "form_text": "answer_schema", "policy_text": "policy", "not_by_text": "not_by"}
+TEXTS |= {"by_text": "by", "requesters_text": "run__requesters"}
 OTHERS = tuple(TEXTS.values())[1:]
 
 
@@ -285,11 +312,12 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
     # The same form and policy are read once: they are alike in most rows, and to decode them takes most of the time.
     texts = {name: Cast(column, TextField()) for name, column in TEXTS.items()}
     found = rows.order_by("-answered", "-id").annotate(**texts).values_list(*COLUMNS, *texts)
-    before, policy, not_by, form, secrets = None, dict[str, Any](), list[str](), "", frozenset[str]()
-    for pk, kind, risk, replaces, verdict, at, card, *given in found[:most].iterator(2000):
+    before, policy, form, secrets = None, dict[str, Any](), "", frozenset[str]()
+    not_by, by, requesters = list[str](), list[str](), list[str]()
+    for pk, kind, risk, replaces, verdict, at, starter, card, *given in found[:most].iterator(2000):
         try:
             if given != before:
-                schema, policy, not_by = (
+                schema, policy, not_by, by, requesters = (
                     _document(column, text, pk) for column, text in zip(OTHERS, given, strict=True)
                 )
                 form, secrets, before = form_of(schema), secret_names(schema) | catalog.secrets_of(workflow), given
@@ -299,7 +327,8 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
             before = None
             yield None
             continue
-        values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, secrets, again
+        origin = Origin(starter=starter or "", others=frozenset(requesters or ()))
+        values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, by or (), origin, secrets, again
         yield PastDecision(pk, RuledQuestion(*values), verdict, at)
 
 
