@@ -201,7 +201,7 @@ def test_without_a_passkey_the_page_leads_to_one_and_keeps_the_text(home, signed
     page = home.post(f"/requests/{signed.pk}/", form)
     shown = page.content.decode()
     assert page.status_code == 422
-    assert 'href="/settings/second-factor/"' in shown
+    assert 'href="/settings/second-factor/#name-new"' in shown
     assert "No contract" in shown
     assert Draft.objects.get().fields["reject:reason"] == ["No contract"]
     phone = add_passkey(home, current="ana-password")
@@ -241,6 +241,7 @@ def test_a_receipt_is_printed_and_its_file_is_checked_without_the_installation(h
     page = home.get(f"/requests/{signed.pk}/receipts/").content.decode()
     kept = Receipt.objects.get()
     assert kept.key in page
+    assert "does not hold" not in page
     assert "data:image/svg+xml" in page
     assert home.get(f"/requests/{signed.pk}/receipts/?reply=other").status_code == 404
     file, keys = tmp_path / "receipt.json", tmp_path / "keys.txt"
@@ -265,6 +266,9 @@ def test_a_receipt_is_printed_and_its_file_is_checked_without_the_installation(h
     }.items():
         file.write_text(json.dumps(whole | {part: changed}))
         assert verify("--key", kept.key)[0] == 1
+    for part, changed in {"statement": kept.body["statement"] | {"person": "ben"}, "public_key": "?"}.items():
+        Receipt.objects.update(body=kept.body | {part: changed})
+        assert "This receipt does not hold" in home.get(f"/requests/{signed.pk}/receipts/").content.decode()
 
 
 def test_a_lost_passkey_is_an_entry_of_its_own_and_its_receipts_still_hold(home, phone, signed):

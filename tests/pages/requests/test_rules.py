@@ -53,6 +53,7 @@ def test_a_rule_from_the_form_to_on(everybody, history, as_) -> None:
     told = " ".join(otto.get(url).content.decode().split())
     assert "It would have answered <strong>30</strong>: people decided 30 the same way." in told
     otto.post(url, {"to": "shadow"})
+    assert "Switch on" not in otto.get(url).content.decode()
     Rule.objects.update(since=timezone.now() - timedelta(days=8))
     RuleUse.objects.create(rule=rule, request=history[0], kind="shadow", at=timezone.now(), agrees=True)
     shown = " ".join(as_("vera").get(url).content.decode().split())
@@ -61,7 +62,7 @@ def test_a_rule_from_the_form_to_on(everybody, history, as_) -> None:
     assert as_("ana").get(url).status_code == as_("sam").get(url).status_code == 404
     otto.post(url, {"to": "on"})
     assert Rule.objects.get().state == "on"
-    assert "rule r1: approve" in otto.get("/rules/").content.decode()
+    assert "Rule r1: approve" in otto.get("/rules/").content.decode()
     otto.post(url, {"to": "suspended", "reason": "audit week"})
     assert "audit week" in otto.get(url).content.decode()
 

@@ -529,6 +529,12 @@ def read_rule(viewer: Viewer, rule_id: int) -> RuleDetail:
     return RuleDetail.trusted(**_facts(row, _counts([row.pk])), rehearsal=known, uses=tuple(map(_use, latest)))
 
 
+def subjects_of(requests: Sequence[str]) -> dict[str, str]:
+    """Return request -> its subject, where it can be read without its card (one query)."""
+    rows = HumanRequest.objects.filter(pk__in=requests, subject__isnull=False).values_list("pk", "subject")
+    return {pk: visible(subject) for pk, subject in rows}
+
+
 MOST_RULES = 500
 
 

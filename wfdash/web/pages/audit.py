@@ -14,7 +14,7 @@ from django.utils.http import content_disposition_header
 from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
 from wfdash.domain.labels import visible
-from wfdash.domain.receipts import challenge_of, key_name
+from wfdash.domain.receipts import UNREADABLE, challenge_of, flaw_of, key_name
 from wfdash.engines.catalog import title_of, titles
 from wfdash.notifications.rendering import render
 from wfdash.queries.audit import (
@@ -354,6 +354,8 @@ def receipts(request: HttpRequest, request_id: str) -> HttpResponse:
         digest = challenge_of(receipt["statement"]).hex()
         code = scannable(f"{request.build_absolute_uri(request.path)}#{digest}")
         answer = visible(json.dumps(receipt["statement"]["answer"], ensure_ascii=False))
-        facts = {"said": receipt["statement"], "key": key_name(receipt["public_key"]), "digest": digest, "code": code}
+        flaw = flaw_of(receipt)
+        key = "" if flaw == UNREADABLE else key_name(receipt["public_key"])
+        facts = {"said": receipt["statement"], "key": key, "digest": digest, "code": code, "flaw": flaw}
         shown.append({"reply": reply, "undone": undone, "answer": answer, **facts})
     return render(request, "requests/signed/receipts.html", {"item": found, "receipts": shown, "now": timezone.now()})

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from pydantic import ValidationError
 
 from wfdash.actions.requests.rules import STEPS, create_rule, move_rule
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
-from wfdash.queries.requests.rules import may_make, may_stop, read_rule, read_rules
+from wfdash.queries.requests.rules import may_make, may_stop, read_rule, read_rules, subjects_of
 from wfdash.queries.search import asked_for
 from wfdash.records.requests import CreateRule
 from wfdash.web.pages.runs.actions import new_key
@@ -89,6 +91,9 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     row = read_rule(viewer, rule_id)
     known = row.rehearsal
     verdicts = sorted({*known.fitting, *known.rest}) if known else []
+    against = known.against if known else ()
+    subjects = subjects_of([one.request for one in against])
+    over = row.since + timedelta(days=row.days)
     context = {
         "row": row,
         "tone": TONES.get(row.state, "cancelled"),
@@ -98,8 +103,10 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
         "confusion": known
         and [
             (name, [counts.get(verdict, 0) for verdict in verdicts])
-            for name, counts in (("fits the rule", known.fitting), ("everything else", known.rest))
+            for name, counts in (("Fits the rule", known.fitting), ("Everything else", known.rest))
         ],
+        "against": [(one, subjects.get(one.request) or f"Request {one.request[-8:]}") for one in against],
+        "early": over if over > timezone.now() else None,
         "makes": may_make(viewer, row.workflow),
         "operates": viewer.may("operate", row.workflow),
         "stops": may_stop(viewer, row) and row.state in ("shadow", "on"),
