@@ -15,6 +15,7 @@ from wfdash.actions.account import create_token
 from wfdash.actions.common import drawn
 from wfdash.actions.requests.second import SALT
 from wfdash.domain.agreement import agreement_of
+from wfdash.queries.requests.second import read_quality
 
 BLIND = {"blind": 1.0}
 REJECTED = {"_action": "reject", "reject:reason": "Too much"}
@@ -99,7 +100,9 @@ def test_only_the_share_is_asked_about_and_no_override_or_question_without_a_sec
     assert not SecondLook.objects.exists()
 
 
-def test_a_question_tells_of_agreement_edits_and_haste_and_its_operators_settle_what_differs(run, as_, everybody):
+def test_a_question_tells_of_agreement_edits_and_haste_and_its_operators_settle_what_differs(
+    run, as_, everybody, django_assert_num_queries
+):
     for n in range(24):
         question = people.ask(run, f"Pay {n}?", policy={**BLIND, "prereview": "approve"})
         as_("ana").post(f"/requests/{question.pk}/", {"_action": "approve"} if n % 2 else REJECTED)
@@ -117,6 +120,11 @@ def test_a_question_tells_of_agreement_edits_and_haste_and_its_operators_settle_
     assert as_("otto").post(f"/second-looks/{look.pk}/settle/", {"settled": "second"}).status_code == 302
     assert "The second was right" in flat(as_("otto").get(PAGE).content.decode())
     assert as_("ana").get(PAGE).status_code == 404
+    otto = people.viewer("otto")
+    with django_assert_num_queries(2):
+        assert read_quality(otto, "expense_batch", "review").decisions == 24
+    as_("ana").post(f"/requests/{people.ask(run, 'Pay 25?').pk}/", {"_action": "approve"})
+    assert read_quality(otto, "expense_batch", "review").decisions == 25
     assert AuditEntry.objects.filter(verb="settle second look").count() == 1
 
 
