@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -31,9 +33,19 @@ def history(everybody) -> list[HumanRequest]:
 
 def test_a_rule_from_the_form_to_on(everybody, history, as_) -> None:
     otto = as_("otto")
-    page = otto.get(f"/rules/?q=workflow:{WORKFLOW}+step:review&condition=proposal.amount:<100").content.decode()
+    found = otto.get(f"/?q=workflow:{WORKFLOW}+step:review+risk:low").content.decode()
+    link = unescape(re.search(r'href="(/rules/[^"]*)"', found)[1])
+    page = otto.get(link).content.decode()
     assert 'value="review"' in page
-    assert 'value="proposal.amount:&lt;100"' in page
+    assert 'value="risk:low"' in page
+    for asked, why in {
+        "step:review age:>2d": "cannot ask for age:&gt;2d",
+        "risk:low": "A rule is for one step",
+    }.items():
+        told = otto.get("/", {"q": f"workflow:{WORKFLOW} {asked}"}).content.decode()
+        assert why in told
+        assert "Make a rule" not in told
+    assert "/rules/" not in as_("ana").get(f"/?q=workflow:{WORKFLOW}+step:review").content.decode()
     typed = {"workflow": WORKFLOW, "step": "review", "condition": "words", "action": "approve"}
     typed |= {"quota": "x", "days": "7", "lasts": "90", "share": "1"}
     refused = otto.post("/rules/", typed)

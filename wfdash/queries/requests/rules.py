@@ -36,7 +36,7 @@ from wfdash.domain.search_attributes import number_of
 from wfdash.engines import catalog
 from wfdash.queries.requests.decisions import ANSWERED, reversed_later
 from wfdash.queries.requests.inbox import RISK_NAMES
-from wfdash.queries.search import SIGNS, ListFilter, Qualifier, Suggestion, Term, edge_of
+from wfdash.queries.search import SIGNS, ListFilter, Qualifier, Suggestion, Term, edge_of, split
 from wfdash.queries.unreadable import is_readable
 from wfdash.questions.policy import HIGH_RISK
 from wfdash.records.requests import RehearsalRecord, RuleDetail, RuleDifference, RuleSummary, RuleUseRecord
@@ -493,6 +493,29 @@ def may_make(viewer: Viewer, workflow: str) -> bool:
     """
     person = viewer.made_by is None and not viewer.through_agents
     return person and viewer.may("answer", workflow) and viewer.may("inspect", workflow)
+
+
+def rule_of(viewer: Viewer, text: str) -> tuple[str, str]:
+    """Return the query that fills in a new rule from a filter of the inbox; else, why no rule can ask for the same.
+
+    Both are empty where the filter names no single workflow for which this person may make rules.
+    """
+    names, kept, wrong = dict[str, str](), list[str](), ""
+    for part, said in split(text):
+        term = said if isinstance(said, Term) and not said.negated else None
+        if term and term.key in ("workflow", "step") and len(term.values) == 1 and term.key not in names:
+            names[term.key] = term.values[0]
+        elif term and term.key == "risk" and not FILTER.read(part).flaws:
+            kept.append(part)
+        elif part.strip():
+            wrong = wrong or part
+    if not names.get("workflow") or not may_make(viewer, names["workflow"]):
+        return "", ""
+    if wrong:
+        return "", f"No rule can be made of this filter: a rule cannot ask for {wrong}"
+    if "step" not in names:
+        return "", "A rule is for one step. To make one, add step: and its name"
+    return urlencode({**names, "condition": " ".join(kept)}), ""
 
 
 def may_stop(viewer: Viewer, rule: Rule | RuleSummary) -> bool:

@@ -42,6 +42,7 @@ from wfdash.queries.requests.inbox import (
     request_rows,
 )
 from wfdash.queries.requests.request import read_assignees, read_request
+from wfdash.queries.requests.rules import rule_of
 from wfdash.queries.unreadable import why
 from wfdash.web.pages.requests.panel import panel
 from wfdash.web.pages.site.context_processors import looks_of
@@ -374,6 +375,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     context, place, shown = _surroundings(request, viewer, place, request.GET.get("request", ""))
     if fragment not in FRAGMENTS:
         context |= _card(viewer, shown, place) | views_context(viewer, place)
+        context["rule"] = rule_of(viewer, place.q) if place.q else ()
     return respond(request, TEMPLATES[place.focus], context, FRAGMENTS)
 
 

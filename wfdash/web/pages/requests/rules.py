@@ -16,7 +16,6 @@ from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.engines import catalog
 from wfdash.notifications.rendering import render
 from wfdash.queries.requests.rules import may_make, may_stop, read_rule, read_rules, subjects_of
-from wfdash.queries.search import asked_for
 from wfdash.records.requests import CreateRule
 from wfdash.web.pages.runs.actions import new_key
 from wfdash.web.pages.site.decorators import form_page, key_of, viewer_of
@@ -34,13 +33,9 @@ DONE = {
 
 @form_page
 def rules(request: HttpRequest) -> HttpResponse:
-    """List the rules this person may read; a POST makes one. ``workflow``, ``step``, ``condition`` fill the form, or
-    ``q``: a filter of the inbox.
-    """
+    """List the rules this person may read; a POST makes one. ``workflow``, ``step``, ``condition`` fill the form."""
     viewer, problems = viewer_of(request), dict[str, str]()
     typed = {**DEFAULTS, **{name: request.GET[name] for name in FIELDS if name in request.GET}}
-    for name in ("workflow", "step"):
-        typed.setdefault(name, next(iter(asked_for(request.GET.get("q", ""), name)), ""))
     if request.method == "POST":
         typed = {name: request.POST.get(name, "").strip() for name in FIELDS}
         try:
