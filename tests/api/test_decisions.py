@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from checkpoints.models import Answer, AuditEntry, Comment, HumanRequest, Reply
 from tests import people
 from tests.documentation.test_types import ROOT, blocks_of
+from wfdash.values.schemas.secrets import HIDDEN
 
 PROPOSED, DECIDED = {"amount": 900, "iban": "DE89 3704"}, {"amount": 800, "iban": "DE89 3704"}
 FORM = {
@@ -50,6 +51,11 @@ def test_a_data_set_has_proposal_edit_and_words_without_secrets_and_names(decide
     assert (found["reason"], found["answered_by"]) == ("One night less", "finance")
     assert [(one["by"], one["text"]) for one in found["comments"]] == [("", "Too much")]
     assert "DE89" not in json.dumps(found)
+    # A secret is hidden in what people wrote, too.
+    Reply.objects.filter(request=decided).update(reason="Not to DE89 3704")
+    Comment.objects.filter(pk="c1").update(text="Is DE89 3704 hers?")
+    (found,) = lines(as_("otto").get("/api/v1/decisions/export"))
+    assert (found["reason"], found["comments"][0]["text"]) == (f"Not to {HIDDEN}", f"Is {HIDDEN} hers?")
     facts = AuditEntry.objects.latest("n").facts
     assert (facts["what"], facts["kind"]) == ("decisions", "jsonl")
 

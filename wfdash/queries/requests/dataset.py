@@ -11,12 +11,13 @@ from typing import Any
 from checkpoints.models import HumanRequest
 from checkpoints.rules import rule_name
 from wfdash.access.viewer import Viewer
+from wfdash.contract import Message
 from wfdash.domain import json_patch
 from wfdash.domain.labels import escaped
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.timemachine import secrets_in
 from wfdash.queries.unreadable import document, is_readable, text
-from wfdash.questions.tools import masked_card
+from wfdash.questions.tools import Masking, masked_card
 from wfdash.records.requests import DecisionExample, DecisionRecord, Remark
 from wfdash.values.schemas.secrets import masked
 
@@ -58,11 +59,17 @@ def _portions(viewer: Viewer, text: str, page: Any, names: bool) -> Iterator[lis
 def _example(known: DecisionRecord, row: HumanRequest, names: bool) -> DecisionExample:
     secrets, answer = secrets_in(row), row.answer
     card: dict[str, Any] = masked(masked_card(row.card, secrets), secrets)
-    value = masked(document(answer, "value"), secrets)
+    decided = document(answer, "value")
+    value = masked(decided, secrets)
     given = value if isinstance(value, dict) else {}
     proposal, edited = edit_of(card, value)
     live = [reply for reply in row.replies.all() if reply.undone is None and reply.by_id == answer.by_id]
     said = next((text(reply, "reason") for reply in live), "")
+    said = said or str(given.get("reason") or given.get("feedback") or "")
+    remarks = sorted(row.comments.all(), key=lambda one: (one.at, one.pk))
+    texts = [Message(role="user", text=one) for one in (said, *(text(one, "text") for one in remarks))]
+    # What people wrote may repeat a secret of the card or the answer.
+    reason, *written = Masking().masked(texts, secrets, [row.card, decided])
     facts = {name: getattr(known, name) for name in DecisionRecord.model_fields if name != "answered_by"}
     return DecisionExample.trusted(
         **facts,
@@ -71,11 +78,11 @@ def _example(known: DecisionRecord, row: HumanRequest, names: bool) -> DecisionE
         proposal=proposal,
         value=value,
         edit=None if edited is None else json_patch.make(proposal, edited),
-        reason=said or str(given.get("reason") or given.get("feedback") or ""),
+        reason=reason.text,
         answered_by=rule_name(answer.rule) or _person(answer.by, names),
         comments=tuple(
-            Remark.trusted(by=_person(one.by, names), kind=one.kind, text=text(one, "text"), at=one.at)
-            for one in sorted(row.comments.all(), key=lambda one: (one.at, one.pk))
+            Remark.trusted(by=_person(one.by, names), kind=one.kind, text=message.text, at=one.at)
+            for one, message in zip(remarks, written, strict=True)
         ),
     )
 
