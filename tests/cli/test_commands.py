@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
-from checkpoints.models import AuditEntry, Checkpoint, Run
+from checkpoints.models import AuditEntry, Checkpoint, Rule, Run
 from tests.pages.checkpoints.test_time_machine import otto, started
 from wfdash.cli import commands
 
@@ -108,6 +109,22 @@ def test_text_of_workflows_cannot_steer_a_terminal(otto, say):
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "\u202e" not in text
+
+
+def test_a_rule_is_suspended_from_the_shell_also_where_no_server_runs(otto, say, data):
+    now = timezone.now()
+    times = dict.fromkeys(("since", "created", "pinned", "expires"), now)
+    facts = {"workflow": "expense", "condition": "proposal.amount:<5", "quota": 1, "days": 1, "share": 0.05}
+    Rule.objects.create(pk=7, owner=User.objects.get(username="otto"), state="on", **times, **facts)
+    User.objects.create_user("stranger")
+    assert [row["name"] for row in data("rules", "list", "--as", "otto")] == ["rule r7"]
+    assert data("rules", "list", "--as", "stranger") == []
+    assert say("rules", "suspend", "r7", "--as", "stranger")[0] == commands.NOT_FOUND
+    assert say("rules", "suspend", "r7", "--reason", "Odd refunds", "--as", "otto")[:2] == (0, "Suspended r7\n")
+    assert (Rule.objects.get().state, Rule.objects.get().problem) == ("suspended", "Odd refunds")
+    assert say("rules", "suspend", "7", "--as", "otto")[0] == commands.CONFLICT
+    assert say("rules", "suspend", "many", "--as", "otto")[0] != 0
+    assert AuditEntry.objects.latest("n").verb == "suspend rule"
 
 
 def test_the_first_administrator_acts_where_no_one_is_named(otto, data, say):

@@ -54,7 +54,7 @@ def test_completion_knows_every_family(shell: str, capsys: pytest.CaptureFixture
     assert all(name in script for name in ("runs", "requests", "checkpoints", "schedules", "workflows", "restore"))
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("wfdash ru", "runs"), ("wfdash runs wai", "wait")])
+@pytest.mark.parametrize(("typed", "offered"), [("wfdash run", "runs"), ("wfdash runs wai", "wait")])
 def test_bash_completes_what_is_typed(typed: str, offered: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", "bash"]) == 0
     words = typed.split()

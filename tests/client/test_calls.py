@@ -19,7 +19,7 @@ from wfdash.records.schedules import ScheduleDetail
 
 SCREEN = "is for a screen that a person has before them"
 OWN = "is about one's own account, which a program hardly has"
-RULES = "people look after rules, on their page"
+RULES = "people make rules, on their page"
 LEFT_OUT = {
     "list_present": SCREEN,
     "take_request": SCREEN,
@@ -28,10 +28,7 @@ LEFT_OUT = {
     "search": SCREEN,
     "change_schedule": "its second request, after it has read what there is",
     "get_coming": "a schedule that was created has its next times",
-    "list_rules": RULES,
     "create_rule": RULES,
-    "get_rule": RULES,
-    "move_rule": RULES,
     "list_notifications": OWN,
     "read_notifications": OWN,
     "list_views": OWN,

@@ -447,6 +447,29 @@ DECISIONS = family(
 )
 
 
+RULES = family(
+    "rules",
+    "list and suspend the rules that answer requests",
+    command(
+        "list",
+        "list rules, newest first",
+        call(
+            "rules",
+            lambda output, found, _: output.rows(found.items, "name workflow step state since answered condition"),
+        ),
+    ),
+    command(
+        "suspend",
+        "suspend a rule: what it answered and can still be undone goes back to people",
+        lambda client, given, output: output.result(
+            client.move_rule(given.rule.removeprefix("r"), "suspended", reason=given.reason), f"Suspended {given.rule}"
+        ),
+        argument("rule", "its name, such as r7"),
+        argument("--reason", default=""),
+    ),
+)
+
+
 def _statistics(output: Output, found: Any, given: Namespace) -> None:
     output.line(f"now: {_counts(found.states) or 'no runs'}; {found.waiting} requests wait for people")
     flow = {name: sum(slots) for name, slots in found.flow.items()}
@@ -534,4 +557,4 @@ MCP = plain_command(
     argument("--token", "API token (default, and safer: $WFDASH_TOKEN)"),
     needs_data=False,
 )
-COMMANDS = (MCP, CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, DECISIONS, STATISTICS, OPERATIONS)
+COMMANDS = (MCP, CHECKPOINTS, WORKFLOWS, ME, SCHEDULES, PEOPLE, AUDIT, DECISIONS, RULES, STATISTICS, OPERATIONS)

@@ -441,6 +441,9 @@ class Calls:
     undo_many = ApiMethod(request_calls.undo_many)
     decisions = ApiMethod(request_calls.decisions)
     all_decisions = ApiIterator(request_calls.all_decisions, DecisionRecord)
+    rules = ApiMethod(request_calls.rules)
+    rule = ApiMethod(request_calls.rule)
+    move_rule = ApiMethod(request_calls.move_rule)
     export_decisions = ApiIterator(request_calls.export_decisions, bytes)
 
     checkpoints = ApiMethod(run_calls.checkpoints)

@@ -23,6 +23,8 @@ from wfdash.records.requests import (
     RequestOutcome,
     RequestPage,
     RequestSummary,
+    RuleDetail,
+    RulePage,
     Snoozed,
     Tab,
     UndoneCount,
@@ -110,6 +112,21 @@ def decisions(filter: str = "", *, limit: int = 50, after: str = "") -> Script[D
 def all_decisions(filter: str = "", *, most: int | None = None) -> Script[None]:  # noqa: A002
     """Emit the decisions that a filter finds, the latest first, page by page."""
     return pages("/decisions", DecisionRecord, {"q": filter}, most=most)
+
+
+def rules(workflow: str = "") -> Script[RulePage]:
+    """Return the rules of a workflow, or of all, the newest first."""
+    return get("/rules", RulePage, workflow=workflow)
+
+
+def rule(rule_id: int) -> Script[RuleDetail]:
+    """Return a rule with its rehearsal, and what people decided that fits it."""
+    return get(f"/rules/{part(str(rule_id))}", RuleDetail)
+
+
+def move_rule(rule_id: int, to: str, *, reason: str = "", key: str | None = None) -> Script[RuleDetail]:
+    """Have a rule ``rehearsed``, ``shadow`` (beside people), ``on`` or ``suspended``."""
+    return post(f"/rules/{part(str(rule_id))}/state", RuleDetail, {"to": to, "reason": reason}, key=key)
 
 
 def export_decisions(filter: str = "", *, names: bool = False) -> Script[None]:  # noqa: A002
