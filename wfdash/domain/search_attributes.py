@@ -351,7 +351,7 @@ KEEP = "keep"
 """The tag by which people keep a run: neither its age nor anyone's deletion removes it."""
 
 TOKEN = re.compile(r"[^\W_]+")
-NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
+NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?", re.ASCII)
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 LARGEST_NUMBER = 10**15
 Path = tuple[str, ...]

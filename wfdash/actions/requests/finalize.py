@@ -29,6 +29,7 @@ from wfdash.actions.requests.receipts import refuse_unsigned
 from wfdash.actions.requests.second import ask_second_look
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
+from wfdash.domain.labels import visible
 from wfdash.notifications.write import notify, notify_workflow
 from wfdash.questions.policy import Policy
 from wfdash.telemetry import tracing
@@ -281,7 +282,7 @@ def suspend(rule: Rule, problem: str, by: Viewer | None = None) -> None:
     """Suspend a locked rule, tell its owner, and give back what it answered and can still be undone."""
     if rule.state not in ACTIVE:
         return
-    rule.state, rule.since, rule.problem = "suspended", timezone.now(), problem[:500]
+    rule.state, rule.since, rule.problem = "suspended", timezone.now(), visible(problem)[:500]
     rule.save(update_fields=["state", "since", "problem"])
     pending = Reply.objects.filter(rule=rule.pk, settles__isnull=False, undone__isnull=True)
     for reply in pending.select_related("request", "request__run").order_by("request__run_id"):

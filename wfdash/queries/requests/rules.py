@@ -28,10 +28,10 @@ from checkpoints.models.fields import StoredDocument, current_encryptor, decrypt
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json, JsonObject, frozen
 from checkpoints.rules import RISKS, card_subject, rule_name
-from wfdash.access.directory import people_who
+from wfdash.access.directory import is_service, people_who
 from wfdash.access.viewer import Origin, Viewer, origin_of
 from wfdash.domain.errors import Invalid, NotFound
-from wfdash.domain.labels import visible
+from wfdash.domain.labels import is_deceiving, visible
 from wfdash.domain.search_attributes import number_of
 from wfdash.engines import catalog
 from wfdash.queries.requests.decisions import ANSWERED, reversed_later
@@ -44,8 +44,8 @@ from wfdash.values.fingerprints import note_of
 from wfdash.values.schemas.secrets import secret_names
 
 Card = Mapping[str, Any]
-ToFit = Callable[[Card, Term, str], bool]
-"""Returns whether a card has this value of a term."""
+ToFit = Callable[[Card, Term], bool]
+"""Returns whether a card has one of the values of a term."""
 PARTS = ("proposal", "context")
 """The parts of a card whose values a condition may name."""
 
@@ -57,18 +57,25 @@ def _plain(name: str) -> str:
 
 
 def value_at(card: Card, term: Term) -> Json:
-    """Return the single value of a card that a term names; None where there is none, or several have that name."""
+    """Return the single value of a card that a term names; None where there is none, or several have that name.
+
+    A key with a dot has no name: what its author calls untrusted would be another one.
+    """
     node: Any = card.get(term.key)
     for part in term.path.split(".") if term.path else ():
-        named = [key for key in node if key == part or _plain(key) == part] if isinstance(node, dict) else ()
+        named = [key for key in node if _plain(key) == part and "." not in key] if isinstance(node, dict) else ()
         if len(named) != 1:
             return None
         node = node[named[0]]
     return node if isinstance(node, str | int | float) else None
 
 
-def _fits(card: Card, term: Term, value: str) -> bool:
-    found = value_at(card, term)
+def _fits(card: Card, term: Term) -> bool:
+    found = value_at(card, term)  # Once: a card may have thousands of keys, and a term hundreds of values.
+    return any(_is(found, term, value) for value in term.values)
+
+
+def _is(found: Json, term: Term, value: str) -> bool:
     if isinstance(found, bool) or found is None:
         return not term.sign and found is not None and value.lower() == str(found).lower()
     wanted, number = number_of(value), number_of(found)
@@ -93,7 +100,7 @@ def _names_in(part: str) -> Callable[[Card], Iterable[Suggestion]]:
     def walk(node: Any, path: tuple[str, ...]) -> Iterator[Suggestion]:
         if isinstance(node, dict) and len(path) < 4:
             for key, below in node.items():
-                yield from walk(below, (*path, _plain(key)))
+                yield from walk(below if "." not in key else None, (*path, _plain(key)))
         elif isinstance(node, str | int | float) and len(path) > 1:
             yield Suggestion(".".join(path), visible(str(node))[:60])
 
@@ -117,15 +124,15 @@ QUALIFIERS: tuple[Qualifier[ToFit, Card], ...] = (
         "tool",
         "tool:refund",
         "a call of this tool",
-        condition=lambda card, term, value: isinstance(card.get("tool"), dict) and card["tool"].get("name") == value,
+        condition=lambda card, term: isinstance(card.get("tool"), dict) and card["tool"].get("name") in term.values,
     ),
     Qualifier(
         "risk",
         "risk:low",
         "low, medium or none",
         only=("low", "medium", "none"),
-        condition=lambda card, term, value: (
-            RISK_NAMES.get(RISKS.get(card.get("risk") or "", 0), "none") == value.lower()
+        condition=lambda card, term: (
+            RISK_NAMES.get(RISKS.get(card.get("risk") or "", 0), "none") in map(str.lower, term.values)
         ),
     ),
 )
@@ -147,6 +154,8 @@ def parse_condition(text: str) -> tuple[Term, ...]:
     ]
     if not flaws and not any(term.key in (*PARTS, "tool") for term in found.terms):
         flaws.append(("", "Name a value of the card, as proposal.amount:<100"))
+    if is_deceiving(text):
+        flaws.append(("", "Leave out characters that no one can see"))
     if flaws:
         raise Invalid([{"loc": ["condition", part] if part else ["condition"], "msg": msg} for part, msg in flaws])
     return found.terms
@@ -200,7 +209,7 @@ class RuleTerms:
         """Return whether the condition holds of a question of this step, whatever its form and policy."""
         if (asked.workflow, asked.step, asked.kind) != (self.workflow, self.step, self.kind):
             return False
-        return all(any(test(asked.card, term, value) for value in term.values) for test, term in self.tests)
+        return all(test(asked.card, term) for test, term in self.tests)
 
 
 def terms_of(rule: Rule, form: str = "") -> RuleTerms:
@@ -239,7 +248,10 @@ def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
         return "Its policy allows no rule"
     if asked.again:
         return "It is asked again"
-    closed, secrets = [_path(name) for name in policy.get("untrusted", ())], {_plain(one) for one in asked.secrets}
+    closed, secrets = (
+        [(*map(_plain, name.split(".")),) for name in policy.get("untrusted", ())],
+        {_plain(one) for one in asked.secrets},
+    )
     for term in terms:
         path = (term.key, *term.path.split("."))
         if not secrets.isdisjoint(path):
@@ -247,10 +259,6 @@ def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
         if any(path[: len(one)] == one for one in closed):
             return f"An outsider could choose {term.name}"
     return ""
-
-
-def _path(name: str) -> tuple[str, ...]:
-    return tuple(_plain(part) for part in name.split("."))
 
 
 def form_of(schema: Json) -> str:
@@ -439,12 +447,8 @@ def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) ->
         ranked = []
         for text, term in open_.items():
             test = FILTER[term.key].condition
-            keeps = [
-                one
-                for one in good
-                if not no_rule_because(one.asked, (term,)) and test(one.asked.card, term, term.values[0])
-            ]
-            lets = [one for one in left if test(one.asked.card, term, term.values[0])]
+            keeps = [one for one in good if not no_rule_because(one.asked, (term,)) and test(one.asked.card, term)]
+            lets = [one for one in left if test(one.asked.card, term)]
             ranked.append((len(lets), -len(keeps), text, keeps, lets))
         _, _, text, keeps, left = min(ranked, key=lambda one: one[:3])
         if len(keeps) < LEAST_ALIKE:
@@ -463,7 +467,7 @@ def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, Ter
             term = Term(key=part, values=("",), path=path)
             value = value_at(like, term)
             if isinstance(value, str) and number_of(value) is None and value and '"' not in value and "*" not in value:
-                text, sign = (f'"{value}"' if re.search(r"[\s,:]", value) else value), ""
+                text, sign = (value if re.fullmatch(r"[\w-]+", value) else f'"{value}"'), ""
                 given = value
             elif isinstance(value, bool):
                 text, sign, given = str(value).lower(), "", str(value).lower()
@@ -479,7 +483,7 @@ def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, Ter
                 )
                 text = f"<={given}"
             found = f"{name}:{text}"
-            if not FILTER.read(found).flaws:
+            if not FILTER.read(found).flaws and not is_deceiving(found):
                 yield found, Term(key=part, values=(given,), sign=sign, path=path)
 
 
@@ -491,7 +495,7 @@ def may_make(viewer: Viewer, workflow: str) -> bool:
 
     No program may, nor an agent with a person's token.
     """
-    person = viewer.made_by is None and not viewer.through_agents
+    person = viewer.made_by is None and not viewer.through_agents and not (viewer.token and is_service(viewer.user))
     return person and viewer.may("answer", workflow) and viewer.may("inspect", workflow)
 
 
