@@ -54,7 +54,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> I
 
 
 def test_two_people_let_a_rule_answer_and_a_third_ends_it(person: OpenPage, server: Server) -> None:
-    (waiting,) = start(server, {"subject": "Refund 60 to Kim?", "refund": {"customer": "Kim", "amount": 60}})
+    asked = {"subject": "Refund 60 to Kim?", "refund": {"customer": "Kim", "amount": 60}}
+    (waiting,) = start(server, asked, by="omar")
     shell(server, HISTORY)
     olga, otis, ana = person("olga"), person("otis"), person("ana")
     olga.goto(f"/requests/{look(server, waiting)['open'][0]}/similar/?tab=all")
@@ -70,7 +71,7 @@ def test_two_people_let_a_rule_answer_and_a_third_ends_it(person: OpenPage, serv
     stored = "from checkpoints.models import Rule\nprint(Rule.objects.get().state)"
     wait_until(lambda: shell(server, stored).strip() == "shadow", what="a rule beside people")
     # Beside people: they decide, and see nothing of it.
-    (beside,) = start(server, {"refund": {"customer": "Kim", "amount": 55}, "policy": {"undo": 0}})
+    (beside,) = start(server, {"refund": {"customer": "Kim", "amount": 55}, "policy": {"undo": 0}}, by="omar")
     go_to(ana, server, beside)
     expect(ana.get_by_role("main")).not_to_contain_text("r1")
     act(ana, "approve")

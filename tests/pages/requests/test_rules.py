@@ -77,6 +77,10 @@ def test_a_rule_from_the_form_to_on(everybody, history, as_) -> None:
     assert "Rule r1: approve" in otto.get("/rules/").content.decode()
     otto.post(url, {"to": "suspended", "reason": "audit week"})
     assert "audit week" in otto.get(url).content.decode()
+    Rule.objects.update(expires=timezone.now())
+    expired = otto.get(url).content.decode()
+    assert "It has expired" in expired
+    assert 'name="to"' not in expired
 
 
 def test_a_rule_by_the_api(everybody, history, as_) -> None:

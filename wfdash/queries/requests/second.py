@@ -159,13 +159,14 @@ def _quality(decisions: tuple[tuple[Any, ...], ...], looked: tuple[tuple[Any, ..
     ]
     pairs = [(first, second) for _, first, second in given]
     expected = [(row.policy["prereview"], _choice(row.answer, row)) for row in decided if row.policy.get("prereview")]
+    differ = [_disagreement(*one) for one in given if one[1] != one[2]]
     timed, fast, paced = _pace(decided)
     return Quality(
         decisions=len(decided),
         agreement=agreement_of(pairs),
         table=confusion(pairs),
         prereview=agreement_of(expected),
-        disagreements=tuple(_disagreement(*one) for one in given if one[1] != one[2])[:MOST_LISTED],
+        disagreements=tuple(sorted(differ, key=lambda one: one.settled != ""))[:MOST_LISTED],
         edits=Counter(name for row in decided for name in _edited(row)).most_common(10),
         lengths=[(name, len(took), median(took)) for name, took in timed.items() if len(took) >= LEAST],
         fast=fast,

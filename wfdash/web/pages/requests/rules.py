@@ -88,7 +88,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     verdicts = sorted({*known.fitting, *known.rest}) if known else []
     against = known.against if known else ()
     subjects = subjects_of([one.request for one in against])
-    over = row.since + timedelta(days=row.days)
+    over, now = row.since + timedelta(days=row.days), timezone.now()
     context = {
         "row": row,
         "tone": TONES.get(row.state, "cancelled"),
@@ -101,8 +101,9 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
             for name, counts in (("Fits the rule", known.fitting), ("Everything else", known.rest))
         ],
         "against": [(one, subjects.get(one.request) or f"Request {one.request[-8:]}") for one in against],
-        "early": over if over > timezone.now() else None,
-        "makes": may_make(viewer, row.workflow),
+        "early": over if over > now else None,
+        "expired": row.expires <= now,
+        "makes": may_make(viewer, row.workflow) and row.expires > now,
         "operates": viewer.may("operate", row.workflow),
         "stops": may_stop(viewer, row) and row.state in ("shadow", "on"),
         "next": STEPS.get(row.state, ""),

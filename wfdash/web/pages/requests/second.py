@@ -94,4 +94,4 @@ def settle(request: HttpRequest, request_id: str) -> HttpResponse:
     found = settle_second_look(viewer_of(request), request_id, request.POST.get("settled", ""))
     messages.success(request, "Recorded.")
     query = {"workflow": found.workflow, "step": found.step}
-    return redirect(reverse("wfdash:question") + "?" + urlencode(query))
+    return redirect(f"{reverse('wfdash:question')}?{urlencode(query)}#differ")
