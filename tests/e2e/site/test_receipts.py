@@ -62,6 +62,8 @@ def test_a_decision_is_signed_on_its_page_and_its_receipt_holds_elsewhere(
     devices.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": True})
     page.get_by_role("button", name="Sign with your passkey").press("Enter")
     wait_for_phase(server, run, "completed")
+    # Its message belongs to the page that follows: on the next one it would fade while colours are measured.
+    expect(page.locator("[data-sign]")).to_have_count(0)
 
     page.goto(f"{path}receipts/")
     expect(page.get_by_role("heading", name="ana: approved, as approval")).to_be_visible()
