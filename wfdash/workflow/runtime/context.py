@@ -25,17 +25,17 @@ from wfdash.questions.cards import Approval, Decision, Question, make_request, p
 from wfdash.questions.choices import Choice, fails_after, key_prefix, waiting_for
 from wfdash.questions.policy import Duration, Policy, policy_of, refuse_unknown, span_of
 from wfdash.questions.tools import ToolCall, ToolDecision
-from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, return_type
+from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, is_large, return_type
 from wfdash.values.display import to_display
 from wfdash.values.errors import message_of
-from wfdash.values.fingerprints import MOST_AGAIN, identify, parts_to_keep
+from wfdash.values.fingerprints import MOST_AGAIN, digest, identify, parts_to_keep
 from wfdash.workflow.answers import marked
 from wfdash.workflow.authoring import Retry, StepContext
 from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, ReplayMismatch, WrongType
 from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, ModelUsed, TranscriptGrown
 from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.invoke import invoke as invoke_function
-from wfdash.workflow.runtime.step_ops import PendingQuestion, StepOps
+from wfdash.workflow.runtime.step_ops import ARGUMENTS, PendingQuestion, StepOps
 from wfdash.workflow.stored import CallIntent, JournalEntry, decode_exception, encode_exception, intent
 
 T = TypeVar("T")
@@ -248,6 +248,8 @@ class Context(StepContext, Generic[S]):
         if once:
             kept = intent(function, args, kwargs, self._ops.host.now())
             entry |= {"once": True, "schema": codec.schema(), "args": kept["args"], "at": kept["at"]}
+        if not self._ops.replay.is_alone() and not is_large([args, kwargs]):
+            entry["prints"] = {ARGUMENTS: digest(to_display([args, kwargs]))}
         fresh = len(self._ops.replay.entries)
         index, called = self._ops.issue(entry), chosen(entry["name"], function)
         made = self._call(

@@ -27,6 +27,9 @@ from wfdash.workflow.stored import Activation, JournalEntry
 
 Operation: TypeAlias = tuple[str, str]
 """Kind and name of an operation."""
+Prints: TypeAlias = Mapping[str, str] | None
+ARGUMENTS = "arguments"
+"""The fingerprint of a call's arguments, where it is made beside others."""
 CLOSED = {"answer", "result", "done", "raised"}
 
 _inherited: ContextVar[tuple[Replay, str]] = ContextVar("wfdash_task_name")
@@ -41,7 +44,8 @@ class Replay:
 
     Tasks have names that are the same whenever the function runs again: ``""`` is the step's main task, ``".2"`` the
     second of its child tasks to do something, ``".2.1"`` a child of that one. A new child takes the first recorded name
-    beside it that began as it does.
+    beside it that began as it does, with the same fingerprints if there is one. A call with other arguments is another
+    one; a question that differs may be the same in other words.
     """
 
     def __init__(self, step: str, journal: list[JournalEntry], main: asyncio.Task[Any] | None) -> None:
@@ -51,7 +55,7 @@ class Replay:
         self.entries = list(journal)
         self.recorded = len(journal)
         """How many entries there were before the function ran this time."""
-        self._begun: dict[str, Operation] = {}
+        self._begun: dict[str, tuple[Operation, Prints]] = {}
         """The first recorded operation of each task, by its name."""
         self._taken: set[str] = set()
         self._left: dict[str, list[int]] = {}
@@ -59,7 +63,7 @@ class Replay:
         """Entries by task that had no result when last looked at."""
         for index, entry in enumerate(journal):
             task_name = task_name_of(entry)
-            self._begun.setdefault(task_name, (entry["k"], entry["name"]))
+            self._begun.setdefault(task_name, ((entry["k"], entry["name"]), entry.get("prints")))
             self._left.setdefault(task_name, []).append(index)
             if not CLOSED & entry.keys():
                 self._open.setdefault(task_name, []).append(index)
@@ -69,14 +73,14 @@ class Replay:
         self._mismatch: ReplayMismatch | None = None
         """What the code did otherwise than recorded. It does nothing more, even if it handles this error."""
 
-    def match(self, kind: str, name: str, prints: Mapping[str, str] | None = None) -> tuple[int | None, str]:
+    def match(self, kind: str, name: str, prints: Prints = None) -> tuple[int | None, str]:
         """Return the index of the recorded entry (None if this is new) and its task's name; or ``ReplayMismatch``.
 
         ``prints``: fingerprints of a question. Of several that were open at once, the one that has them comes first.
         """
         if self._mismatch is not None:
             raise self._mismatch
-        task_name = self._task_name((kind, name))
+        task_name = self._task_name((kind, name), prints)
         left = self._left.get(task_name)
         if not left:
             return None, task_name
@@ -123,24 +127,33 @@ class Replay:
     def _known_name(self, task: asyncio.Task[Any] | None) -> str | None:
         return "" if task is None or task is self.main else self._task_names.get(task)
 
-    def _task_name(self, did: Operation | None) -> str:
+    def is_alone(self) -> bool:
+        """Say whether the running task is the step's main one, and does one thing at a time so far."""
+        task = asyncio.current_task()
+        return self._known_name(task) == "" and "" not in self._overlapped and not self._still_open("")
+
+    def _task_name(self, did: Operation | None, prints: Prints = None) -> str:
         """Return the name of the running task, which is about to do this (None: that is not known yet)."""
         task = asyncio.current_task()
         task_name = self._known_name(task)
         if task_name is None and task is not None:
             owner, parent = _inherited.get((self, ""))
-            task_name = self._task_names[task] = self._free_name(parent if owner is self else "", did)
+            task_name = self._task_names[task] = self._free_name(parent if owner is self else "", did, prints)
             self._taken.add(task_name)
         _inherited.set((self, task_name or ""))
         return task_name or ""
 
-    def _free_name(self, parent: str, did: Operation | None) -> str:
-        number = 1
+    def _free_name(self, parent: str, did: Operation | None, prints: Prints) -> str:
+        number, like = 1, ""
         while (task_name := f"{parent}.{number}") in self._begun or task_name in self._taken:
-            if task_name not in self._taken and did in (None, self._begun[task_name]):
-                return task_name
+            begun, printed = self._begun.get(task_name, (None, None))
+            if task_name not in self._taken and did in (None, begun):
+                if prints == printed:
+                    return task_name
+                if not like and (not prints or not printed or ARGUMENTS not in prints):
+                    like = task_name
             number += 1
-        return task_name
+        return like or task_name
 
     def _strict(self, left: list[int], kind: str, name: str) -> int:
         if not self._is_entry(left[-1], kind, name):
@@ -158,12 +171,14 @@ class Replay:
         """Append a new entry, marked if others of its task are open; return its index."""
         if task_name:
             entry["t"] = task_name
-        still = [index for index in self._open.get(task_name, ()) if not CLOSED & self.entries[index].keys()]
-        if still:
+        if still := self._still_open(task_name):
             entry["o"] = 1
         self._open[task_name] = [*still, len(self.entries)]
         self.entries.append(entry)
         return len(self.entries) - 1
+
+    def _still_open(self, task_name: str) -> list[int]:
+        return [index for index in self._open.get(task_name, ()) if not CLOSED & self.entries[index].keys()]
 
     def refuse_reuse(self, index: int, parts: tuple[str, ...]) -> None:
         """Raise ``ReplayMismatch`` if the answer to a question that is another one now cannot be asked for again."""
@@ -281,10 +296,11 @@ running_step: ContextVar[StepOps | None] = ContextVar("wfdash_running_step", def
 def apart(name: str) -> None:
     """Give the running task, if it has done nothing recorded yet, and those it begins a name beside their numbers.
 
-    They are found again by it where nothing fixes in which order tasks begin that do the same at first.
+    They are found again by it where nothing fixes in which order tasks begin that do the same at first. It must be the
+    same in a replay. The step's main task needs none.
     """
     ops = running_step.get()
-    if ops is not None:
+    if ops is not None and asyncio.current_task() is not ops.main:
         owner, parent = _inherited.get((ops.replay, ""))
         _inherited.set((ops.replay, f"{parent if owner is ops.replay else ''}/{name}"))
 
