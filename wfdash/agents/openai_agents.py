@@ -40,6 +40,7 @@ from wfdash.agents.run import ALL, AgentCall, AgentReply, Usage, Wanted, said_tu
 from wfdash.contract import Message, Role, ToolUse
 from wfdash.questions.tools import parsed
 from wfdash.workflow.errors import InvalidCall, WorkflowError
+from wfdash.workflow.runtime.step_ops import apart
 
 OUTPUT: TypeAdapter[list[TResponseOutputItem]] = TypeAdapter(list[TResponseOutputItem])
 USAGE: TypeAdapter[ModelUsage] = TypeAdapter(ModelUsage)
@@ -239,6 +240,7 @@ class RecordedAgents:
 
         async def recorded(context: Any, arguments: str) -> Any:
             call = context.tool_call_id
+            apart(str(call))
             if call in decided.responses:
                 return decided.responses.pop(call)
             edited = self.tools.edited.get(call)

@@ -55,7 +55,8 @@ async def run(call: AgentCall) -> AgentReply[Any]:
     """Run an agent until it has its output; every turn and tool is recorded."""
     agent: Agent[Any, Any] = call.agent
     recorded = RecordedRun(call)
-    given = {**call.options, "capabilities": [*call.options.get("capabilities", ()), recorded]}
+    # A name that the library guesses would be another one in the next process.
+    given = {"infer_name": False, **call.options, "capabilities": [*call.options.get("capabilities", ()), recorded]}
     history = ModelMessagesTypeAdapter.validate_python(list(call.history)) if call.history else None
     used = given.pop("usage", None) or RunUsage()
     prompt, counted = call.prompt, used

@@ -25,11 +25,13 @@ from wfdash.questions.cards import Approval, prepare
 from wfdash.questions.evidence import JsonValue, Link, Text
 from wfdash.questions.policy import Policy
 from wfdash.questions.tools import Masking, ToolCall, ToolDecision, Verb, conversation
-from wfdash.values.display import truncate
+from wfdash.values.display import to_display, truncate
+from wfdash.values.fingerprints import digest
 from wfdash.values.schemas.secrets import masked, secret_names
 from wfdash.workflow import Context
 from wfdash.workflow.errors import InvalidCall
 from wfdash.workflow.runtime.invoke import RecordedCall
+from wfdash.workflow.runtime.step_ops import apart
 
 TURN = "model turn"
 """The event of a turn that a model has made, with its name and its tokens."""
@@ -436,6 +438,7 @@ async def run_agent(
         more_turns=more_turns,
         options=options,
     )
+    apart(digest(to_display([getattr(agent, "name", None), prompt])))
     driver = await asyncio.to_thread(_driver, agent)  # Importing one takes long enough to block others.
     return await driver.run(call)  # type: ignore[no-any-return]
 
