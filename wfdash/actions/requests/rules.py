@@ -205,7 +205,7 @@ def _ask_rules(request_id: str) -> int:
         return 0
     asked, fitting = asked_of(request), list[Rule]()
     active = Rule.objects.filter(state__in=ACTIVE, since__lte=request.created)
-    for rule in active.filter(workflow=request.workflow, step=request.step).order_by("pk"):
+    for rule in active.filter(workflow=request.workflow, step=request.step).select_related("owner").order_by("pk"):
         terms = terms_of(rule)
         if problem := _outdated(rule, request, terms, asked):
             with write():

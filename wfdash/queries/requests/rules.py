@@ -28,8 +28,8 @@ from checkpoints.models.fields import StoredDocument, current_encryptor, decrypt
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json, JsonObject, frozen
 from checkpoints.rules import RISKS, card_subject, rule_name
-from wfdash.access.directory import is_service, people_who
-from wfdash.access.viewer import Origin, Viewer, origin_of
+from wfdash.access.directory import is_service
+from wfdash.access.viewer import Origin, Viewer, origin_of, viewer_for
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.labels import is_deceiving, visible
 from wfdash.domain.search_attributes import number_of
@@ -200,7 +200,7 @@ class RuleTerms:
             and self.holds(asked)
             and not no_rule_because(asked, self.terms)
             and self.owner is not None
-            and self.owner.addressed(asked.by, (), asked.origin)
+            and (not asked.by or self.owner.addressed(asked.by, (), asked.origin))
             and not any(map(asked.origin.includes, self.makers))
             and (asked.policy.get("rules", 1) < 2 or len(set(self.makers)) == 2)
         )
@@ -213,12 +213,12 @@ class RuleTerms:
 
 
 def terms_of(rule: Rule, form: str = "") -> RuleTerms:
-    """Return what a stored rule decides by (four queries); before it is on, as if another person switched it on.
+    """Return what a stored rule decides by (one query); before it is on, as if another person switched it on.
 
     ``form``: another form of the question than the one it was rehearsed for.
     """
     terms, owner = parse_condition(rule.condition), rule.owner.get_username()
-    able = people_who("answer", rule.workflow, names=[owner], programs=False)
+    found = viewer_for(rule.owner)
     return RuleTerms(
         workflow=rule.workflow,
         step=rule.step,
@@ -226,7 +226,7 @@ def terms_of(rule: Rule, form: str = "") -> RuleTerms:
         form=form or rule.form,
         terms=terms,
         tests=tuple((FILTER[term.key].condition, term) for term in terms),
-        owner=replace(able[0], acts_for=()) if able else None,
+        owner=replace(found, acts_for=()) if found.may("answer", rule.workflow) else None,
         makers=(owner, (rule.switched_by or owner) if rule.state == "on" else ""),
     )
 
@@ -321,7 +321,7 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
     texts = {name: Cast(column, TextField()) for name, column in TEXTS.items()}
     found = rows.order_by("-answered", "-id").annotate(**texts).values_list(*COLUMNS, *texts)
     before, policy, form, secrets = None, dict[str, Any](), "", frozenset[str]()
-    not_by, by, requesters = list[str](), list[str](), list[str]()
+    not_by, by, requesters, origin = list[str](), list[str](), list[str](), Origin()
     for pk, kind, risk, replaces, verdict, at, starter, card, *given in found[:most].iterator(2000):
         try:
             if given != before:
@@ -329,13 +329,15 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
                     _document(column, text, pk) for column, text in zip(OTHERS, given, strict=True)
                 )
                 form, secrets, before = form_of(schema), secret_names(schema) | catalog.secrets_of(workflow), given
+                origin = Origin(starter=starter or "", others=frozenset(requesters or ()))
+            elif (starter or "") != origin.starter:
+                origin = replace(origin, starter=starter or "")
             card = _document("card", card, pk)
             again = bool(replaces or note_of(card))
         except (Unreadable, ValueError, AttributeError):
             before = None
             yield None
             continue
-        origin = Origin(starter=starter or "", others=frozenset(requesters or ()))
         values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, by or (), origin, secrets, again
         yield PastDecision(pk, RuledQuestion(*values), verdict, at)
 
