@@ -72,6 +72,7 @@ def test_two_people_let_a_rule_answer_and_a_third_ends_it(person: OpenPage, serv
     wait_until(lambda: shell(server, stored).strip() == "shadow", what="a rule beside people")
     # Beside people: they decide, and see nothing of it.
     (beside,) = start(server, {"refund": {"customer": "Kim", "amount": 55}, "policy": {"undo": 0}}, by="omar")
+    assert not settled(server, beside)
     go_to(ana, server, beside)
     expect(ana.get_by_role("main")).not_to_contain_text("r1")
     act(ana, "approve")
