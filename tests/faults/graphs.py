@@ -146,7 +146,7 @@ pay = Workflow("pay")
 @pay.step(start=True)
 async def pay_ask(job: Job, ctx: Context) -> Job | str:
     await begin(job, ctx)
-    decision = await ctx.ask(Approval(subject=f"Pay {job.number}?"))
+    decision = await ctx.ask(Approval(subject=f"Pay {job.number}?", proposal={"amount": job.number}))
     return job if decision.approved else "refused"
 
 

@@ -258,10 +258,12 @@ def _answer(rule_id: int, request_id: str, value: Json) -> bool:
             return False
         terms, tally = terms_of(rule), today(rule, database_now())
         sample = is_sample(rule, request_id, tally)
+        # Doubt first: what takes effect after it was looked for is a disagreement by then.
+        doubted = _is_in_doubt(rule)
         if problem := _why_stop(rule, used_up=not sample and tally["answers"] >= rule.quota):
             suspend(rule, problem)
             return False
-        if _is_in_doubt(rule):
+        if doubted:
             return False
         request = lock_request(found)
         gone = request.answered or request.closed or request.settles or request.assignee_id
