@@ -308,7 +308,7 @@ def answer_digest(
 ) -> str:
     """Return the hash that binds an answer to its request, who gave it, and when.
 
-    ``by``: as its row refers to them; ``others``: as stored.
+    ``by``: as its row refers to them, or the name of a rule; ``others``: as stored.
     """
     person = "" if by is None else str(by).replace("-", "")  # SQLite keeps a UUID without its hyphens.
     moment = at.astimezone(UTC).isoformat(timespec="microseconds")

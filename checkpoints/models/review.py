@@ -244,7 +244,8 @@ class Answer(Decided):
 
     def bound(self) -> Answer:
         """Return this answer with its digest, by which storages notice that it was changed."""
-        given = (self.request_id, self.request.key, self.value, self.by_id, self.at, self.acting_for, self.others)
+        by = rule_name(self.rule) or self.by_id
+        given = (self.request_id, self.request.key, self.value, by, self.at, self.acting_for, self.others)
         self.digest = answer_digest(*given)
         return self
 

@@ -269,12 +269,13 @@ class ReadScripts:
         at: Any,
         acting_for: str,
         others: str,
+        rule: int | None,
         person: Any,
         bound: str,
     ) -> Answer:
         """Return an answer. ``Damaged`` if it cannot be read or was changed: no run continues with another one."""
         try:
-            read = self._document(value, "answer", request, "value")
+            read, person = self._document(value, "answer", request, "value"), rules.rule_name(rule) or person
             # One from before there were digests has none.
             if bound and bound != rules.answer_digest(
                 request, key, read, person, self.dialect.time(at), acting_for, others

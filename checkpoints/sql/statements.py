@@ -160,7 +160,7 @@ class Statements:
         self._answering(dialect, users)
         name = "a.by_id" if users is None else f"u.{users.name}"
         people = "" if users is None else users.join
-        votes = "'', ''" if users is None else "a.acting_for, a.others"
+        votes = "'', '', NULL" if users is None else "a.acting_for, a.others, a.rule"
         answers = (
             f"SELECT q.id, q.key, a.value, {name}, a.at, {votes}, a.by_id, a.digest FROM checkpoints_humanrequest q"
             f" JOIN checkpoints_answer a ON a.request_id=q.id{people} WHERE q.run_id=?"

@@ -348,6 +348,10 @@ def test_a_rule_answers_only_what_its_owner_may_and_nothing_its_makers_asked(eve
     finalize_now(reply)
     answer = Answer.objects.get()
     assert (answer.by, answer.rule, json.loads(answer.others)) == (None, 1, ["adam", "otto"])
+    bound = answer.digest
+    for other in (None, 2):
+        answer.rule = other
+        assert answer.bound().digest != bound
     assert read_request(viewer("vera"), mine.pk).answer.by == "rule r1"
     assert [row.outcome for row in read_decisions(viewer("vera"), "outcome:rule").items] == ["rule"]
     assert not read_decisions(viewer("vera"), "outcome:deadline").items

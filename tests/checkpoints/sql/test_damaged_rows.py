@@ -142,6 +142,17 @@ async def test_who_gave_an_answer_is_bound_to_it(path: Path) -> None:
             await storage.read_answers(run)
 
 
+async def test_a_rule_that_is_put_on_an_answer_is_noticed(world: AnyWorld) -> None:
+    if not isinstance(world, DatabaseWorld):
+        return  # A file of the library has no rules.
+    run, key = new_run_id(), RequestKey("k")
+    await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question("k"),)))
+    await world.storage.answer(run, key, "yes")
+    await altered(world, run, f"UPDATE checkpoints_answer SET rule=1 {OWN}")
+    with pytest.raises(Damaged):
+        await world.storage.read_answers(run)
+
+
 async def test_an_answer_from_before_there_were_digests_is_read(world: AnyWorld) -> None:
     run, key = new_run_id(), RequestKey("k")
     await world.storage.commit(Commit(run=run, checkpoint=checkpoint(run), opened=(question("k"),)))
