@@ -78,10 +78,11 @@ def decide(ledger: str, *, against: bool) -> None:
 
 
 def die_in_its_transaction(ledger: str, committed: bool) -> int:
-    """Ask rules of two requests, as a worker does, and die: before the transaction of the answer ends, or after it.
+    """Ask rules of a request, as a worker does, and die: before the transaction of the answer ends, or after it.
 
-    The first is the day's sample.
+    The day has had its sample.
     """
+    from checkpoints.database.clock import database_now
     from checkpoints.models import HumanRequest, Rule
     from tests.faults.crashes.failpoints import KILLED
     from tests.faults.plays import drive, start
@@ -90,7 +91,8 @@ def die_in_its_transaction(ledger: str, committed: bool) -> int:
     # What drives the run sweeps, too: it finds no rule.
     Rule.objects.update(state="draft")
     drive([start("pay", 2, ledger)], ["waiting", "paused"])
-    Rule.objects.update(state="on")
+    tally = {"day": f"{database_now():%Y-%m-%d}", "fits": 9, "answers": 0, "samples": 1, "before": 0}
+    Rule.objects.update(state="on", tally=tally)
     HumanRequest.objects.update(told=None)
     plain, answer, given = rules.write, rules.answer_by_rule, list[Any]()
 

@@ -92,7 +92,7 @@ def test_a_rule_whose_workers_are_killed_ends_once_and_answers_nothing_after_it(
 def test_a_rule_answers_once_although_its_worker_dies_in_or_after_its_transaction(
     any_world: World, committed: bool
 ) -> None:
-    switch_on(any_world, undo="0", share=0.0)
+    switch_on(any_world, undo="0", share=1e-9)
     given = {"ledger": str(any_world.ledger), "committed": committed}
     dying = any_world.start_play("concurrency.rulers.die_in_its_transaction", **given)
     assert dying.wait() == 137
