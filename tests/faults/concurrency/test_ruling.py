@@ -36,7 +36,7 @@ def switch_on(world: World, *, undo: str, **limits: float) -> None:
 
 
 def check(told: dict[str, Any]) -> None:
-    """Check what is true of any rule that has ended, whoever worked for it."""
+    """Check what is true of any rule that has ended."""
     assert told["state"] == "suspended"
     assert told["flaws"] == []
     verbs = [verb for _, verb, _ in told["entries"]]
