@@ -29,7 +29,7 @@ from wfdash.workflow import Workflow
 TICKET = {"customer": "Mara", "message": "Order 1042 arrived broken."}
 RUN = RunId("agent")
 APPROVE = {"action": "approve"}
-HAPPENED = {"action": "happened", "result": {"value": {"order": 1042, "amount": 89.9, "reason": "broken"}}}
+HAPPENED = {"action": "happened", "result": {"order": 1042, "amount": 89.9, "reason": "broken"}}
 
 
 class Life:

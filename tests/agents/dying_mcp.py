@@ -18,7 +18,7 @@ from wfdash.workflow import Context, Workflow
 
 HERE = str(Path(__file__).parents[2])
 FILES = ("f0", "f1", "f2")
-HAPPENED = {"openai": "deleted f1", "pydantic": {"value": "deleted f1"}, "adk": "deleted f1"}
+HAPPENED = "deleted f1"
 
 
 def server_of(folder: Path) -> list[str]:
@@ -139,7 +139,7 @@ def story(folder: Path, library: str) -> dict[str, Any]:
     while found["asked"]:
         questions += found["asked"]
         unknown = found["asked"][0].startswith("Did 'delete_file' succeed")
-        happened = {"action": "happened", "result": HAPPENED[library]}
+        happened = {"action": "happened", "result": HAPPENED}
         found = life.call(make, answer=happened if unknown else APPROVE)
     ledger = (folder / "ledger").read_text().split()
     return {"killed": life.killed, "asked": questions, "output": found["output"], "did": life.lines(), "ledger": ledger}

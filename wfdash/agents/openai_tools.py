@@ -149,6 +149,8 @@ class RecordedTools:
                 return {"failed": str(error) or type(error).__name__}
 
         found = await self.record(name, arguments, attempted, call=call)
+        if not isinstance(found, dict) or found.keys() not in ({"failed"}, {"value"}):
+            return found  # A person said what it returned.
         if "failed" in found:
             raise FailedTool(found["failed"])
         return found["value"]

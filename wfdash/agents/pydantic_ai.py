@@ -49,6 +49,8 @@ from wfdash.questions.tools import Masking, ToolDecision
 from wfdash.values.schemas.secrets import secret_names
 
 TOOL_RETURN: TypeAdapter[Any] = TypeAdapter(ToolReturn)
+OUTCOMES = ({"retry"}, {"failed"}, {"deferred", "metadata"}, {"parts"}, {"value"})
+"""The keys of what is recorded of a tool. A person who says what a call returned writes that value alone."""
 
 
 async def run(call: AgentCall) -> AgentReply[Any]:
@@ -234,6 +236,8 @@ async def _outcome(call: Awaitable[Any]) -> Json:
 
 
 def _returned(found: Any) -> Any:
+    if not isinstance(found, dict) or found.keys() not in OUTCOMES:
+        return found
     if "retry" in found:
         raise ModelRetry(found["retry"])
     if "failed" in found:
