@@ -417,6 +417,8 @@ def test_a_suggestion_says_what_it_counted_and_nothing_that_a_text_of_a_card_sli
     for _ in range(25):
         answered(asked({"note": "<100", "label": "a)b"}, created=timezone.now()), everyone["ben"])
     answered(asked({"note": "50", "label": "a)b"}), everyone["ben"], "reject")
+    # A rule of otto's never answers what otto asked for.
+    answered(asked({"note": "<100", "label": "a)b"}, run={"created_by": everyone["otto"]}), everyone["ben"])
     found = suggest(viewer("otto"), WORKFLOW, "review")
     assert (found.condition, found.count) == ('proposal.note:"<100"', 25)
 

@@ -424,14 +424,15 @@ class SuggestedRule:
 def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) -> SuggestedRule | None:
     """Return a condition for this step that the card ``like`` fits, or the latest that was approved; None without one.
 
-    Only for people who may make rules there, where there is none yet (three queries).
+    Only for people who may make rules there, where there is none yet (three queries). What they asked for themselves
+    does not count: a rule of theirs never answers that.
     """
     rules = Rule.objects.filter(workflow=workflow, step=step).exclude(state="suspended")
     if not may_make(viewer, workflow) or rules.exists():
         return None
     past = [one for one in read_history(workflow, step, MOST_SUGGESTING) if one is not None]
     past = [one for one in past if not no_rule_because(one.asked, ())]
-    good = [one for one in past if one.verdict == "approve"]
+    good = [one for one in past if one.verdict == "approve" and not one.asked.origin.includes(viewer.name)]
     if len(good) < LEAST_ALIKE:
         return None
     found = _condition(like or good[0].asked.card, good, [one for one in past if one.verdict != "approve"])
