@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -140,6 +144,22 @@ async def test_a_tool_of_an_agent_is_made_again_with_the_answer_and_recorded_wit
     assert isinstance(outcome, Finished), outcome
     assert asked == [MESSAGE, "And for the dog?"], "each once"
     assert ledger == ["begun", "begun", "seats 2", "begun", "seats 2", "done"]
+
+
+@pytest.mark.process
+def test_wherever_the_process_of_an_adk_agent_is_killed_a_server_asks_people_once_and_its_tool_ends_once(
+    tmp_path: Path,
+):
+    pytest.importorskip("google.adk")
+    command = [sys.executable, "-m", "tests.agents.dying_elicitation", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path(__file__).parents[2])
+    assert ran.returncode == 0, ran.stderr
+    story = json.loads(ran.stdout)
+    assert (story["output"], story["killed"]) == ("booked 2", 4), story
+    assert story["asked"] == [f"Chez Ana asks: {MESSAGE}"], story
+    points = ["server asks", "person thinks", "server is answered", "model 1"]
+    assert story["did"] == ["model 0", *[point for point in points for _ in range(2)]], "each as if nothing had been"
+    assert story["ledger"] == [*["begun"] * 4, "booked 2"], "its session had ended, and two processes in a call"
 
 
 async def ask_seats() -> Elicit[Seats]:
