@@ -106,10 +106,11 @@ HOSTS = (
     AgentHost(
         key="curl",
         name="curl",
-        about="Ask, then wait for the answer, a minute at a time:",
+        about="Ask, find the request of that RUN, then wait for its answer, a minute at a time:",
         lines="curl -sS {url}api/v1/runs -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' \\\n"
         '  -d \'{{"workflow": "ask_people", "message": {{"subject": "Ship it?"}}}}\'\n'
-        "curl -sS '{url}api/v1/runs/ID?wait=60' -H 'Authorization: Bearer {token}'",
+        "curl -sS '{url}api/v1/runs/RUN?wait=60' -H 'Authorization: Bearer {token}'\n"
+        "curl -sS '{url}api/v1/requests/REQUEST?wait=60' -H 'Authorization: Bearer {token}'",
     ),
 )
 BY_KEY = {host.key: host for host in HOSTS}
