@@ -68,6 +68,8 @@ def worked(do: Callable[[], object], times: int = 1) -> list[float]:
 def run(vendor: str) -> int:
     """Measure on one database; returns the exit status."""
     set_django_up()
+    from django.db import connection
+
     from checkpoints.models import Reply
     from tests import people
     from tests.actions.requests.test_rules import asked, rule_of
@@ -75,6 +77,8 @@ def run(vendor: str) -> int:
     from wfdash.queries.requests.rules import read_history, rehearse, suggest, terms_of
 
     fill()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")  # Else PostgreSQL may plan the first statement for empty tables.
     load_server()
     report = Report(f"Rules over {DECISIONS:,} decisions, {vendor}")
     otto = people.viewer("otto")

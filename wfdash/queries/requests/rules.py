@@ -14,6 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
+from operator import eq, ge, gt, le, lt
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -78,20 +79,14 @@ def _fits(card: Card, term: Term) -> bool:
 def _is(found: Json, term: Term, value: str) -> bool:
     if isinstance(found, bool) or found is None:
         return not term.sign and found is not None and value.lower() == str(found).lower()
-    wanted, number = number_of(value), number_of(found)
-    if term.sign:
-        return wanted is not None and number is not None and COMPARE[term.sign](number, wanted)
-    if isinstance(found, str) and value.endswith("*"):
-        return found.startswith(value[:-1])
-    return found == value if isinstance(found, str) else wanted is not None and number == wanted
+    if isinstance(found, str) and not term.sign:
+        return found.startswith(value[:-1]) if value.endswith("*") else found == value
+    wanted, number = _wanted(value), number_of(found)
+    return wanted is not None and number is not None and COMPARE[term.sign](number, wanted)
 
 
-COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda one, other: one < other,
-    ">": lambda one, other: one > other,
-    "<=": lambda one, other: one <= other,
-    ">=": lambda one, other: one >= other,
-}
+_wanted = lru_cache(maxsize=4096)(number_of)
+COMPARE: dict[str, Callable[[float, float], bool]] = {"": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 
 
 def _names_in(part: str) -> Callable[[Card], Iterable[Suggestion]]:
@@ -248,11 +243,9 @@ def no_rule_because(asked: RuledQuestion, terms: Iterable[Term]) -> str:
         return "Its policy allows no rule"
     if asked.again:
         return "It is asked again"
-    closed, secrets = (
-        [(*map(_plain, name.split(".")),) for name in policy.get("untrusted", ())],
-        {_plain(one) for one in asked.secrets},
-    )
-    for term in terms:
+    closed = [(*map(_plain, name.split(".")),) for name in policy.get("untrusted", ())]
+    secrets = {*map(_plain, asked.secrets)}
+    for term in terms if closed or secrets else ():
         path = (term.key, *term.path.split("."))
         if not secrets.isdisjoint(path):
             return f"{term.name} is secret"
