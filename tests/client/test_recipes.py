@@ -116,7 +116,7 @@ def test_the_documented_can_use_tool_allows_what_a_person_approved(
     monkeypatch.setenv("WFDASH_URL", server.url)
     monkeypatch.setenv("WFDASH_TOKEN", re.search(r"wfd_\w{8}_[\w-]+", printed("agent-sdk"))[0])
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "coding-agents.md").read_text(), flags=re.DOTALL)
-    code: dict[str, Any] = {"SESSION": f"s-{action}"}
+    code: dict[str, Any] = {}
     exec(next(text for text in blocks if "can_use_tool" in text), code)
 
     async def called() -> Any:
