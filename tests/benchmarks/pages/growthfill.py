@@ -27,6 +27,7 @@ from checkpoints.models import (
     IncomingHook,
     Notice,
     Reply,
+    Rule,
     RuleUse,
     Schedule,
     SecondLook,
@@ -58,6 +59,7 @@ KINDS = ("run.queued", "run.started", *["step.started", "step.finished"] * 8, "r
 STEPS = ("load", "check", "review", "pay", "book", "send", "file", "close")
 PER_DAY = 86_400 // EVERY_SECONDS
 """Runs."""
+RULE_TIMES = ("since", "created", "expires", "pinned")
 
 
 def fill_growth(count: int) -> None:
@@ -335,11 +337,12 @@ def _of_programs(count: int, began: int, person: str) -> list[tuple[Any, int, di
         ),
         (DeliveryAttempt, count, {"notice_id": _id("n", "i"), "at": at(began, "i * 5"), "status": "200"}),
         (SecondLook, count // 20, {"request_id": _id("r", "i"), "asked": at(began, "i * 80")}),
+        (Rule, 500, {"id": "10000 + i", "owner_id": person} | dict.fromkeys(RULE_TIMES, at(began, "i"))),
         (
             RuleUse,
             count,
             {
-                "rule_id": "1 + i % 500",
+                "rule_id": "10000 + i % 500",
                 "request_id": _id("r", "i"),
                 "kind": "CASE i % 9 WHEN 0 THEN 'sample' ELSE 'answer' END",
                 "at": at(began, "i * 4"),
