@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pydantic_ai")
+pytest.importorskip("agents")
+
 from tests.workflow.world import flow
 from wfdash.agents import run_agent
 from wfdash.contract import Finished, Waiting
@@ -17,7 +20,6 @@ PAUSES = ({"ana": 0.0, "ben": 0.03, "eva": 0.06}, {"ana": 0.06, "ben": 0.03, "ev
 
 
 def greeting_pydantic(name: str, made: list[str]) -> Any:
-    pytest.importorskip("pydantic_ai")
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
@@ -39,7 +41,6 @@ def greeting_pydantic(name: str, made: list[str]) -> Any:
 
 
 def greeting_openai(name: str, made: list[str]) -> Any:
-    pytest.importorskip("agents")
     from agents import Agent, function_tool
 
     from tests.agents.test_openai_agents import Script, say, use
@@ -84,7 +85,6 @@ async def test_agents_of_one_step_that_begin_in_another_order(make: Any):
 
 def hooked_openai(made: list[str], pauses: dict[str, float]) -> Workflow:
     """Tools of one turn, and agents as tools, before which a hook waits."""
-    pytest.importorskip("agents")
     from agents import Agent, RunHooks, function_tool
 
     from tests.agents.test_openai_agents import Script, say, use
