@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
+from math import fsum
 from operator import eq, ge, gt, le, lt
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -57,6 +57,12 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w-]+", "_", name.lower())
 
 
+@lru_cache(maxsize=256)
+def _key(keys: tuple[str, ...], part: str) -> str | None:
+    named = [key for key in keys if _plain(key) == part and "." not in key]
+    return named[0] if len(named) == 1 else None
+
+
 def value_at(card: Card, term: Term) -> Json:
     """Return the single value of a card that a term names; None where there is none, or several have that name.
 
@@ -64,10 +70,10 @@ def value_at(card: Card, term: Term) -> Json:
     """
     node: Any = card.get(term.key)
     for part in term.path.split(".") if term.path else ():
-        named = [key for key in node if _plain(key) == part and "." not in key] if isinstance(node, dict) else ()
-        if len(named) != 1:
+        key = _key(tuple(node), part) if isinstance(node, dict) else None
+        if key is None:
             return None
-        node = node[named[0]]
+        node = node[key]
     return node if isinstance(node, str | int | float) else None
 
 
@@ -351,7 +357,7 @@ MOST_LISTED = 50
 def rehearse(rule: RuleTerms, action: str, history: Iterable[PastDecision | None]) -> RehearsalRecord:
     """Return what a rule would have answered of these decisions, and how people decided them."""
     fitting, rest, against = Counter[str](), Counter[str](), list[tuple[str, str]]()
-    money: dict[bool, Decimal] = {True: Decimal(), False: Decimal()}
+    money: dict[bool, list[float]] = {True: [], False: []}
     since: datetime | None = None
     unread, priced = 0, next((term for term in rule.terms if term.path.rpartition(".")[2] in MONEY), None)
     for past in history:
@@ -368,7 +374,7 @@ def rehearse(rule: RuleTerms, action: str, history: Iterable[PastDecision | None
             against.append((past.id, past.verdict))
         priced = priced or _priced(past.asked.card)
         if priced and (amount := number_of(value_at(past.asked.card, priced))) is not None:
-            money[same] += Decimal(str(amount))
+            money[same].append(amount)
     return RehearsalRecord.trusted(
         looked=fitting.total() + rest.total(),
         unread=unread,
@@ -378,7 +384,7 @@ def rehearse(rule: RuleTerms, action: str, history: Iterable[PastDecision | None
         agreed=fitting[action],
         against=tuple(RuleDifference(request=one, verdict=verdict) for one, verdict in against),
         field=priced.name if priced else "",
-        money=(float(money[True]), float(money[False])) if priced else (),
+        money=(fsum(money[True]), fsum(money[False])) if priced else (),
     )
 
 
