@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from queue import SimpleQueue
@@ -139,7 +140,9 @@ def test_a_token_that_is_none_is_refused(server: Server, capsys) -> None:
     assert "oken" in capsys.readouterr().err
 
 
-def test_a_callback_brings_a_signed_answer_to_a_program_that_does_not_wait(client: Client) -> None:
+@contextmanager
+def receiving() -> Iterator[tuple[str, str, SimpleQueue[CallbackDelivery]]]:
+    """Receive signed callbacks: the address, the secret, and what came."""
     secret, came = new_callback_secret(), SimpleQueue[CallbackDelivery]()
 
     class Receiver(BaseHTTPRequestHandler):
@@ -154,12 +157,16 @@ def test_a_callback_brings_a_signed_answer_to_a_program_that_does_not_wait(clien
     with HTTPServer(("127.0.0.1", 0), Receiver) as receiver, ThreadPoolExecutor(1) as thread:
         thread.submit(receiver.serve_forever)
         try:
-            callback = Callback(url=f"http://127.0.0.1:{receiver.server_port}/back", secret=secret)
-            run = client.open_question("Deploy?", Approval, ref="deploy", callback=callback)
-            client.answer(open_request(client, run.id), {"action": "approve"})
-            answered, ended = came.get(timeout=60), came.get(timeout=60)
+            yield f"http://127.0.0.1:{receiver.server_port}/back", secret, came
         finally:
             receiver.shutdown()
+
+
+def test_a_callback_brings_a_signed_answer_to_a_program_that_does_not_wait(client: Client) -> None:
+    with receiving() as (url, secret, came):
+        run = client.open_question("Deploy?", Approval, ref="deploy", callback=Callback(url=url, secret=secret))
+        client.answer(open_request(client, run.id), {"action": "approve"})
+        answered, ended = came.get(timeout=60), came.get(timeout=60)
     assert (answered.type, ended.type, ended.run) == ("request.answered", "run.completed", run.id)
     decision = ended.answer(Approval)
     assert (decision.approved, decision.by) == (True, "admin")

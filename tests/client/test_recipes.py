@@ -11,18 +11,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from queue import SimpleQueue
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.client.test_live import DOCS, FILE, TOKEN, LocalServer, open_request
+from tests.client.test_live import DOCS, FILE, TOKEN, LocalServer, open_request, receiving
 from tests.e2e.server import Server, serving, wait_until
-from wfdash.client import Approval, CallbackDelivery, Client, new_callback_secret, verify_callback
+from wfdash.client import Approval, Client
 
 pytestmark = pytest.mark.process
 PRINTED = re.compile(r'<code id="connect-lines">(.*?)</code>', re.DOTALL)
@@ -77,30 +75,14 @@ def test_the_lines_for_curl_ask_and_then_wait_for_the_answer(person: Client, pri
 
 
 def test_the_lines_for_n8n_bring_the_signed_answer_to_the_webhook(server: Server, person: Client, printed) -> None:
-    secret, came = new_callback_secret(), SimpleQueue[CallbackDelivery]()
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            came.put(verify_callback(self.headers, body, secret))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *words: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Receiver) as receiver, ThreadPoolExecutor(1) as thread:
-        thread.submit(receiver.serve_forever)
-        try:
-            mine = f"http://127.0.0.1:{receiver.server_port}/answer"
-            given = printed("n8n").replace("https://your-webhook.example/answer", mine).replace("whsec_...", secret)
-            head, body = given.split("\n\n", 1)
-            (method, url), *headers = [line.split(": " if ": " in line else " ", 1) for line in head.splitlines()]
-            asked = httpx.request(method, url, headers=dict(headers), content=body, timeout=60)
-            run = asked.raise_for_status().json()["id"]
-            person.answer(open_request(person, run), {"action": "reject"})
-            answered, ended = came.get(timeout=60), came.get(timeout=60)
-        finally:
-            receiver.shutdown()
+    with receiving() as (mine, secret, came):
+        given = printed("n8n").replace("https://your-webhook.example/answer", mine).replace("whsec_...", secret)
+        head, body = given.split("\n\n", 1)
+        (method, url), *headers = [line.split(": " if ": " in line else " ", 1) for line in head.splitlines()]
+        asked = httpx.request(method, url, headers=dict(headers), content=body, timeout=60)
+        run = asked.raise_for_status().json()["id"]
+        person.answer(open_request(person, run), {"action": "reject"})
+        answered, ended = came.get(timeout=60), came.get(timeout=60)
     assert (answered.type, ended.type, ended.run) == ("request.answered", "run.completed", run)
     assert (ended.answer(Approval).approved, ended.answer(Approval).by) == (False, "admin")
 
