@@ -384,7 +384,7 @@ def number_of(value: Any) -> float | None:
     """Return a value as a number: also a text of plain digits; None for everything else."""
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):
         return float(value) if abs(value) < LARGEST_NUMBER and math.isfinite(value) else None
     return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else None
 

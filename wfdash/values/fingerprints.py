@@ -99,8 +99,7 @@ def renewed(key: str) -> str:
 def note_of(card: Mapping[str, Any]) -> JsonObject:
     """Return the note why a card is asked again; empty without one."""
     note = card.get(AGAIN)
-    parts = note.get("parts") if isinstance(note, Mapping) else None
-    return dict(note) if isinstance(note, Mapping) and isinstance(parts, list) else {}
+    return dict(note) if isinstance(note, Mapping) and isinstance(note.get("parts"), list) else {}
 
 
 def digest(value: Json) -> str:

@@ -210,7 +210,7 @@ def _ask_rules(request_id: str) -> int:
         if problem := _outdated(rule, request, terms, asked):
             with write():
                 suspend(lock_rule(rule.pk), problem)
-        elif request.run.version == rule.version and terms.fits(asked):
+        elif request.run.version == rule.version and terms.fits(asked, request.card):
             fitting.append(rule)
     live = [rule for rule in fitting if rule.state == "on"]
     # Rules that would answer differently leave it to people.
@@ -229,7 +229,7 @@ def _outdated(rule: Rule, request: HumanRequest, terms: RuleTerms, asked: RuledQ
     """Return why a rule does not fit the workflow or its owner any more, by what is asked now."""
     if request.run.version != rule.version and request.run.created > rule.pinned:
         return "The workflow has another version now: rehearse it again"
-    if not terms.holds(asked):
+    if not (terms.is_for(asked) and terms.holds(request.card)):
         return ""
     if asked.form != rule.form and request.run.created > rule.pinned:
         return "The form of the answer has changed: rehearse it again"
@@ -267,7 +267,7 @@ def _answer(rule_id: int, request_id: str, value: Json) -> bool:
             return False
         request = lock_request(found)
         gone = request.answered or request.closed or request.settles or request.assignee_id
-        if gone or not terms.fits(asked_of(request)):
+        if gone or not terms.fits(asked_of(request), request.card):
             return False
         tally["fits"], kind = tally["fits"] + 1, "sample" if sample else "answer"
         tally["samples" if sample else "answers"] += 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from math import fsum
 from operator import eq, ge, gt, le, lt
@@ -22,7 +22,7 @@ from django.db.models import Count, Exists, OuterRef, Q, TextField
 from django.db.models.functions import Cast
 
 from checkpoints.content.canonical_json import dumps, loads
-from checkpoints.content.encryption import encrypted_text_in
+from checkpoints.content.encryption import Encryptor, encrypted_text_in
 from checkpoints.errors import Unreadable
 from checkpoints.models import HumanRequest, Reply, Rule, RuleUse
 from checkpoints.models.fields import StoredDocument, current_encryptor, decrypted
@@ -33,7 +33,7 @@ from wfdash.access.directory import is_service
 from wfdash.access.viewer import Origin, Viewer, origin_of, viewer_for
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.domain.labels import is_deceiving, visible
-from wfdash.domain.search_attributes import number_of
+from wfdash.domain.search_attributes import moment_in, number_of
 from wfdash.engines import catalog
 from wfdash.queries.requests.decisions import ANSWERED, reversed_later
 from wfdash.queries.requests.inbox import RISK_NAMES
@@ -45,8 +45,9 @@ from wfdash.values.fingerprints import note_of
 from wfdash.values.schemas.secrets import secret_names
 
 Card = Mapping[str, Any]
-ToFit = Callable[[Card, Term], bool]
-"""Returns whether a card has one of the values of a term."""
+Fits = Callable[[Card], bool]
+ToFit = Callable[[Term], Fits]
+"""Returns what tells whether a card has one of the values of a term."""
 PARTS = ("proposal", "context")
 """The parts of a card whose values a condition may name."""
 
@@ -74,24 +75,26 @@ def value_at(card: Card, term: Term) -> Json:
         if key is None:
             return None
         node = node[key]
-    return node if isinstance(node, str | int | float) else None
+    return node if isinstance(node, (str, int, float)) else None
 
 
-def _fits(card: Card, term: Term) -> bool:
-    found = value_at(card, term)  # Once: a card may have thousands of keys, and a term hundreds of values.
-    return any(_is(found, term, value) for value in term.values)
+def _fits(term: Term) -> Fits:
+    compare, numbers = COMPARE[term.sign], [one for one in map(number_of, term.values) if one is not None]
+    texts, starts = {*term.values}, tuple(value[:-1] for value in term.values if value.endswith("*"))
+    truths = {value.lower() for value in term.values}
+
+    def fits(card: Card) -> bool:
+        found = value_at(card, term)  # Once: a card may have thousands of keys, and a term hundreds of values.
+        if not term.sign and isinstance(found, str):
+            return found in texts or found.startswith(starts)
+        if not term.sign and isinstance(found, bool):
+            return str(found).lower() in truths
+        number = number_of(found)
+        return number is not None and any(compare(number, one) for one in numbers)
+
+    return fits
 
 
-def _is(found: Json, term: Term, value: str) -> bool:
-    if isinstance(found, bool) or found is None:
-        return not term.sign and found is not None and value.lower() == str(found).lower()
-    if isinstance(found, str) and not term.sign:
-        return found.startswith(value[:-1]) if value.endswith("*") else found == value
-    wanted, number = _wanted(value), number_of(found)
-    return wanted is not None and number is not None and COMPARE[term.sign](number, wanted)
-
-
-_wanted = lru_cache(maxsize=4096)(number_of)
 COMPARE: dict[str, Callable[[float, float], bool]] = {"": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 
 
@@ -125,15 +128,17 @@ QUALIFIERS: tuple[Qualifier[ToFit, Card], ...] = (
         "tool",
         "tool:refund",
         "a call of this tool",
-        condition=lambda card, term: isinstance(card.get("tool"), dict) and card["tool"].get("name") in term.values,
+        condition=lambda term: (
+            lambda card: isinstance(card.get("tool"), dict) and card["tool"].get("name") in term.values
+        ),
     ),
     Qualifier(
         "risk",
         "risk:low",
         "low, medium or none",
         only=("low", "medium", "none"),
-        condition=lambda card, term: (
-            RISK_NAMES.get(RISKS.get(card.get("risk") or "", 0), "none") in map(str.lower, term.values)
+        condition=lambda term: (
+            lambda card: RISK_NAMES.get(RISKS.get(card.get("risk") or "", 0), "none") in map(str.lower, term.values)
         ),
     ),
 )
@@ -162,21 +167,30 @@ def parse_condition(text: str) -> tuple[Term, ...]:
     return found.terms
 
 
-class RuledQuestion(NamedTuple):
-    """A request as rules see it. ``again``: it is asked again, after a change or a restore."""
+@dataclass(frozen=True, eq=False)
+class RuledQuestion:
+    """A request as rules see it, but for its card. ``again``: it is asked again, after a change or a restore."""
 
     workflow: str
     step: str
     kind: str
     risk: int
-    card: Card
+    schema: JsonObject
     policy: Mapping[str, Any]
-    not_by: Sequence[str]
-    form: str
-    by: Sequence[str]
+    not_by: Sequence[str] | None
+    by: Sequence[str] | None
     origin: Origin
-    secrets: Collection[str] = ()
-    again: bool = False
+    again: bool
+
+    @cached_property
+    def form(self) -> str:
+        """Return what tells the form of its answer from others."""
+        return form_of(self.schema)
+
+    @cached_property
+    def secrets(self) -> Collection[str]:
+        """Return the names that are secret."""
+        return secret_names(self.schema) | catalog.secrets_of(self.workflow)
 
 
 @frozen
@@ -188,17 +202,21 @@ class RuleTerms:
     kind: str
     form: str
     terms: tuple[Term, ...]
-    tests: tuple[tuple[ToFit, Term], ...] = field(compare=False)
+    tests: tuple[Fits, ...] = field(compare=False)
     owner: Viewer | None
     """The owner, if they may answer requests of the workflow; without those they stand in for."""
     makers: tuple[str, ...]
     """The owner, and who switched it on once it is."""
 
-    def fits(self, asked: RuledQuestion) -> bool:
+    def fits(self, asked: RuledQuestion, card: Card) -> bool:
         """Return whether the rule answers this request."""
+        return self.admits(asked) and self.holds(card)
+
+    def admits(self, asked: RuledQuestion) -> bool:
+        """Return whether the rule answers such requests, where its condition holds."""
         return (
             asked.form == self.form
-            and self.holds(asked)
+            and self.is_for(asked)
             and not no_rule_because(asked, self.terms)
             and self.owner is not None
             and (not asked.by or self.owner.addressed(asked.by, (), asked.origin))
@@ -206,11 +224,13 @@ class RuleTerms:
             and (asked.policy.get("rules", 1) < 2 or len(set(self.makers)) == 2)
         )
 
-    def holds(self, asked: RuledQuestion) -> bool:
-        """Return whether the condition holds of a question of this step, whatever its form and policy."""
-        if (asked.workflow, asked.step, asked.kind) != (self.workflow, self.step, self.kind):
-            return False
-        return all(test(asked.card, term) for test, term in self.tests)
+    def is_for(self, asked: RuledQuestion) -> bool:
+        """Return whether the rule is for questions of this step, whatever their form and policy."""
+        return (asked.workflow, asked.step, asked.kind) == (self.workflow, self.step, self.kind)
+
+    def holds(self, card: Card) -> bool:
+        """Return whether the condition holds of a card."""
+        return all(test(card) for test in self.tests)
 
 
 def terms_of(rule: Rule, form: str = "") -> RuleTerms:
@@ -226,7 +246,7 @@ def terms_of(rule: Rule, form: str = "") -> RuleTerms:
         kind=rule.kind,
         form=form or rule.form,
         terms=terms,
-        tests=tuple((FILTER[term.key].condition, term) for term in terms),
+        tests=tuple(FILTER[term.key].condition(term) for term in terms),
         owner=replace(found, acts_for=()) if found.may("answer", rule.workflow) else None,
         makers=(owner, (rule.switched_by or owner) if rule.state == "on" else ""),
     )
@@ -267,20 +287,8 @@ def form_of(schema: Json) -> str:
 
 def asked_of(row: HumanRequest) -> RuledQuestion:
     """Return a readable request as rules see it."""
-    return RuledQuestion(
-        workflow=row.workflow,
-        step=row.step,
-        kind=row.kind,
-        risk=row.risk,
-        card=row.card,
-        policy=row.policy or {},
-        not_by=row.not_by or (),
-        form=form_of(row.answer_schema),
-        by=row.by,
-        origin=origin_of(row.run),
-        secrets=secret_names(row.answer_schema) | catalog.secrets_of(row.workflow),
-        again=bool(row.replaces or note_of(row.card)),
-    )
+    given = row.answer_schema, row.policy or {}, row.not_by, row.by, origin_of(row.run)
+    return RuledQuestion(row.workflow, row.step, row.kind, row.risk, *given, bool(row.replaces or note_of(row.card)))
 
 
 # History: what people decided of one step, without what was undone, asked again, overridden, or decided by no person.
@@ -289,19 +297,23 @@ MOST_DECISIONS = 100_000
 """The latest decisions of a step that are read."""
 FEWEST = 20_000
 """Decisions of all steps that are looked through for those of one; for many of it, four times as many."""
-COLUMNS = ("id", "kind", "risk", "replaces", "answer__verdict", "answered", f"run__created_by__{USERNAME}")
-TEXTS = {"card_text": "card", "form_text": "answer_schema", "policy_text": "policy", "not_by_text": "not_by"}
-TEXTS |= {"by_text": "by", "requesters_text": "run__requesters"}
-OTHERS = tuple(TEXTS.values())[1:]
+COLUMNS = ("kind", "risk", "replaces", f"run__created_by__{USERNAME}")
+DOCUMENTS = ("answer_schema", "policy", "not_by", "by", "run__requesters")
+TEXTS = {f"{column}_text": Cast(column, TextField()) for column in ("answered", "card", *DOCUMENTS)}
+"""What is read as it is stored: Django would take most of the time to decode it, and most of it is alike or unused."""
+MOST_ALIKE = 1_000
+"""The latest different questions whose documents are read once, and that a rule looks at once."""
 
 
 class PastDecision(NamedTuple):
-    """What a person decided."""
+    """What a person decided. ``asked``: one object for questions that are alike but for their cards."""
 
     id: str
     asked: RuledQuestion
+    card: Card
     verdict: str
-    at: datetime
+    at: str
+    """As it is stored."""
 
 
 def recently_answered(most: int) -> Q:
@@ -316,36 +328,31 @@ def read_history(workflow: str, step: str, most: int = MOST_DECISIONS) -> Iterat
     overrode = Reply.objects.filter(request=OuterRef("pk"), stands="overrode", undone__isnull=True)
     rows = HumanRequest.objects.filter(ANSWERED, ~reversed_later(), ~Exists(overrode), workflow=workflow, step=step)
     rows = rows.filter(recently_answered(max(4 * most, FEWEST)), answer__by__isnull=False)
-    # The same form and policy are read once: they are alike in most rows, and to decode them takes most of the time.
-    texts = {name: Cast(column, TextField()) for name, column in TEXTS.items()}
-    found = rows.order_by("-answered", "-id").annotate(**texts).values_list(*COLUMNS, *texts)
-    before, policy, form, secrets = None, dict[str, Any](), "", frozenset[str]()
-    not_by, by, requesters, origin = list[str](), list[str](), list[str](), Origin()
-    for pk, kind, risk, replaces, verdict, at, starter, card, *given in found[:most].iterator(2000):
+    found = rows.order_by("-answered", "-id").annotate(**TEXTS).values_list("id", "answer__verdict", *TEXTS, *COLUMNS)
+    keys, asked_as = current_encryptor(), lru_cache(MOST_ALIKE)(partial(_asked_as, workflow, step))
+    for pk, verdict, at, text, *columns in found[:most].iterator(2000):
         try:
-            if given != before:
-                schema, policy, not_by, by, requesters = (
-                    _document(column, text, pk) for column, text in zip(OTHERS, given, strict=True)
-                )
-                form, secrets, before = form_of(schema), secret_names(schema) | catalog.secrets_of(workflow), given
-                origin = Origin(starter=starter or "", others=frozenset(requesters or ()))
-            elif (starter or "") != origin.starter:
-                origin = replace(origin, starter=starter or "")
-            card = _document("card", card, pk)
-            again = bool(replaces or note_of(card))
+            card = _document("card", text, pk, keys)
+            asked = asked_as(pk if keys.active else "", bool(note_of(card)), *columns)
         except (Unreadable, ValueError, AttributeError):
-            before = None
             yield None
             continue
-        values = workflow, step, kind, risk, card, policy or {}, not_by or (), form, by or (), origin, secrets, again
-        yield PastDecision(pk, RuledQuestion(*values), verdict, at)
+        yield PastDecision(pk, asked, card, verdict, at)
 
 
-def _document(column: str, text: str | None, pk: str) -> Any:
+def _asked_as(workflow: str, step: str, pk: str, again: bool, *columns: Any) -> RuledQuestion:
+    *texts, kind, risk, replaces, starter = columns
+    read = (_document(column, text, pk, current_encryptor()) for column, text in zip(DOCUMENTS, texts, strict=True))
+    schema, policy, not_by, by, requesters = read
+    origin = Origin(starter=starter or "", others=frozenset(requesters or ()))
+    again = again or bool(replaces)
+    return RuledQuestion(workflow, step, kind, risk, schema, policy or {}, not_by, by, origin, again)
+
+
+def _document(column: str, text: str | None, pk: str, keys: Encryptor) -> Any:
     """Return a column's document, from its text as it is stored. ``Unreadable``; ``ValueError`` for broken JSON."""
     document = loads(text or "null")
-    encrypts = column in ("card", "answer_schema")
-    if encrypts and (current_encryptor().strict or encrypted_text_in(document) is not None):
+    if column in ("card", "answer_schema") and (keys.strict or encrypted_text_in(document) is not None):
         document = decrypted(HumanRequest, column, StoredDocument(document), pk)
     return document
 
@@ -358,27 +365,27 @@ def rehearse(rule: RuleTerms, action: str, history: Iterable[PastDecision | None
     """Return what a rule would have answered of these decisions, and how people decided them."""
     fitting, rest, against = Counter[str](), Counter[str](), list[tuple[str, str]]()
     money: dict[bool, list[float]] = {True: [], False: []}
-    since: datetime | None = None
-    unread, priced = 0, next((term for term in rule.terms if term.path.rpartition(".")[2] in MONEY), None)
+    unread, since, priced = 0, "", next((term for term in rule.terms if term.path.rpartition(".")[2] in MONEY), None)
+    admits = lru_cache(MOST_ALIKE)(rule.admits)
     for past in history:
         if past is None:
             unread += 1
             continue
         since = past.at
-        if not rule.fits(past.asked):
+        if not (admits(past.asked) and rule.holds(past.card)):
             rest[past.verdict] += 1
             continue
         fitting[past.verdict] += 1
         same = past.verdict == action
         if not same and len(against) < MOST_LISTED:
             against.append((past.id, past.verdict))
-        priced = priced or _priced(past.asked.card)
-        if priced and (amount := number_of(value_at(past.asked.card, priced))) is not None:
+        priced = priced or _priced(past.card)
+        if priced and (amount := number_of(value_at(past.card, priced))) is not None:
             money[same].append(amount)
     return RehearsalRecord.trusted(
         looked=fitting.total() + rest.total(),
         unread=unread,
-        since=since,
+        since=moment_in(since),
         fitting=dict(fitting),
         rest=dict(rest),
         agreed=fitting[action],
@@ -412,7 +419,7 @@ class SuggestedRule:
     step: str
     condition: str
     count: int
-    since: datetime
+    since: datetime | None
 
     @property
     def query(self) -> str:
@@ -434,11 +441,13 @@ def suggest(viewer: Viewer, workflow: str, step: str, like: Card | None = None) 
     good = [one for one in past if one.verdict == "approve" and not one.asked.origin.includes(viewer.name)]
     if len(good) < LEAST_ALIKE:
         return None
-    found = _condition(like or good[0].asked.card, good, [one for one in past if one.verdict != "approve"])
+    found = _condition(like or good[0].card, good, [one for one in past if one.verdict != "approve"])
     if found is None:
         return None
     condition, fitting = found
-    return SuggestedRule(workflow=workflow, step=step, condition=condition, count=len(fitting), since=fitting[-1].at)
+    return SuggestedRule(
+        workflow=workflow, step=step, condition=condition, count=len(fitting), since=moment_in(fitting[-1].at)
+    )
 
 
 def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) -> tuple[str, list[PastDecision]] | None:
@@ -448,9 +457,9 @@ def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) ->
     while (left or not parts) and open_ and len(parts) < MOST_TERMS:
         ranked = []
         for text, term in open_.items():
-            test = FILTER[term.key].condition
-            keeps = [one for one in good if not no_rule_because(one.asked, (term,)) and test(one.asked.card, term)]
-            lets = [one for one in left if test(one.asked.card, term)]
+            test = FILTER[term.key].condition(term)
+            keeps = [one for one in good if not no_rule_because(one.asked, (term,)) and test(one.card)]
+            lets = [one for one in left if test(one.card)]
             ranked.append((len(lets), -len(keeps), text, keeps, lets))
         _, _, text, keeps, left = min(ranked, key=lambda one: one[:3])
         if len(keeps) < LEAST_ALIKE:
@@ -474,7 +483,7 @@ def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, Ter
             elif isinstance(value, bool):
                 text, sign, given = str(value).lower(), "", str(value).lower()
             else:
-                numbers = [number_of(value_at(one.asked.card, term)) for one in good]
+                numbers = [number_of(value_at(one.card, term)) for one in good]
                 most = max((one for one in numbers if one is not None), default=None)
                 mine = number_of(value)
                 if most is None or mine is None or mine > most:
