@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import hypothesis
 import pytest
@@ -26,6 +25,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from pytest_django.plugin import blocking_manager_key
 
 from checkpoints.records import Record
+from checkpoints.sql.conninfo import settings_of
 from tests.keys import AUDIT_KEY
 
 pytest.register_assert_rewrite("checkpoints.conformance", "wfdash.engines.conformance")
@@ -131,21 +131,8 @@ def postgres_server() -> Iterator[dict[str, Any]]:
     # Not pytest's own folder: as root the server runs as another user, whom every new session shuts out there.
     with TemporaryDirectory(prefix="wfdash-pg-") as folder:
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        yield django_settings(server.get_uri())
+        yield settings_of(server.get_uri())
         server.cleanup()
-
-
-def django_settings(uri: str) -> dict[str, Any]:
-    """Return Django's settings for a PostgreSQL URI."""
-    parts = urlsplit(uri)
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path.lstrip("/"),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(parse_qs(parts.query).get("host", [parts.hostname or ""])[0]),
-        "PORT": str(parts.port or ""),
-    }
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,7 @@ def direct_settings() -> dict[str, Any]:
     url = getattr(settings, "WFDASH_DATABASE_DIRECT", "")
     if not url:
         return dict(usual)
-    return {**usual, "DISABLE_SERVER_SIDE_CURSORS": False, **settings_of(url, name="WFDASH_DATABASE_DIRECT")}
+    return {**usual, **settings_of(url, name="WFDASH_DATABASE_DIRECT")}
 
 
 def direct_parameters() -> dict[str, Any]:

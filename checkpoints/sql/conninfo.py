@@ -31,8 +31,6 @@ PATIENCE: Mapping[str, int] = {
 """How soon a server that is unreachable is given up (seconds, the last one milliseconds): what waits for it would hang
 for hours, and the work that one leading worker does for all with it.
 """
-NO_JIT = "-c jit=off"
-"""Compiling a list's query takes longer than running it."""
 
 
 def settings_of(url: str, *, name: str = "WFDASH_DATABASE", pooled: bool = False) -> dict[str, Any]:
@@ -50,14 +48,15 @@ def settings_of(url: str, *, name: str = "WFDASH_DATABASE", pooled: bool = False
     if pooled:
         found.setdefault("prepare_threshold", None)
     elif "options" not in query:
-        found["options"] = NO_JIT
-    shared = {"DISABLE_SERVER_SIDE_CURSORS": True} if found.get("prepare_threshold", 0) is None else {}
-    found = {**PATIENCE, "fallback_application_name": application_name("pages"), **found}
+        found["options"] = "-c jit=off"  # Compiling a list's query takes longer than running it.
+    # Django's own default plans a statement each time, which is most of what the small ones of a page cost.
+    alone = found.setdefault("prepare_threshold", 5) is not None
+    found = {"fallback_application_name": application_name("pages"), **PATIENCE, **found}
     return {
         "ENGINE": "django.db.backends.postgresql",
         **{DJANGO[key]: value for key, value in main.items()},
-        **shared,
-        "OPTIONS": found,
+        "DISABLE_SERVER_SIDE_CURSORS": not alone,
+        "OPTIONS": found | {"server_side_binding": alone},
     }
 
 
