@@ -70,8 +70,7 @@ def read_entries(
     No filter looks through more than ``MAX_SCANNED_ENTRIES``, ``FAR_REACH`` with ``far``: a page that found too few by
     then says how far it came, and may be empty.
     """
-    wanted, place = filter_entries(viewer, text), NEWEST.place(cursor)
-    after = NEWEST.after(place) if place else Q()
+    wanted, after = filter_entries(viewer, text), NEWEST.after(NEWEST.place(cursor))
     edge = _edge(wanted.along & after, FAR_REACH if far else MAX_SCANNED_ENTRIES) if wanted.rest else None
     rows = visible_entries(viewer).filter(wanted.whole, after, Q() if edge is None else Q(n__gte=edge))
     found = without_secrets([row_of(entry) for entry in rows.order_by(*NEWEST.columns)[: limit + 1]])

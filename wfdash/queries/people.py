@@ -371,8 +371,8 @@ def people_after(
 
 def users_after(found: QuerySet[User], cursor: str, limit: int) -> tuple[list[User], str]:
     """Return the users by name after a cursor, and the cursor of those that follow (one query). No two share a name."""
-    place = BY_NAME.place(cursor)
-    some = list((found.filter(BY_NAME.after(place)) if place else found).order_by(*BY_NAME.columns)[: limit + 1])
+    after = BY_NAME.after(BY_NAME.place(cursor))
+    some = list(found.filter(after).order_by(*BY_NAME.columns)[: limit + 1])
     more = BY_NAME.cursor({USERNAME: some[limit - 1].get_username()}) if len(some) > limit else ""
     return some[:limit], more
 

@@ -81,8 +81,7 @@ def read_schedules(
     rows = rows.filter(workflow=workflow.replace("\0", "")) if workflow else rows
     never = Case(When(next_at__isnull=True, then=1), default=0)
     rows = rows.annotate(never=never, place=Coalesce("next_at", "created"))
-    after = ORDER.place(cursor)
-    rows = rows.filter(ORDER.after(after)) if after else rows
+    rows = rows.filter(ORDER.after(ORDER.place(cursor)))
     found = list(rows.order_by(*ORDER.columns).defer("message")[: limit + 1])
     more = ORDER.cursor(vars(found[limit - 1])) if len(found) > limit else ""
     found = found[:limit]

@@ -461,7 +461,7 @@ class RowExists(Exists):
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Compiled:
         """Return the expression; a subquery with an offset stays one."""
         sql, params = self.as_sql(compiler, connection, **extra)
-        return f"{sql.removesuffix(')')} OFFSET 0)", tuple(params)
+        return re.sub(r"\)$", " OFFSET 0)", sql), tuple(params)
 
 
 class NamesEmpty(Func):
@@ -631,13 +631,16 @@ class KeysetOrder:
         turned = (column[1:] if column.startswith("-") else f"-{column}" for column in self.columns)
         return replace(self, columns=tuple(turned))
 
-    def after(self, place: Mapping[str, Any]) -> Q:
-        """Return the filter of what comes after the row with these values."""
-        beyond, same = Q(pk__in=[]), Q()
-        for column in self.columns:
-            name, value = column.lstrip("-"), place[column.lstrip("-")]
-            beyond |= same & Q(**{f"{name}__{'lt' if column.startswith('-') else 'gt'}": value})
-            same &= Q(**{name: value})
+    def after(self, place: Mapping[str, Any] | None) -> Q:
+        """Return the filter of what comes after the row with these values; of everything where there is none."""
+        if place is None:
+            return Q()
+        beyond = Q(pk__in=[])
+        for column in reversed(self.columns):
+            name = column.lstrip("-")
+            after, value = f"{name}__{'lt' if column.startswith('-') else 'gt'}", place[name]
+            # Beside the OR: else PostgreSQL reads and sorts all that follows instead of walking the index from here.
+            beyond = Q(**{f"{after}e": value}) & (Q(**{after: value}) | beyond)
         return beyond
 
     def cursor(self, row: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from wfdash.queries.requests.inbox import (
 )
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.runs.listing import open_requests_of
+from wfdash.queries.search import RowExists
 from wfdash.queries.unreadable import LARGEST_LISTED
 
 NOW = timezone.now()
@@ -62,6 +63,12 @@ def test_postgresql_looks_up_the_run_of_a_request_and_hashes_not_all_of_a_person
     rows = HumanRequest.objects.filter(tab_filter(people.viewer("ana"), "mine")).query
     sql, _ = rows.get_compiler(postgres_alias).as_sql()
     assert sql.count("OFFSET 0)") == sql.count('FROM "checkpoints_run"') > 0
+
+
+@pytest.mark.postgres
+def test_postgresql_is_asked_of_each_row_only_for_rows_that_there_can_be(postgres_alias):
+    rows = Reply.objects.values(counts=RowExists(HumanRequest.objects.none())).query
+    assert "OFFSET" not in rows.get_compiler(postgres_alias).as_sql()[0]
 
 
 def test_what_is_assigned_to_me_is_mine_though_it_is_addressed_to_others(run, everybody):

@@ -59,7 +59,7 @@ def read_decisions(
     """
     wanted, place = filter_decisions(viewer, text), LATEST.place(cursor)
     listed = HumanRequest.objects.annotate(place=F("answered"))
-    listed = listed.filter(LATEST.after(place), answered__lte=place["place"]) if place else listed
+    listed = listed.filter(LATEST.after(place))
     edge = _edge(listed.filter(wanted.along), FAR_REACH if far else MAX_SCANNED_DECISIONS) if wanted.rest else None
     first = listed.filter(_found(viewer, wanted), _until(edge)).order_by("-answered", "-id").values("pk")[: limit + 1]
     # Which ones first, then their answers and runs: PostgreSQL takes words for rare and would read those of all found.

@@ -20,7 +20,6 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from checkpoints.database.compiled import (
-    NO_ROWS,
     Among,
     Literally,
     Placeholder,
@@ -55,6 +54,7 @@ from wfdash.queries.search import (
     ListFilter,
     NamesAny,
     Qualifier,
+    RowExists,
     Term,
     ToQ,
     comes,
@@ -148,9 +148,7 @@ def read_inbox(
     """
     order = _order(tab, sort)
     places = _sort_keys(viewer, tab, text, order)
-    if after := order.place(cursor):
-        places = places.filter(order.after(after))
-    found = list(places[: limit + 1])
+    found = list(places.filter(order.after(order.place(cursor)))[: limit + 1])
     more = order.cursor(found[limit - 1]) if len(found) > limit else ""
     return Page.trusted(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
 
@@ -401,8 +399,7 @@ TAB_FLAGS: dict[str, tuple[str, ...]] = {
 def tab_filter(viewer: Viewer, tab: str) -> Q:
     """Return a tab's filter."""
     if tab == "answered":
-        replies = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True).order_by("-at")
-        return viewer.scope("see") & FOR_PEOPLE & Q(pk__in=replies.values("request_id")[:MOST_ANSWERED])
+        return viewer.scope("see") & FOR_PEOPLE & Q(pk__in=_latest_replies(viewer, of=F("request_id")))
     found = ASKED if tab == "asked" else ASKED & viewer.scope("see")
     for flag in TAB_FLAGS[tab]:
         found &= FLAGS[flag](viewer)
@@ -441,7 +438,7 @@ def count_all(viewer: Viewer, text: str = "") -> tuple[dict[str, int], int]:
     sums = {tab: ("fits", *(() if tab == "asked" else ("seen",)), *names) for tab, names in TAB_FLAGS.items()}
     sums["mine"], sums["waiting"] = ("fits", "seen", "own"), ("seen", "own")
     columns = "".join(f"SUM({' * '.join(names)}), " for names in sums.values())
-    columns += f"(SELECT COUNT(*) FROM ({answered.sql or NO_ROWS}) AS answered)"  # noqa: S608
+    columns += f"(SELECT COUNT(*) FROM ({answered.sql}) AS answered WHERE counts)"  # noqa: S608
     own = _with_own(flags, _not_voted(viewer))
     found = replace(own, params=(*answered.params, *own.params)).select(columns) or (0,) * (len(sums) + 1)
     counts = {name: int(number or 0) for name, number in zip((*sums, "answered"), found, strict=True)}
@@ -474,15 +471,18 @@ def _flags(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
 
 
 def _answered(viewer: Viewer, wanted: Q = EVERYTHING) -> QuerySet[Any, Any]:
-    return HumanRequest.objects.filter(tab_filter(viewer, "answered"), wanted).order_by().values("pk")
+    """Return, for each request of the tab ``answered`` before it is filtered, whether it is in the tab."""
+    own = HumanRequest.objects.filter(viewer.scope("see"), FOR_PEOPLE, wanted, pk=OuterRef("request_id"))
+    return _latest_replies(viewer, counts=RowExists(own))
+
+
+def _latest_replies(viewer: Viewer, **column: Any) -> QuerySet[Any, Any]:
+    mine = Reply.objects.filter(by_id=viewer.user.pk, undone__isnull=True)
+    return mine.order_by("-at").values(**column)[:MOST_ANSWERED]
 
 
 _all_flags, _all_answered = compiled(_flags), compiled(_answered)
-
-
-@compiled_condition(HumanRequest)
-def _not_voted(viewer: Viewer) -> Q:
-    return FLAGS["unspoken"](viewer)
+_not_voted = compiled_condition(HumanRequest)(request.not_voted_by)
 
 
 MAX_SUGGESTING = 2000
