@@ -20,6 +20,7 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
+    Subquery,
     Value,
     When,
 )
@@ -149,9 +150,9 @@ def count_unserved() -> dict[str, int]:
     """
     ready = Run.objects.filter(phase=Phase.READY.value, for_workers=True).order_by()
     due = ready.filter(finished__isnull=True).values_list("workflow").annotate(number=Count("*"))
-    claimed = Claim.objects.filter(Exists(ready.filter(pk=OuterRef("run_id"))), expires__gt=Now())
+    own = Subquery(ready.filter(pk=OuterRef("run_id")).values("workflow"))
     counts = Counter(dict(due))
-    counts.subtract(dict(with_workflow(claimed).values_list("workflow").annotate(number=Count("*"))))
+    counts.subtract(dict(Claim.objects.filter(expires__gt=Now()).values_list(own).annotate(Count("pk"))))
     served = served_workflows()
     return {} if served is None else {name: count for name, count in counts.items() if count > 0 and name not in served}
 
