@@ -139,8 +139,7 @@ def answer_request(
     found = found or find_request(viewer, request_id, marks_for(undo=undo))
     # Before the author's own checks, which run here: only people who may answer trigger them.
     right_of(viewer, found, override=override, on_behalf_of=on_behalf_of)
-    if found.policy.get("sign"):
-        refuse_elsewhere(found, via)
+    refuse_elsewhere(found, via)
     problems = validate_answer(found, value)
     context, judged = replace(context, unchecked=problems is None), problems or []
     if not as_text and (doubt := doubt_of(found.answer_schema, value)):

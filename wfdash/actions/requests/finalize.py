@@ -149,7 +149,7 @@ def finalize_answer(
     commented. ``counted``: its event, where the lock has counted it.
     """
     if request.policy.get("sign"):
-        refuse_unsigned(request, reply)
+        refuse_unsigned(reply)
     now = timezone.now()
     if _answered().execute(id=request.pk, at=now) != 1:
         raise NoLongerOpen("The request has already been answered or closed")

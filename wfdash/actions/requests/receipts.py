@@ -36,24 +36,23 @@ GIVEN = dict(zip(PARTS[1:], ("clientDataJSON", "authenticatorData", "signature")
 
 def refuse_elsewhere(request: HumanRequest, via: str) -> None:
     """Refuse an answer that is to be signed at any door but the page, where alone a passkey can be asked."""
-    if _is_signed(request) and via not in {"page", BENCH}:
+    if request.policy.get("sign") and via not in {"page", BENCH}:
         raise NotAllowed(ELSEWHERE)
 
 
-def refuse_unsigned(request: HumanRequest, reply: Reply) -> None:
-    """Refuse to make a reply the answer that a person or program gave without signing it, whichever way it came."""
-    alone = reply.via in {BENCH, "deadline"}
-    if _is_signed(request) and not alone and not Receipt.objects.filter(pk=reply.pk).exists():
+def refuse_unsigned(reply: Reply) -> None:
+    """Refuse to make a reply the answer that was to be signed and was not, whichever way it came."""
+    if reply.via not in {BENCH, "deadline"} and not Receipt.objects.filter(pk=reply.pk).exists():
         raise NotAllowed(ELSEWHERE)
 
 
 def sign_reply(viewer: Viewer, request: HumanRequest, reply: Reply, signed: tuple[str, str]) -> JsonObject | None:
-    """Keep the receipt of a stored reply, inside its transaction, and return it; None where nothing is to be signed.
+    """Keep the receipt of a stored reply that is to be signed, inside its transaction, and return it; None on a bench.
 
     ``signed``: the host by which the browser reaches the dashboard, and what it gave, as JSON.
     ``SignatureMissing`` where it is missing or does not prove this very reply: with what is to be signed now.
     """
-    if not _is_signed(request) or reply.via == BENCH:
+    if reply.via == BENCH:
         return None
     host, signature = signed
     statement = {
@@ -82,10 +81,12 @@ def sign_reply(viewer: Viewer, request: HumanRequest, reply: Reply, signed: tupl
         flaw = "it took too long"
     except (signing.BadSignature, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         flaw = "it is not by a passkey of yours" if signature else ""
-    if flaw or not signature:
-        words = f"Not signed: {flaw}. {SIGN} again" if flaw else SIGN
-        raise _missing(words, _ask(viewer, request, statement, keys))
-    return _kept(viewer, reply, receipt) or _again(viewer, request, statement, keys)
+    if signature and not flaw:
+        if kept := _kept(viewer, reply, receipt):
+            return kept
+        flaw = "you signed another answer in the meantime, or the passkey was copied"
+    words = f"Not signed: {flaw}. {SIGN} again" if flaw else SIGN
+    raise _missing(words, _ask(viewer, request, statement, keys))
 
 
 def _kept(viewer: Viewer, reply: Reply, receipt: JsonObject) -> JsonObject | None:
@@ -97,11 +98,6 @@ def _kept(viewer: Viewer, reply: Reply, receipt: JsonObject) -> JsonObject | Non
     known = {"user": viewer.user, "counter": counter, "key": key, "signs": signs}
     row = Receipt(id=reply.pk, request=reply.request_id, **known, body=receipt)
     return receipt if insert_if_free(row) else None
-
-
-def _again(viewer: Viewer, request: HumanRequest, statement: JsonObject, keys: dict[str, str]) -> JsonObject:
-    words = "Not signed: you signed another answer in the meantime, or the passkey was copied"
-    raise _missing(f"{words}. {SIGN} again", _ask(viewer, request, statement, keys))
 
 
 def _ask(viewer: Viewer, request: HumanRequest, statement: JsonObject, keys: dict[str, str]) -> dict[str, Any]:
@@ -137,10 +133,6 @@ def _read(signature: str, keys: dict[str, str]) -> tuple[JsonObject, JsonObject]
 
 def _next_counter(viewer: Viewer) -> int:
     return (Receipt.objects.filter(user=viewer.user).aggregate(last=Max("counter"))["last"] or 0) + 1
-
-
-def _is_signed(request: HumanRequest) -> bool:
-    return bool((request.policy or {}).get("sign"))
 
 
 def _missing(words: str, ask: dict[str, Any] | None) -> SignatureMissing:
