@@ -36,7 +36,6 @@ from wfdash.access.signin.attempt_limits import address_of
 from wfdash.access.viewer import Viewer
 from wfdash.domain.hash_chain import (
     BROKEN,
-    CHAINED,
     Break,
     breaks,
     hash_of,
@@ -45,6 +44,7 @@ from wfdash.domain.hash_chain import (
     shown_flaw,
     shown_keys,
 )
+from wfdash.queries.audit import exported_form
 from wfdash.queries.timemachine import secrets_in
 
 # Audit entries for changes of accounts and rights, sign-ins and sign-outs, wherever they are made.
@@ -304,7 +304,7 @@ def _append(wanted: Sequence[Mapping[str, Any]], end: ChainEnd, n: int, digest: 
     rows, now = list[AuditEntry](), timezone.now()
     for fields in wanted:
         entry = AuditEntry(n=n + 1, at=now, prev=digest, **fields)
-        entry.hash = hash_of(as_json(entry))
+        entry.hash = hash_of(exported_form(entry))
         entry.signature = keys.sign("entry", str(entry.n), entry.hash)
         n, digest = entry.n, entry.hash
         rows.append(entry)
@@ -369,12 +369,6 @@ def keep_shown(request: str, *shown: tuple[str, str, str]) -> None:
     insert(*rows, ignore_conflicts=True)
 
 
-def as_json(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry in the form in which it is exported."""
-    fields = {name: getattr(entry, name) for name in CHAINED}
-    return {**fields, "at": entry.at.isoformat(timespec="microseconds")}
-
-
 def log_head(limit: int = 1) -> int:
     """Log the end of the chain, once per day and process, so that anyone who keeps the log can prove what it was.
 
@@ -400,8 +394,10 @@ def check_chain() -> tuple[int, list[Break]]:
         for entry in AuditEntry.objects.order_by("n").iterator(500):
             count += 1
             entry.facts = _opened(entry, "facts", entry.n, needed, found)
-            fields = {"n": entry.n, "verb": entry.verb, "prev": entry.prev} if entry.facts is None else as_json(entry)
-            yield {**fields, "hash": entry.hash, "signature": entry.signature}
+            fields = exported_form(entry)
+            if entry.facts is None:
+                del fields["facts"]
+            yield fields
 
     def looked_at(entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while some := list(islice(entries, 500)):

@@ -17,7 +17,7 @@ from checkpoints.models.fields import current_keyring
 from checkpoints.records import JsonObject, frozen
 from wfdash.access.viewer import EVERY, Viewer
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
-from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, PACK, masked_facts, write_pack
+from wfdash.domain.hash_chain import ACCOUNTS, CHAINED, CONTENT, PACK, masked_facts, shown_keys, write_pack
 from wfdash.domain.search_attributes import moment_in
 from wfdash.engines.catalog import secrets_of
 from wfdash.queries.search import (
@@ -133,13 +133,13 @@ def read_evidence(row: AuditRecord) -> Evidence | None:
 def evidence_of(rows: Sequence[AuditRecord]) -> dict[int, Evidence]:
     """Return entry number -> content shown, for entries that have some (one query)."""
     bodies: dict[str, str] = {}
-    for one in Shown.objects.filter(pk__in={key for row in rows for key in _shown_keys(row)}):
+    for one in Shown.objects.filter(pk__in={key for row in rows for key in shown_keys(vars(row))}):
         # Content that cannot be decrypted is left out; verification of the pack then fails.
         with suppress(Unreadable):
             bodies[one.pk] = one.body
     found = {}
     for row in rows:
-        shown = {key.rsplit(":", 2)[1]: bodies[key] for key in _shown_keys(row) if key in bodies}
+        shown = {key.rsplit(":", 2)[1]: bodies[key] for key in shown_keys(vars(row)) if key in bodies}
         if shown:
             card = json.loads(shown.get("card", "{}"))
             found[row.n] = Evidence(
@@ -163,11 +163,6 @@ def row_of(entry: AuditEntry) -> AuditRecord:
     """Return the view of a stored entry."""
     names = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "prev", "hash", "signature")
     return AuditRecord.trusted(**{name: getattr(entry, name) for name in names}, facts=document(entry, "facts"))
-
-
-def _shown_keys(row: AuditRecord) -> list[str]:
-    kinds = {"card": row.facts.get("seen"), "page": row.facts.get("page")}
-    return [f"{row.request}:{kind}:{digest}" for kind, digest in kinds.items() if row.request and digest]
 
 
 # Audit exports, streamed in portions of bounded memory.
@@ -205,7 +200,7 @@ def pack(viewer: Viewer, text: str = "", *, exported: datetime) -> Iterator[byte
     return write_pack(about, entries, _bodies_of, current_keyring())
 
 
-def exported_form(row: AuditRecord) -> JsonObject:
+def exported_form(row: AuditRecord | AuditEntry) -> JsonObject:
     """Return an entry's exported form: the hashed fields, and the hash."""
     at = row.at.isoformat(timespec="microseconds")
     fields = {name: getattr(row, name) for name in CHAINED}

@@ -62,7 +62,7 @@ def rewrite(*, signed: bool) -> None:
     before, keys = "", keyring_of("some-key-that-is-not-the-installation's")
     for entry in AuditEntry.objects.order_by("n"):
         entry.prev, entry.actor = before, "mallory"
-        before = hash_of(audit_actions.as_json(entry))
+        before = hash_of(audit.exported_form(entry))
         signature = keys.sign("entry", str(entry.n), before) if signed else ""
         told = {"prev": entry.prev, "actor": "mallory", "hash": before, "signature": signature}
         AuditEntry.objects.filter(n=entry.n).update(**told)
