@@ -20,7 +20,6 @@ from wfdash.cli.setup import setup
 from wfdash.installation import location, workflow_sources
 
 DATABASE = "wfdash.sqlite3"
-MAX_RECEIPT_BYTES = 20_000_000
 KEYS = ("secret_key", "push_key")
 WITH_POSTGRES = (
     "Runs are on PostgreSQL, which makes its own backups: pg_dump -Fc, or archived WAL (docs/backup.md). "
@@ -39,28 +38,20 @@ def _signin(options: Namespace) -> int:
     return _manage("signin", f"--base={options.base}", "--", options.user)
 
 
-def _receipt_in(path: Path) -> Any:
-    """Return the receipt that a file holds, None if it holds something else."""
-    try:
-        if path.stat().st_size > MAX_RECEIPT_BYTES:
-            return None
-        found: Any = json.loads(path.read_text())
-        return found if found["statement"]["format"].startswith("wfdash-receipt/") else None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        return None
-
-
 def _verify_receipt(receipt: Any, trusted: str) -> int:
     """Check a receipt by itself: no server, database or key of an installation is asked.
 
     ``trusted``: the fingerprint of a key, or a file of them, one a line, each with its person's name or without.
     """
+    from wfdash.domain.hash_chain import card_differs
     from wfdash.domain.labels import visible
-    from wfdash.domain.receipts import flaw_of, key_name, shown_flaw
+    from wfdash.domain.receipts import flaw_of, key_name
 
-    if flaw := flaw_of(receipt) or ("shown" in receipt and shown_flaw(receipt)):
+    if flaw := flaw_of(receipt):
         return print_error(f"The receipt does not hold: {flaw}", 1)
     said, key = receipt["statement"], key_name(receipt["public_key"])
+    if "shown" in receipt and card_differs(receipt["shown"], said.get("card")):
+        return print_error("The receipt does not hold: the card is not the one that was signed for", 1)
     facts = {name: said.get(name) for name in ("person", "for", "stands", "answer", "reason", "meaning")}
     facts |= {name: said.get(name) for name in ("request", "run", "workflow", "host", "at", "counter", "card")}
     print("\n".join(f"{name}: {visible(str(value))}" for name, value in {**facts, "key": key}.items() if value))
@@ -77,7 +68,9 @@ def _verify_receipt(receipt: Any, trusted: str) -> int:
 
 def _verify(options: Namespace) -> int:
     """Verify the audit of the database, or packs: those need no data where their key is given, or none is needed."""
-    if len(options.packs) == 1 and (receipt := _receipt_in(Path(options.packs[0]))):
+    from wfdash.domain.hash_chain import document_in
+
+    if len(options.packs) == 1 and (receipt := document_in(Path(options.packs[0]).open, "wfdash-receipt/")):
         return _verify_receipt(receipt, options.key)
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ

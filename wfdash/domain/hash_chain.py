@@ -97,7 +97,7 @@ def shown_keys(entry: Mapping[str, Any]) -> list[str]:
 def shown_flaw(key: str, body: str) -> str:
     """Return what is wrong with content stored under one of ``shown_keys``, empty if nothing is."""
     kind, digest = ["", "", *key.rsplit(":", 2)][-2:]
-    if kind == "card" and _card_differs(body, digest):
+    if kind == "card" and card_differs(body, digest):
         return "the card differs from the one shown"
     if kind == "page" and sha256(body.encode()).hexdigest() != digest:
         return "the page differs from the one shown"
@@ -119,11 +119,12 @@ def shown_breaks(entries: Iterable[Mapping[str, Any]], kept: Mapping[str, str]) 
                 yield Break(entry["n"], flaw)
 
 
-def _card_differs(body: str, seen: str) -> bool:
+def card_differs(shown: Any, seen: str) -> bool:
+    """Return whether a card and its form, read or as JSON, are not those with this fingerprint."""
     try:
-        shown = json.loads(body)
+        shown = json.loads(shown) if isinstance(shown, str) else shown
         return bool(fingerprint(shown["card"], shown["answer_schema"]) != seen)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return True
 
 
@@ -138,6 +139,7 @@ UNSIGNED_PACK = "wfdash-audit/1"
 """The format of packs from before packs were signed."""
 APART = ("entries", "shown", "signature")
 """Parts of a pack that do not describe it."""
+MAX_DOCUMENT_CHARACTERS = 20_000_000
 PIECE = 64_000
 """Bytes of a pack that are sent at a time; more for a longer single value."""
 
@@ -249,6 +251,17 @@ def prove_pack(open_: Callable[[], TextIO], *, keys: Keyring | None = None) -> P
         raise ValueError(f"format is {about.get('format')!r}, not {PACK!r}: not a wfdash audit pack")
     with open_() as file:
         return _Reading(about, keys).proof(JsonStream(file))
+
+
+def document_in(open_: Callable[[], TextIO], kind: str) -> Any:
+    """Return the receipt or report of this format that a file holds, None if it holds something else."""
+    try:
+        with open_() as file:
+            text = file.read(MAX_DOCUMENT_CHARACTERS)
+        found = json.loads(text) if len(text) < MAX_DOCUMENT_CHARACTERS else {}
+        return found if found.get("statement", found)["format"].startswith(kind) else None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
 
 
 def continuity_breaks(old: Proof, new: Proof) -> Iterator[Break]:

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from checkpoints.content.canonical_json import dumps
-from wfdash.domain.hash_chain import fingerprint
 
 RECEIPT = "wfdash-receipt/1"
 """The format of a receipt."""
@@ -66,15 +65,6 @@ def flaw_of(receipt: Any) -> str:
     except (NotImplementedError, UnsupportedAlgorithm):
         return "the kind of its key is not supported"
     return ""
-
-
-def shown_flaw(receipt: Mapping[str, Any]) -> str:
-    """Return why the card in a receipt's file is not the one that was signed for, empty if it is."""
-    try:
-        same = fingerprint(receipt["shown"]["card"], receipt["shown"]["answer_schema"]) == receipt["statement"]["card"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return UNREADABLE
-    return "" if same else "the card is not the one that was signed for"
 
 
 def _bytes(text: str) -> bytes:

@@ -12,11 +12,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.models.fields import current_keyring
 from wfdash.actions.audit import check_chain, check_head
-from wfdash.domain.hash_chain import PACK, Break, Proof, continuity_breaks, prove_pack
+from wfdash.domain.hash_chain import PACK, Break, Proof, continuity_breaks, document_in, prove_pack
 from wfdash.queries.statistics.oversight import REPORT, report_flaw
 
 UNCHECKED = 2
-MOST_REPORT_BYTES = 1_000_000
 UNSIGNED = (
     "{path} was exported before packs were signed, so no key proves it: --without-key checks its links and hashes alone"
 )
@@ -46,7 +45,7 @@ class Command(BaseCommand):
             raise CommandError("Give one pack, or an older and a newer one")
         if packs and head:
             raise CommandError("--head checks the database: omit the packs")
-        if len(packs) == 1 and (report := _report_in(packs[0])):
+        if len(packs) == 1 and (report := document_in(packs[0].open, REPORT)):
             if flaw := report_flaw(report):
                 raise CommandError(f"The report {flaw}")
             self.stdout.write("The report holds")
@@ -94,15 +93,6 @@ def _noted(head: str) -> list[Break]:
     if not n.isdecimal() or not digest:
         raise CommandError(f"--head {head}: give the entry's number and hash, such as 57:0c1f…")
     return check_head(int(n), digest)
-
-
-def _report_in(path: Path) -> Any:
-    """Return the report of oversight that a file holds, None if it holds something else."""
-    try:
-        found = json.loads(path.read_text()) if path.stat().st_size < MOST_REPORT_BYTES else {}
-        return found if found.get("format") == REPORT else None
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
 
 
 def _anchored(path: Path, packs: list[Path], *, signed: bool) -> list[Break]:

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
-from django.utils.http import content_disposition_header
 
 from wfdash.actions.runs.bulk import record_export
 from wfdash.domain.errors import Invalid, NotAllowed, NotFound
@@ -344,8 +343,7 @@ def receipts(request: HttpRequest, request_id: str) -> HttpResponse:
     kept, wanted = receipts_of(found), request.GET.get("reply", "")
     for reply, _, receipt in kept:
         if reply == wanted:
-            name = f"receipt-{reply}.json"
-            headers = {"Content-Disposition": content_disposition_header(True, name) or "attachment"}
+            headers = {"Content-Disposition": f'attachment; filename="receipt-{reply}.json"'}
             return HttpResponse(json.dumps(receipt, indent=1), content_type="application/json", headers=headers)
     if wanted:
         raise NotFound("This request has no such receipt")
