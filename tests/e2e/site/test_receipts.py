@@ -54,7 +54,8 @@ def test_a_decision_is_signed_on_its_page_and_its_receipt_holds_elsewhere(
     page.get_by_role("button", name="Create the passkey").click()
     page.get_by_role("link", name="I have saved them").click()
 
-    page.goto(path)
+    page.wait_for_url(f"**{path}")
+    expect(page.get_by_text("No contract").first).to_be_visible()
     devices.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": False})
     act(page, "approve")
     expect(page.locator("[data-sign-problem]")).to_contain_text("Nothing was confirmed")

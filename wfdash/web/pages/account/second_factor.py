@@ -23,6 +23,7 @@ from wfdash.access.viewer import Viewer
 from wfdash.actions.account import may_add_passkey
 from wfdash.domain.errors import Busy, Invalid, NotFound, TooManyTries, WrongState, status_for
 from wfdash.notifications.rendering import render
+from wfdash.web.pages.site.context_processors import path_in
 from wfdash.web.pages.site.decorators import form_page, keep_zone, viewer_of
 from wfdash.web.pages.ui.drawing import scannable
 from wfdash.web.problems import with_retry
@@ -87,10 +88,10 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("_key", "current", "code", "passkey")
 def second_factor(request: HttpRequest) -> HttpResponse:
     """Show whether this person has a second factor; a POST sets it up, adds, renames or removes a passkey, renews
-    recovery codes or turns all of it off.
+    recovery codes or turns all of it off. ``next``: the page that wanted a passkey, to go back to once there is one.
     """
-    viewer = viewer_of(request)
-    shown: dict[str, Any] = {"here": "second-factor"}
+    viewer, back = viewer_of(request), path_in(request.GET.get("next", ""))
+    shown: dict[str, Any] = {"here": "second-factor", "back": back}
     if request.method != "POST":
         return render(request, "account/settings/secondfactor.html", shown | _page_context(request, viewer.user))
     try:
@@ -103,8 +104,8 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         found = {}
     if found.get("codes"):
         request.session[SECOND_FACTOR] = True
-    elif not found:
-        return redirect("wfdash:second-factor")
+    elif "making" not in found:
+        return redirect(("codes" in found and back) or request.get_full_path())
     return render(request, "account/settings/secondfactor.html", shown | found)
 
 
@@ -152,7 +153,7 @@ def _perform(request: HttpRequest, viewer: Viewer, once: str) -> dict[str, Any]:
             codes = signin_second_factor.add_passkey(user, may["name"], proof["passkey"], once=once)
             request.session[SECOND_FACTOR] = True
             messages.success(request, f"Passkey {may['name']} added.")
-            return {"codes": codes} if codes else {}
+            return {"codes": codes}
         case "rename-passkey":
             signin_second_factor.rename_passkey(user, key, name)
         case "remove-passkey":

@@ -13,7 +13,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -39,6 +38,7 @@ from wfdash.domain.errors import (
 from wfdash.installation.provider import Provider
 from wfdash.notifications.rendering import render
 from wfdash.web.pages.account.second_factor import CODE_SECONDS, enter, waiting
+from wfdash.web.pages.site.context_processors import path_in
 from wfdash.web.problems import with_retry
 
 
@@ -125,11 +125,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 def wanted_page(request: HttpRequest) -> str:
     """Return the page to show after the sign-in, the inbox unless ``next`` is an address of this site."""
-    home = reverse("wfdash:inbox")
-    target = request.POST.get("next") or request.GET.get("next") or home
-    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
-    # A path: other safe values could be the name of a page, and would be resolved as one.
-    return target if safe and target.startswith("/") else home
+    return path_in(request.POST.get("next") or request.GET.get("next", "")) or reverse("wfdash:inbox")
 
 
 def _form(request: HttpRequest, target: str, name: str = "", problem: str = "", status: int = 200) -> HttpResponse:
