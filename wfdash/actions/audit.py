@@ -44,6 +44,7 @@ from wfdash.domain.hash_chain import (
     shown_flaw,
     shown_keys,
 )
+from wfdash.domain.receipts import ReceiptCheck
 from wfdash.queries.audit import exported_form
 from wfdash.queries.timemachine import secrets_in
 
@@ -384,8 +385,11 @@ def log_head(limit: int = 1) -> int:
     return 0
 
 
-def check_chain() -> tuple[int, list[Break]]:
-    """Verify the chain in the database and the stored content. Returns how many entries there are, and all breaks."""
+def check_chain(receipts: ReceiptCheck | None = None) -> tuple[int, list[Break]]:
+    """Verify the chain in the database and the stored content. Returns how many entries there are, and all breaks.
+
+    ``receipts``: what counts those that hold.
+    """
     count, found = 0, list[Break]()
     needed = Installation.objects.filter(pk=1).values_list("content_keys", flat=True).first()
 
@@ -405,7 +409,7 @@ def check_chain() -> tuple[int, list[Break]]:
             readable = [entry for entry in some if "facts" in entry]
             found.extend(shown_breaks(readable, _kept(readable, needed, found)))
 
-    found += breaks(looked_at(exported()), keys=current_keyring())
+    found += breaks(looked_at(exported()), receipts or ReceiptCheck(), keys=current_keyring())
     return count, sorted([*found, *_head_breaks()], key=lambda broken: broken.n)
 
 

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,11 @@ def _signin(options: Namespace) -> int:
 def _verify_receipt(receipt: Any, trusted: str) -> int:
     """Check a receipt by itself: no server, database or key of an installation is asked.
 
-    ``trusted``: the fingerprint of a key, or a file of them, one a line, each with its person's name or without.
+    ``trusted``: see ``trusted_keys``.
     """
     from wfdash.domain.hash_chain import card_differs
     from wfdash.domain.labels import visible
-    from wfdash.domain.receipts import flaw_of, key_name
+    from wfdash.domain.receipts import flaw_of, key_name, trusted_keys
 
     if flaw := flaw_of(receipt):
         return print_error(f"The receipt does not hold: {flaw}", 1)
@@ -55,9 +55,7 @@ def _verify_receipt(receipt: Any, trusted: str) -> int:
     facts = {name: said.get(name) for name in ("person", "for", "stands", "answer", "reason", "meaning")}
     facts |= {name: said.get(name) for name in ("request", "run", "workflow", "host", "at", "counter", "card")}
     print("\n".join(f"{name}: {visible(str(value))}" for name, value in {**facts, "key": key}.items() if value))
-    file = Path(trusted)
-    lines = (file.read_text() if file.is_file() else trusted).splitlines()
-    names = {part[0].lower(): part[1:] for line in lines if (part := line.split(maxsplit=1))}
+    names = trusted_keys(trusted)
     if key not in names:
         return print_error("The signature holds. Nothing here says whose the key is: name its fingerprint by --key", 2)
     if names[key] and names[key] != [said["person"]]:
@@ -70,18 +68,18 @@ def _verify(options: Namespace) -> int:
     """Verify the audit of the database, or packs: those need no data where their key is given, or none is needed."""
     from wfdash.domain.hash_chain import document_in
 
+    file = Path(options.key)
+    trusted = file.read_text() if file.is_file() else options.key
     if len(options.packs) == 1 and (receipt := document_in(Path(options.packs[0]).open, "wfdash-receipt/")):
-        return _verify_receipt(receipt, options.key)
+        return _verify_receipt(receipt, trusted)
     missing = location.missing_data(os.environ)
     keyed = options.without_key or "WFDASH_AUDIT_KEY" in os.environ
     if missing and not (options.packs and keyed):
         more = ", or check exported packs with --without-key" if options.packs else ""
         return print_error(missing + more)
-    flags = ["--without-key"] * options.without_key + [f"--head={options.head}", f"--from={options.start}"]
-    flags += [f"--anchor={options.anchor}"] if options.anchor else []
-    if not missing:
-        return _manage("verify", *flags, *options.packs)
-    with location.no_data():
+    flags = [f"--key={trusted}", f"--head={options.head}", f"--from={options.start}"]
+    flags += ["--without-key"] * options.without_key + [f"--anchor={options.anchor}"] * bool(options.anchor)
+    with location.no_data() if missing else nullcontext():
         return _manage("verify", *flags, *options.packs)
 
 
@@ -226,7 +224,7 @@ VERIFY = plain_command(
     _verify,
     argument("packs", "a pack, or an older and a newer one to compare; a receipt", nargs="*", metavar="PACK.json"),
     argument("--anchor", "a file of 'wfdash audit anchor': each entry in it is still there", default=""),
-    argument("--key", "of a receipt: a trusted fingerprint, or a file of fingerprints and names", default=""),
+    argument("--key", "of receipts: a trusted fingerprint, or a file of fingerprints and names", default=""),
     flag("--without-key", "check hashes and links of packs, no signatures"),
     argument("--head", "a chain head recorded elsewhere", default="", metavar="N:HASH"),
     argument("--from", "skip earlier entries", dest="start", default="0", metavar="N"),

@@ -16,6 +16,7 @@ from checkpoints.content.canonical_json import dumps
 from checkpoints.content.pickles import Keyring
 from checkpoints.records import frozen
 from wfdash.domain.labels import escaped
+from wfdash.domain.receipts import ReceiptCheck
 from wfdash.values.schemas.secrets import masked
 
 CHAINED = ("n", "at", "actor", "right", "verb", "workflow", "run", "request", "facts", "prev")
@@ -54,7 +55,9 @@ def hash_of(entry: Mapping[str, Any]) -> str:
     return sha256(dumps([entry[name] for name in CHAINED])).hexdigest()
 
 
-def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Keyring | None = None) -> Iterator[Break]:
+def breaks(
+    entries: Iterable[Mapping[str, Any]], receipts: ReceiptCheck, *, whole: bool = True, keys: Keyring | None = None
+) -> Iterator[Break]:
     """Yield the flaws of a chain of exported entries (with hash and signature), in order.
 
     ``whole``: it must start with the first entry and have no gap; else it is a selection, each entry verified
@@ -62,14 +65,17 @@ def breaks(entries: Iterable[Mapping[str, Any]], *, whole: bool = True, keys: Ke
     Of an entry without ``facts`` only links and signature can be verified.
     """
     before: Mapping[str, Any] | None = None
-    signed = False
+    signed, known = False, whole
     for entry in entries:
         n = entry["n"]
         readable = "facts" in entry
+        known = known and readable
         if readable and hash_of(entry) != entry["hash"]:
             yield Break(n, "the entry was changed after it was written")
         if readable and entry["verb"] == BROKEN:
             yield Break(n, f"problem when it was written: {entry['facts'].get('words')}")
+        if readable and (flaw := receipts.flaw(entry, whole=known)):
+            yield Break(n, f"its receipt does not hold: {flaw}")
         follows = before is not None and n == before["n"] + 1
         if whole and not (follows or (before is None and n == 1)):
             yield Break(n, f"entries before it are missing (the one before is {before['n'] if before else 'none'})")
@@ -228,7 +234,8 @@ def _in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 class Proof:
     """The result of verifying a pack, and what a later one has to continue.
 
-    ``head``: number and hash of the last entry. ``entries``: number -> hash. ``breaks``: what is wrong.
+    ``head``: number and hash of the last entry. ``entries``: number -> hash. ``breaks``: what is wrong. ``receipts``:
+    how many hold.
     """
 
     format: str
@@ -236,6 +243,7 @@ class Proof:
     whole: bool
     entries: Mapping[int, str]
     breaks: tuple[Break, ...]
+    receipts: ReceiptCheck
 
 
 def prove_pack(open_: Callable[[], TextIO], *, keys: Keyring | None = None) -> Proof:
@@ -291,10 +299,11 @@ class _Reading:
         self._hashes: dict[str, str] = {}
 
     def proof(self, stream: JsonStream) -> Proof:
-        found = list[Break]()
+        found, receipts = list[Break](), ReceiptCheck()
         for name in stream.members():
             if name == "entries":
-                found += breaks(self._taken_in(stream.items()), whole=self._about["whole"], keys=self._keys)
+                entries = self._taken_in(stream.items())
+                found += breaks(entries, receipts, whole=self._about["whole"], keys=self._keys)
             elif name == "shown":
                 self._take_in_shown(stream)
             else:
@@ -303,7 +312,7 @@ class _Reading:
         found += [*self._end_breaks(), *self._signature_breaks()]
         about = self._about
         facts: dict[str, Any] = {"format": about["format"], "whole": bool(about["whole"]), "head": self._head}
-        return Proof(**facts, entries=self._entries, breaks=tuple(found))
+        return Proof(**facts, entries=self._entries, breaks=tuple(found), receipts=receipts)
 
     def _taken_in(self, entries: Iterable[Any]) -> Iterator[Any]:
         for entry in entries:

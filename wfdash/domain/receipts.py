@@ -6,6 +6,7 @@ it. The authenticator signs the statement's SHA-256 as the challenge of WebAuthn
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -19,6 +20,20 @@ PARTS = ("public_key", "client_data", "authenticator_data", "signature")
 """What a receipt holds beside its statement, in base64url."""
 MAX_PART_CHARACTERS = 10_000
 UNREADABLE = "the receipt is incomplete or not readable"
+ENTRY_NAMES = {
+    "workflow": "workflow",
+    "run": "run",
+    "request": "request",
+    "person": "actor",
+    "card": "seen",
+    "answer": "value",
+    "reason": "reason",
+    "stands": "stands",
+    "for": "acting_for",
+}
+"""What a statement says, and under which names its entry in the audit, or the facts in that, say the same."""
+USER_NAMES = ("username", "email")
+"""The fields of a person that may hold their name."""
 
 
 def challenge_of(statement: Mapping[str, Any]) -> bytes:
@@ -65,6 +80,66 @@ def flaw_of(receipt: Any) -> str:
     except (NotImplementedError, UnsupportedAlgorithm):
         return "the kind of its key is not supported"
     return ""
+
+
+class ReceiptCheck:
+    """Checks the receipts in a chain's entries, in their order: whose a key was then is said by the entries before.
+
+    ``held``: how many hold, by person and key. ``strange``: the persons and keys that no entry before brings together.
+    """
+
+    def __init__(self) -> None:
+        self.held, self.strange = Counter[tuple[str, str]](), set[tuple[str, str]]()
+        self._keys = defaultdict[str, set[str]](set)
+        # Of each key the number of its last receipt, and how often it had signed. No entry makes either fall again.
+        self._last = dict[str, tuple[int, int]]()
+
+    def flaw(self, entry: Mapping[str, Any], *, whole: bool) -> str:
+        """Return why an entry's receipt does not prove the entry, empty if it does or there is none.
+
+        ``whole``: no earlier entry is missing, so that a key that none of them added is not the person's.
+        """
+        facts, keys = entry["facts"], self._keys
+        try:
+            match entry["verb"].removeprefix("second factor: "):
+                case "add passkey":
+                    keys[facts["user"]].add(facts.get("key", ""))
+                case "remove passkey" | "remove lost passkey":
+                    keys[facts["user"]].discard(facts.get("key", ""))
+                case "create user":
+                    keys[facts["user"]] = set()
+                case "change user":
+                    # The old name stays, too: what changed may be an address, and is the name in some projects only.
+                    for name in USER_NAMES:
+                        if facts["before"].get(name) == facts["user"]:
+                            keys[facts["after"][name]] = keys[facts["user"]]
+            return self._receipt_flaw(entry, facts["receipt"], whole) if "receipt" in facts else ""
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return UNREADABLE
+
+    def _receipt_flaw(self, entry: Mapping[str, Any], receipt: Any, whole: bool) -> str:
+        if flaw := flaw_of(receipt):
+            return flaw
+        said, known, person = receipt["statement"], {**entry["facts"], **entry}, entry["actor"]
+        if dumps(said) != dumps(said | {name: known[place] for name, place in ENTRY_NAMES.items()}):
+            return "it was given for another decision"
+        key, mine = key_name(receipt["public_key"]), self._keys[person]
+        if key not in mine:
+            # Passkeys from before receipts were added without a fingerprint.
+            if whole and "" not in mine:
+                return "its key was not the person's then"
+            self.strange.add((person, key))
+        (number, signs), now = self._last.get(key, (0, 0)), (said["counter"], signature_count(receipt))
+        if now[0] <= number or 0 < signs >= now[1]:
+            return "an earlier receipt has its number"
+        self._last[key] = now
+        self.held[person, key] += 1
+        return ""
+
+
+def trusted_keys(text: str) -> dict[str, list[str]]:
+    """Return by its fingerprint whose each key is, of lines with a fingerprint and a name, or without: anyone's."""
+    return {part[0].lower(): part[1:] for line in text.splitlines() if (part := line.split(maxsplit=1))}
 
 
 def _bytes(text: str) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from django.urls import reverse
 
 from checkpoints.models import Answer, AuditEntry, Draft, HumanRequest, Receipt, Reply
 from tests import people
-from tests.signin.authenticator import Authenticator, add_passkey
+from tests.security.audit.test_audit_chain import pack_file, verify
+from tests.signin.authenticator import Authenticator, add_passkey, making, to_sign
 from wfdash.access.signin import second_factor
 from wfdash.actions.account import create_token
 from wfdash.actions.requests.answer import answer_batch, answer_request
@@ -20,6 +23,7 @@ from wfdash.actions.requests.answer_links import answer_by_link, answer_link
 from wfdash.actions.requests.finalize import finalize_answer
 from wfdash.cli import main
 from wfdash.domain.errors import NotAllowed
+from wfdash.domain.hash_chain import hash_of
 from wfdash.domain.receipts import flaw_of
 
 SIGNED = {"sign": "passkey", "meaning": "review"}
@@ -201,12 +205,26 @@ def test_without_a_passkey_the_page_leads_to_one_and_keeps_the_text(home, signed
     page = home.post(f"/requests/{signed.pk}/", form)
     shown = page.content.decode()
     assert page.status_code == 422
-    assert 'href="/settings/second-factor/#name-new"' in shown
+    settings = f"/settings/second-factor/?next=/requests/{signed.pk}/"
+    assert f'href="{settings}#name-new"' in shown
     assert "No contract" in shown
     assert Draft.objects.get().fields["reject:reason"] == ["No contract"]
-    phone = add_passkey(home, current="ana-password")
+    phone, proof = Authenticator(), {"current": "ana-password"}
+
+    def add(device: Authenticator, address: str) -> Any:
+        return home.post(address, {"act": "add-passkey", "passkey": device.make(making(home, **proof))})
+
+    assert f'href="/requests/{signed.pk}/">I have saved them' in add(phone, settings).content.decode()
     assert answer(home, signed, phone, form).status_code == 302
     assert not Draft.objects.exists()
+    for address, led in {
+        settings: f"/requests/{signed.pk}/",
+        "/settings/second-factor/": "/settings/second-factor/",
+        "/settings/second-factor/?next=//evil.example/": "/settings/second-factor/?next=//evil.example/",
+        "/settings/second-factor/?next=https://evil.example/": "/settings/second-factor/?next=https://evil.example/",
+    }.items():
+        proof["passkey"] = phone.sign(to_sign(home))
+        assert add(Authenticator(), address).url == led
 
 
 def test_each_vote_is_signed_and_what_was_undone_keeps_its_number(home, phone, run, as_, settings):
@@ -288,3 +306,126 @@ def test_a_lost_passkey_is_an_entry_of_its_own_and_its_receipts_still_hold(home,
     assert send(home, other, asked(home, other), phone).status_code == 422
     assert answer(home, other, new).status_code == 302
     assert Receipt.objects.get(request=other.pk).counter == 2
+
+
+@pytest.fixture
+def twice(home, phone, signed) -> list[AuditEntry]:
+    """Let ana sign two answers and remove her passkey; return its addition, the answers and the removal."""
+    phone.count = 7
+    assert answer(home, signed, phone).status_code == 302
+    phone.count = 8
+    assert answer(home, people.ask(signed.run, policy=SIGNED), phone).status_code == 302
+    second_factor.reset(people.viewer("ana").user)
+    found = list(AuditEntry.objects.filter(verb__in=["answer", "second factor: add passkey", LOST]).order_by("n"))
+    assert len(found) == 4
+    return found
+
+
+LOST = "second factor: remove lost passkey"
+ADDED, FIRST, SECOND, REMOVED = range(4)
+
+
+def exchanged(mine: list[Any]) -> None:
+    """Give each answer the receipt of the other, and what it decides."""
+    one, other = mine[FIRST]["facts"], mine[SECOND]["facts"]
+    one["receipt"], other["receipt"] = other["receipt"], one["receipt"]
+
+
+def in_other_order(mine: list[Any], one: int, other: int) -> None:
+    numbers = mine[one]["n"], mine[other]["n"]
+    mine[other]["n"], mine[one]["n"] = numbers
+
+
+def told_otherwise(mine: list[Any]) -> None:
+    facts = mine[FIRST]["facts"]
+    facts["value"] = facts["receipt"]["statement"]["answer"] = {"action": "reject"}
+
+
+ANOTHER, NOT_THEIRS = "it was given for another decision", "its key was not the person's then"
+FORGED: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
+    "answer altered": (lambda mine: mine[FIRST]["facts"].update(value={"action": "reject"}), ANOTHER),
+    "answer and receipt altered": (told_otherwise, "something else was signed"),
+    "reason made up": (lambda mine: mine[FIRST]["facts"].update(reason="I was told to"), ANOTHER),
+    "card of another": (lambda mine: mine[FIRST]["facts"].update(seen=mine[SECOND]["facts"]["page"]), ANOTHER),
+    "another actor": (lambda mine: mine[FIRST].update(actor="ben"), ANOTHER),
+    "another request": (lambda mine: mine[FIRST].update(request=mine[SECOND]["request"]), ANOTHER),
+    "receipts exchanged": (exchanged, ANOTHER),
+    "key of another person": (lambda mine: mine[ADDED]["facts"].update(user="ben"), NOT_THEIRS),
+    "another key added": (lambda mine: mine[ADDED]["facts"].update(key="0" * 64), NOT_THEIRS),
+    "removed before": (lambda mine: in_other_order(mine, SECOND, REMOVED), NOT_THEIRS),
+    "added afterwards": (lambda mine: in_other_order(mine, ADDED, FIRST), NOT_THEIRS),
+    "stale counter": (lambda mine: in_other_order(mine, FIRST, SECOND), "an earlier receipt has its number"),
+    "repeated": (
+        lambda mine: mine[REMOVED].update({**mine[SECOND], "n": mine[REMOVED]["n"]}),
+        "an earlier receipt has its number",
+    ),
+    "receipt of nothing": (
+        lambda mine: mine[FIRST]["facts"].update(receipt=[]),
+        "the receipt is incomplete or not readable",
+    ),
+    "key of nobody": (lambda mine: mine[ADDED]["facts"].update(user={}), "the receipt is incomplete or not readable"),
+}
+
+
+@pytest.mark.parametrize("attack", FORGED)
+def test_who_has_every_key_of_the_server_still_makes_no_receipt_in_a_pack(twice, tmp_path: Path, attack: str):
+    change, words = FORGED[attack]
+
+    def forge(pack: Any) -> None:
+        change([next(one for one in pack["entries"] if one["n"] == kept.n) for kept in twice])
+        chain(pack)
+
+    said = verify(pack_file(tmp_path, forge), "--without-key")
+    assert f"its receipt does not hold: {words}" in said
+
+
+def chain(pack: Any) -> None:
+    """Compute every hash again, as who keeps the log can."""
+    before = ""
+    pack["entries"].sort(key=lambda entry: entry["n"])
+    for entry in pack["entries"]:
+        entry["prev"] = before
+        before = entry["hash"] = hash_of(entry)
+    pack["head"]["hash"] = before
+
+
+def test_receipts_of_a_chain_or_pack_are_counted_also_of_who_has_another_name_now(twice, home, tmp_path: Path):
+    new, user, old = add_passkey(home, current="ana-password"), people.viewer("ana").user, Receipt.objects.first().key
+    user.username = "anna"
+    user.save()
+    asked_now = people.ask(HumanRequest.objects.first().run, policy=SIGNED)
+    assert answer(home, asked_now, new).status_code == 302
+    key = Receipt.objects.get(request=asked_now.pk).key
+    for said in (verify(), verify(pack_file(tmp_path)), verify(pack_file(tmp_path, chain), "--without-key")):
+        assert said.startswith(f"2 receipts hold by key {old} of ana\n1 receipts hold by key {key} of anna\n")
+        assert "the chain holds" in said
+    assert "the chain holds" in verify(f"--key={old}\n{key.upper()} anna\n")
+    assert f"You do not trust key {key} of anna" in verify(f"--key={old} ana\n{key} ana")
+    assert f"You do not trust key {key} of anna" in verify(pack_file(tmp_path), f"--key={old} ana")
+
+
+def test_a_part_of_the_chain_says_whose_key_it_cannot_say(twice, tmp_path: Path):
+    def answers_alone(pack: Any) -> None:
+        pack["entries"] = [entry for entry in pack["entries"] if entry["verb"] == "answer"]
+        pack.update(whole=False, filter="verb:answer")
+
+    part = pack_file(tmp_path, answers_alone)
+    assert " of ana, and no entry here says that it is theirs\n" in verify(part, "--without-key")
+
+
+def test_a_key_that_counts_less_than_before_was_copied(home, phone, signed):
+    phone.count = 7
+    assert answer(home, signed, phone).status_code == 302
+    Receipt.objects.update(signs=0)
+    phone.count = 7
+    assert answer(home, people.ask(signed.run, policy=SIGNED), phone).status_code == 302
+    assert "its receipt does not hold: an earlier receipt has its number" in verify()
+
+
+def test_a_pack_is_checked_by_the_command_line_with_a_file_of_keys(twice, tmp_path: Path, capsys):
+    pack, keys, key = pack_file(tmp_path), tmp_path / "keys.txt", Receipt.objects.first().key
+    keys.write_text(f"{key} ana\n")
+    assert main(["verify", str(pack), "--without-key", "--key", str(keys)]) == 0
+    assert f"2 receipts hold by key {key} of ana" in capsys.readouterr().out
+    keys.write_text(f"{key} ben\n")
+    assert main(["verify", str(pack), "--without-key", "--key", str(keys)]) == 1

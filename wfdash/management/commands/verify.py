@@ -13,6 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.models.fields import current_keyring
 from wfdash.actions.audit import check_chain, check_head
 from wfdash.domain.hash_chain import PACK, Break, Proof, continuity_breaks, document_in, prove_pack
+from wfdash.domain.labels import visible
+from wfdash.domain.receipts import ReceiptCheck, trusted_keys
 from wfdash.queries.statistics.oversight import REPORT, report_flaw
 
 UNCHECKED = 2
@@ -22,7 +24,7 @@ UNSIGNED = (
 
 
 class Command(BaseCommand):
-    """Check every hash, link and signature of the chain, and print a line for each flaw.
+    """Check every hash, link, signature and receipt of the chain, and print a line for each flaw.
 
     Exit status 1: altered. 2: nothing is, as far as that can be checked, for want of a key.
     """
@@ -33,12 +35,21 @@ class Command(BaseCommand):
         """Take one pack, two packs of which the second is the newer, or nothing for the database."""
         parser.add_argument("packs", nargs="*", type=Path, metavar="PACK.json", help="exported packs, the older first")
         parser.add_argument("--without-key", action="store_true", help="check hashes and links of packs, no signatures")
+        parser.add_argument("--key", default="", metavar="LINES", help="fingerprints of passkeys, and whose each is")
         parser.add_argument("--head", default="", metavar="N:HASH", help="a chain head recorded elsewhere")
         parser.add_argument("--anchor", type=Path, metavar="FILE", help="chain heads that 'wfdash audit anchor' wrote")
         parser.add_argument("--from", dest="start", type=int, default=0, metavar="N", help="skip earlier entries")
 
     def handle(
-        self, *args: Any, packs: list[Path], without_key: bool, head: str, anchor: Path | None, start: int, **_: Any
+        self,
+        *args: Any,
+        packs: list[Path],
+        without_key: bool,
+        key: str,
+        head: str,
+        anchor: Path | None,
+        start: int,
+        **_: Any,
     ) -> None:
         """Check and say what was found."""
         if len(packs) > 2:
@@ -50,10 +61,15 @@ class Command(BaseCommand):
                 raise CommandError(f"The report {flaw}")
             self.stdout.write("The report holds")
             return
-        count, found = check_packs(packs, signed=not without_key) if packs else check_chain()
-        found = [*found, *_noted(head)] if head else found
+        receipts = ReceiptCheck()
+        if packs:
+            count, found, receipts = check_packs(packs, signed=not without_key)
+        else:
+            count, found = check_chain(receipts)
+        if head:
+            found += _noted(head)
         if anchor is not None:
-            found = [*found, *_anchored(anchor, packs, signed=not without_key)]
+            found += _anchored(anchor, packs, signed=not without_key)
         wrong = [broken for broken in found if broken.n >= start or not broken.n]
         for broken in wrong:
             self.stderr.write(f"entry {broken.n}: {broken.words}" if broken.n else broken.words)
@@ -63,18 +79,25 @@ class Command(BaseCommand):
         if wrong:
             many = f"{len({broken.n for broken in wrong})} cannot be checked with the keys of this process"
             raise CommandError(f"{count} entries, {many}; the others hold", returncode=UNCHECKED)
-        self.stdout.write(f"{count} entries, the chain holds{'(hashes and links only, no signatures)' * without_key}")
+        names = trusted_keys(key)
+        for signer, held in receipts.held.items():
+            strange = ", and no entry here says that it is theirs" * (signer in receipts.strange)
+            words = visible("key {1} of {0}".format(*signer))
+            self.stdout.write(f"{held} receipts hold by {words}{strange}")
+            if names and names.get(signer[1]) not in ([], [signer[0]]):
+                raise CommandError(f"You do not trust {words}")
+        self.stdout.write(f"{count} entries, the chain holds{' (hashes and links only, no signatures)' * without_key}")
 
 
-def check_packs(paths: Iterable[Path], *, signed: bool = True) -> tuple[int, list[Break]]:
-    """Check exported packs, and that the second continues the first. Returns how many entries the last has, and all
-    breaks.
+def check_packs(paths: Iterable[Path], *, signed: bool = True) -> tuple[int, list[Break], ReceiptCheck]:
+    """Check exported packs, and that the second continues the first. Returns how many entries the last has, all
+    breaks, and the last one's receipts.
     """
     proofs = [prove(path, signed=signed) for path in paths]
     found = [broken for proof in proofs for broken in proof.breaks]
     if len(proofs) == 2:
         found += continuity_breaks(*proofs)
-    return len(proofs[-1].entries), found
+    return len(proofs[-1].entries), found, proofs[-1].receipts
 
 
 def prove(path: Path, *, signed: bool) -> Proof:
