@@ -262,6 +262,7 @@ def test_what_a_rehearsal_says_is_what_the_rule_does(everyone, monkeypatch, cond
         ("risk:low", "Name a value of the card"),
         ("proposal.amount:*", "Invalid value"),
         ("proposal.amount:<many", "Invalid value"),
+        ("proposal.amount:0..100", "for a range"),
         ("proposal.iban:IT*", "is secret"),
         ("proposal.note:ok", "An outsider could choose"),
         ("proposal.amonut:<100", "has no single value proposal.amonut. It has proposal.amount"),
@@ -285,6 +286,28 @@ def test_no_rule_reads_what_someone_else_could_write(everyone, condition: str, w
         create_rule(viewer("otto"), CreateRule(workflow=WORKFLOW, step="review", condition=condition))
     assert words in refused.value.summary
     assert refused.value.errors[0]["loc"][0] == "condition"
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("proposal.amount:<100", "proposal.amount:>=0 proposal.amount:<100"),
+        ("proposal.amount:<=9 Proposal.Amount:<8 proposal.fee:<1 proposal.fee:>-2", "proposal.amount:>=0 {}"),
+        ("proposal.amount:<100 proposal.amount:>-50", "{}"),
+        ("proposal.amount:<-50", "{}"),
+        ("proposal.amount:>5", "{}"),
+    ],
+)
+def test_an_upper_bound_alone_lets_no_negative_number_in(everyone, condition: str, kept: str) -> None:
+    asked({"amount": 5, "fee": 0})
+    given = CreateRule(workflow=WORKFLOW, step="review", condition=condition)
+    rule = create_rule(viewer("otto"), given)
+    assert rule.condition == kept.format(condition)
+    Rule.objects.filter(pk=rule.pk).update(state="on", switched_by="adam", quota=99)
+    sent = asked({"amount": -5000, "fee": 0})
+    rules.answer_opened()
+    answers = RuleUse.objects.filter(rule=rule, request=sent).exists()
+    assert answers == (condition == "proposal.amount:<-50")
 
 
 @pytest.mark.parametrize(

@@ -109,12 +109,12 @@ def test_a_rule_is_suggested_where_the_evidence_is(everybody, history, as_) -> N
     waiting = ask(make_run(), card=history[0].card, risk=1)
     otto, similar = as_("otto"), f"/requests/{waiting.pk}/similar/?tab=all"
     found = suggest(viewer("otto"), WORKFLOW, "review")
-    assert (found.condition, found.count) == ("proposal.amount:<=39", 30)
+    assert (found.condition, found.count) == ("proposal.amount:>=10 proposal.amount:<=39", 30)
     for url in (similar, f"/statistics/?workflow={WORKFLOW}&days=30"):
         HumanRequest.objects.filter(answered__isnull=False).update(answered=timezone.now())
         page = " ".join(otto.get(url).content.decode().split())
         assert "30 similar requests approved, none changed" in page
-        assert "condition=proposal.amount%3A%3C%3D39#rule-new" in page
+        assert "condition=proposal.amount%3A%3E%3D10+proposal.amount%3A%3C%3D39#rule-new" in page
     assert "none changed" not in as_("ben").get(similar).content.decode()
     # What was decided otherwise narrows it; where nothing tells it apart, there is no suggestion.
     decided(20, everybody["ben"], "reject", context={"new": True})

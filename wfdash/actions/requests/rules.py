@@ -37,6 +37,7 @@ from wfdash.queries.requests.rules import (
     RuledQuestion,
     RuleTerms,
     asked_of,
+    bounded,
     find_rule,
     may_make,
     may_stop,
@@ -60,7 +61,8 @@ STEPS = {"draft": "rehearsed", "rehearsed": "shadow", "shadow": "on", "suspended
 def create_rule(viewer: Viewer, given: CreateRule, *, key: str | None = None) -> Rule:
     """Make a rule for the requests of a step, as a draft: it answers nothing.
 
-    ``Invalid`` at ``condition``, ``step`` or ``action`` says what no rule may read or do there; ``NotAllowed``.
+    Its condition is ``bounded``. ``Invalid`` at ``condition``, ``step`` or ``action`` says what no rule may read or do
+    there; ``NotAllowed``.
     """
     if not may_make(viewer, given.workflow):
         raise NotAllowed(MAKERS)
@@ -74,7 +76,7 @@ def create_rule(viewer: Viewer, given: CreateRule, *, key: str | None = None) ->
     offered = [one["name"] for one in latest.card.get("actions", ())]
     if given.action not in offered or answer_problems(latest.card, latest.answer_schema, value):
         raise Invalid.at("action", f"Choose an action that needs nothing else, of: {', '.join(offered) or 'none here'}")
-    made = given.model_dump(exclude={"lasts"})
+    made = given.model_dump(exclude={"lasts"}) | {"condition": bounded(given.condition, terms)}
     with write(), idempotent(viewer, key, "make rule", given.model_dump()) as call:
         if call.previous_result is not None:
             return made_before(Rule, call.previous_result["rule"])

@@ -112,12 +112,14 @@ def _names_in(part: str) -> Callable[[Card], Iterable[Suggestion]]:
 
 
 def _accepts(value: str, sign: str) -> bool:
-    return number_of(value) is not None if sign else value != "*"
+    if sign:
+        return number_of(value) is not None
+    return value != "*" and None in map(number_of, value.partition("..")[::2])
 
 
 def _values_of(part: str, example: str) -> Qualifier[ToFit, Card]:
     """Return the key of the values of one part of a card."""
-    meaning = "the same text, number, yes or no; ref* for a beginning; <100 for numbers"
+    meaning = "the same text, number, yes or no; ref* for a beginning; <100 for numbers, >=5 besides for a range"
     return Qualifier(part, example, meaning, _fits, accepts=_accepts, signs=SIGNS, paths=_names_in(part))
 
 
@@ -165,6 +167,18 @@ def parse_condition(text: str) -> tuple[Term, ...]:
     if flaws:
         raise Invalid([{"loc": ["condition", part] if part else ["condition"], "msg": msg} for part, msg in flaws])
     return found.terms
+
+
+def bounded(text: str, terms: Iterable[Term]) -> str:
+    """Return a condition with ``>=0`` for each number that has an upper bound alone, if that is above 0.
+
+    Who writes ``<100`` thinks of an amount: a program that asks could send -5000.
+    """
+    most = {term.name: max(number_of(value) or 0 for value in term.values) for term in terms if "<" in term.sign}
+    for term in terms:
+        if ">" in term.sign:
+            most.pop(term.name, None)
+    return " ".join([*(f"{name}:>=0" for name in most if most[name] > 0), text])
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,10 +470,11 @@ def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) ->
     open_ = dict(_candidates(like, good))
     while (left or not parts) and open_ and len(parts) < MOST_TERMS:
         ranked = []
-        for text, term in open_.items():
-            test = FILTER[term.key].condition(term)
-            keeps = [one for one in good if not no_rule_because(one.asked, (term,)) and test(one.card)]
-            lets = [one for one in left if test(one.card)]
+        for text, terms in open_.items():
+            tests = [FILTER[term.key].condition(term) for term in terms]
+            holding = [one for one in good if all(test(one.card) for test in tests)]
+            keeps = [one for one in holding if not no_rule_because(one.asked, terms)]
+            lets = [one for one in left if all(test(one.card) for test in tests)]
             ranked.append((len(lets), -len(keeps), text, keeps, lets))
         _, _, text, keeps, left = min(ranked, key=lambda one: one[:3])
         if len(keeps) < LEAST_ALIKE:
@@ -470,32 +485,33 @@ def _condition(like: Card, good: list[PastDecision], bad: list[PastDecision]) ->
     return (" ".join(parts), good) if parts and not left else None
 
 
-def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, Term]]:
-    """Yield parts of conditions that hold of ``like``: its numbers up to the most approved, its texts as they are."""
+def _candidates(like: Card, good: list[PastDecision]) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    """Yield parts of conditions that hold of ``like``: its numbers from the least to the most that was approved, its
+    texts as they are.
+    """
     for part in PARTS:
         for name, _ in _names_in(part)(like):
-            _, _, path = name.partition(".")
-            term = Term(key=part, values=("",), path=path)
+            term = Term(key=part, values=(), path=name.partition(".")[2])
             value = value_at(like, term)
-            if isinstance(value, str) and number_of(value) is None and value and '"' not in value and "*" not in value:
-                text, sign = (value if re.fullmatch(r"[\w-]+", value) else f'"{value}"'), ""
-                given = value
-            elif isinstance(value, bool):
-                text, sign, given = str(value).lower(), "", str(value).lower()
-            else:
-                numbers = [number_of(value_at(one.card, term)) for one in good]
-                most = max((one for one in numbers if one is not None), default=None)
-                mine = number_of(value)
-                if most is None or mine is None or mine > most:
+            if isinstance(value, bool):
+                said = [str(value).lower()]
+            elif (mine := number_of(value)) is not None:
+                known = [number for one in good if (number := number_of(value_at(one.card, term))) is not None]
+                if not known or not min(known) <= mine <= max(known):
                     continue
-                given, sign = (
-                    f"{most:g}" if number_of(f"{most:g}") == most else f"{most:.9f}".rstrip("0").rstrip("."),
-                    "<=",
-                )
-                text = f"<={given}"
-            found = f"{name}:{text}"
-            if not FILTER.read(found).flaws and not is_deceiving(found):
-                yield found, Term(key=part, values=(given,), sign=sign, path=path)
+                said = [f">={_written(min(known))}", f"<={_written(max(known))}"]
+            elif isinstance(value, str) and value and '"' not in value and "*" not in value:
+                said = [value if re.fullmatch(r"[\w-]+", value) else f'"{value}"']
+            else:
+                continue
+            found = " ".join(f"{name}:{text}" for text in said)
+            read = FILTER.read(found)
+            if not read.flaws and not is_deceiving(found):
+                yield found, read.terms
+
+
+def _written(number: float) -> str:
+    return f"{number:g}" if number_of(f"{number:g}") == number else f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 # Rules as they are shown. Who may answer and read the values of a workflow makes rules; who may operate it stops them.
