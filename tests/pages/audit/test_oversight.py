@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from checkpoints.models import AuditEntry, Run
 from tests import people
+from tests.actions.requests.test_rules import rule_of
 
 PATH = "/audit/oversight/?workflow=expense_batch&month=2026-01"
 
@@ -23,6 +24,7 @@ def january(run, everybody):
     Run.objects.filter(pk=run.pk).update(phase="completed", finished=people.THEN)
     people.ask(alone, "Still open?", stuck="nobody", due=people.THEN)
     people.make_run(phase="completed", finished=people.THEN)
+    rule_of(everybody["otto"], "proposal.amount:<5")
     return run
 
 
@@ -40,6 +42,9 @@ def test_it_counts_decisions_runs_that_asked_no_one_and_what_no_one_can_answer(j
     assert "Open now and no one can answer 1 Open now and overdue 1" in page
     assert "adam, ana, ben, otto" in page
     assert "complian" not in page.lower()
+    # A rule that was made after the month has no part in it.
+    assert "Rule r1" not in page
+    assert "Rule r1" in words(as_("otto").get("/audit/oversight/?workflow=expense_batch").content.decode())
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def _names(right: str, workflow: str) -> tuple[str, ...]:
 
 
 def _rules(workflow: str, since: datetime, until: datetime) -> tuple[OversightRule, ...]:
-    found = list(Rule.objects.filter(workflow=workflow).order_by("pk"))
+    found = list(Rule.objects.filter(workflow=workflow, created__lt=until).order_by("pk"))
     uses = RuleUse.objects.filter(rule__in=[rule.pk for rule in found], at__gte=since, at__lt=until)
     counted = uses.values("rule", "kind").annotate(number=Count("pk"), same=Count("pk", filter=Q(agrees=True)))
     by_kind = {(row["rule"], row["kind"]): row for row in counted.order_by()}
