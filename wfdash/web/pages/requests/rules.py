@@ -94,10 +94,9 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
         "tone": TONES.get(row.state, "cancelled"),
         "title": catalog.title_of(row.workflow),
         "known": known,
-        "verdicts": verdicts,
         "confusion": known
         and [
-            (name, [counts.get(verdict, 0) for verdict in verdicts])
+            (name, [(verdict, counts.get(verdict, 0)) for verdict in verdicts])
             for name, counts in (("Fits the rule", known.fitting), ("Everything else", known.rest))
         ],
         "against": [(one, subjects.get(one.request) or f"Request {one.request[-8:]}") for one in against],
