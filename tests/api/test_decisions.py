@@ -76,6 +76,7 @@ def test_it_has_what_a_filter_finds_and_no_workflow_whose_values_one_may_not_rea
 def test_the_page_exports_what_it_lists(decided, as_):
     otto = as_("otto")
     assert b'action="/decisions/export/"' in otto.get("/decisions/").content
+    assert b"/decisions/export/" not in as_("ana").get("/decisions/").content
     assert [one["id"] for one in lines(otto.post("/decisions/export/", {"q": "step:review"}))] == [decided.pk]
 
 

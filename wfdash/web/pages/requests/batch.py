@@ -93,6 +93,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
             for name, keys, choices in QUICK
         ],
         "most": MAX_SCANNED_DECISIONS,
+        "exports": viewer.may_anywhere("inspect"),
     }
     try:
         found = read_decisions(viewer, place.q, cursor=request.GET.get("after", ""), far=bool(request.GET.get("far")))
