@@ -225,4 +225,7 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("htmx:after:swap", reveal);
 reveal();
-if (document.querySelector("[data-error-summary]") || (document.activeElement === document.body && wrongFields().length)) pointOut();
+const unfocused = () => document.activeElement === document.body && wrongFields().length;
+if (document.querySelector("[data-error-summary]") || unfocused()) pointOut();
+// Where an address has a fragment, the browser takes the focus away again when it scrolls there.
+addEventListener("load", () => unfocused() && pointOut());
