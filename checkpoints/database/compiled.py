@@ -37,13 +37,13 @@ class FirstValues:
         self._queries = queries
         self._statement = lru_cache(maxsize=8)(self._compile)
 
-    def read(self) -> tuple[datetime, Mapping[str, Any]]:
+    def read(self, **given: Any) -> tuple[datetime, Mapping[str, Any]]:
         """Return the database's time, and name -> the value in the first row, of each query that finds one which is
-        not null (one statement).
+        not null, with these values for their placeholders (one statement).
         """
         sql, params, convert = self._statement(connection().vendor, alias())
         with connection().cursor() as cursor:
-            cursor.execute(sql, params)
+            cursor.execute(sql, filled(params, given, connection()))
             now, *found = convert(cursor.fetchone())
         return now, {name: value for name, value in zip(self._queries, found, strict=True) if value is not None}
 

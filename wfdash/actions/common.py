@@ -23,6 +23,8 @@ from wfdash.access.viewer import Marks, Viewer
 from wfdash.domain.errors import NotAllowed, NotFound, WrongState
 from wfdash.pubsub.hints import current_hints
 
+ID = Placeholder("id", HumanRequest._meta.pk)
+
 
 class CountedEvent(NamedTuple):
     """A run's next event that ``lock_as_found`` has counted already."""
@@ -51,7 +53,7 @@ def find_run(viewer: Viewer, run_id: str, *, right: str = "see") -> Run:
 
 def lock_run(run: Run) -> Run:
     """Return the run as stored now, its row locked until the transaction ends. ``NotFound`` if it was deleted."""
-    found = Run.objects.select_for_update().filter(pk=run.pk).first()
+    found = Run.objects.select_for_update(of=("self",)).select_related("created_by").filter(pk=run.pk).first()
     if found is None:
         raise NotFound("Run not found")
     return found
@@ -102,19 +104,24 @@ def requests_for(viewer: Viewer, marks: Marks) -> QuerySet[HumanRequest]:
     """Return the query of the request with an ``id``, if this viewer may see it."""
     scope = viewer.scope("answer") | viewer.scope("see") | viewer.started()
     found = HumanRequest.objects.select_related("run", "run__created_by").annotate(**marks(viewer))
-    return found.filter(scope, pk=Placeholder("id", HumanRequest._meta.pk)).order_by()
+    return found.filter(scope, pk=ID).order_by()
 
 
-def lock_request(request: HumanRequest) -> HumanRequest:
+REQUEST = compiled_rows(lambda: HumanRequest.objects.select_related("run", "run__created_by").filter(pk=ID))
+"""A request with its run, for no viewer."""
+ALONE = compiled_rows(lambda: HumanRequest.objects.filter(pk=ID))
+
+
+def lock_request(request: HumanRequest, *, outside: bool = False) -> HumanRequest:
     """Return the request as stored now, its run's row locked first: the lock order of every writer. ``NotFound``.
 
-    Where a transaction locks the whole database (SQLite), a row read inside it is current already.
+    Where a transaction locks the whole database (SQLite), a row read inside it is current already. ``outside``: it was
+    read before the transaction.
     """
-    if not connection().features.has_select_for_update:
+    if not (outside or connection().features.has_select_for_update):
         return request
-    run = Run.objects.select_for_update(of=("self",)).select_related("created_by").filter(pk=request.run_id).first()
-    now = HumanRequest.objects.filter(pk=request.pk).first()
-    if run is None or now is None:
+    run, now = lock_run(request.run), ALONE().first(id=request.pk)
+    if now is None:
         raise NotFound("Request not found")  # It was removed with its run since.
     now.run = run
     return now

@@ -22,7 +22,7 @@ from checkpoints.models.user_model import User
 from checkpoints.records import SIGNAL
 from wfdash.access.directory import decidability_of, people_who, votes_of
 from wfdash.access.viewer import Viewer, origin_of
-from wfdash.actions.common import append_request_event, lock_request, notify_inbox
+from wfdash.actions.common import REQUEST, append_request_event, lock_request, notify_inbox
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.notifications.preferences import BROWSER
 from wfdash.notifications.write import notify
@@ -153,8 +153,7 @@ def recheck_stuck(limit: int = 100) -> int:
 
 def _check(request_id: str) -> int:
     with write():
-        rows = HumanRequest.objects.select_related("run", "run__created_by").filter(pk=request_id)
-        found = rows.first()
+        found = REQUEST().first(id=request_id)
         if found is not None:
             update_decidability(lock_request(found))
     return 1

@@ -24,6 +24,7 @@ from checkpoints.rules import DEADLINE, TIMED, card_subject
 from wfdash.access.viewer import Viewer
 from wfdash.actions import audit, pacing
 from wfdash.actions.common import (
+    REQUEST,
     append_event,
     append_request_event,
     fence,
@@ -116,7 +117,7 @@ def due_moments(
 def _fire(request_id: str) -> bool:
     """Apply one request's alarm. False if another process did, or an answer came first."""
     with write():
-        found = HumanRequest.objects.select_related("run", "run__created_by").filter(pk=request_id).first()
+        found = REQUEST().first(id=request_id)
         if found is None:
             return False
         request, now = lock_request(found), database_now()

@@ -23,7 +23,7 @@ from checkpoints.rules import DEADLINE, RISKS, rule_name
 from wfdash.access.directory import names_of_voters, people_who, unknown_in, unknown_words, votes_of
 from wfdash.access.viewer import REQUESTER, Right, Viewer, origin_of
 from wfdash.actions import audit
-from wfdash.actions.common import CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
+from wfdash.actions.common import ID, CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.actions.requests.receipts import refuse_unsigned
 from wfdash.actions.requests.second import ask_second_look
@@ -133,8 +133,6 @@ def _refuse_unless_overridable(viewer: Viewer, request: HumanRequest, words: str
     if not Policy.model_validate(request.policy).override:
         raise NotAllowed("The workflow does not allow override")
 
-
-ID = Placeholder("id", HumanRequest._meta.pk)
 
 _backoff = SweepBackoff("Reply %s could not take effect")
 

@@ -16,15 +16,16 @@ from django.db import IntegrityError
 from django.db.models import Max, Q
 from django.utils import timezone
 
-from checkpoints.database.clock import database_now
+from checkpoints.database.clock import SETTLING, database_now
+from checkpoints.database.compiled import FirstValues, Placeholder, insert
 from checkpoints.database.storage import write
-from checkpoints.models import OPEN, HumanRequest, Reply, Rule, RuleUse
+from checkpoints.models import OPEN, HumanRequest, Rule, RuleUse
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import Json, JsonObject
 from checkpoints.rules import rule_name
 from wfdash.access.viewer import Viewer
 from wfdash.actions import pacing
-from wfdash.actions.common import drawn, lock_request
+from wfdash.actions.common import REQUEST, drawn, lock_request
 from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.requests.announce import UNANNOUNCED
 from wfdash.actions.requests.answer import answer_by_rule, validate_answer
@@ -202,8 +203,8 @@ def answer_opened(limit: int = 100) -> int:
 
 def _ask_rules(request_id: str) -> int:
     """Return 1 if a rule answered, or keeps in mind what people decide."""
-    request = HumanRequest.objects.select_related("run", "run__created_by").filter(pk=request_id).first()
-    if request is None or not is_readable(request) or RuleUse.objects.filter(request=request, kind="answer").exists():
+    request = REQUEST().first(id=request_id)
+    if request is None or not is_readable(request):
         return 0
     asked, fitting = asked_of(request), list[Rule]()
     active = Rule.objects.filter(state__in=ACTIVE, since__lte=request.created)
@@ -221,7 +222,7 @@ def _ask_rules(request_id: str) -> int:
         if problems := validate_answer(request, value):
             with write():
                 suspend(lock_rule(live[0].pk), f"Its answer was refused: {problems[0]['msg']}")
-        elif _answer(live[0].pk, request_id, value):
+        elif _answer(live[0].pk, request, value):
             return 1
     shadows = [rule.pk for rule in fitting if rule.state == "shadow"]
     return sum(_keep_in_mind(rule, request_id) for rule in shadows)
@@ -251,48 +252,50 @@ def _keep_in_mind(rule_id: int, request_id: str) -> int:
         return int(RuleUse.objects.get_or_create(rule=rule, request_id=request_id, defaults=row)[1])
 
 
-def _answer(rule_id: int, request_id: str, value: Json) -> bool:
+def _answer(rule_id: int, found: HumanRequest, value: Json) -> bool:
     """Let a rule answer, or leave the request to people as a sample; all is looked at again, locked. False: neither."""
     with write():
         rule = lock_rule(rule_id)
-        found = HumanRequest.objects.select_related("run", "run__created_by").filter(OPEN, pk=request_id).first()
-        if rule.state != "on" or found is None or RuleUse.objects.filter(rule=rule, request=found).exists():
-            return False
-        terms, tally = terms_of(rule), today(rule, database_now())
-        sample = is_sample(rule, request_id, tally)
         # Doubt first: what takes effect after it was looked for is a disagreement by then.
-        doubted = _is_in_doubt(rule)
-        if problem := _why_stop(rule, used_up=not sample and tally["answers"] >= rule.quota):
+        now, seen = _state.read(rule=rule.pk, asked=found.pk, action=rule.action)
+        if rule.state != "on" or "used" in seen or "open" not in seen:
+            return False
+        terms, tally = terms_of(rule), today(rule, now)
+        sample = is_sample(rule, found.pk, tally)
+        if problem := _why_stop(rule, now, used_up=not sample and tally["answers"] >= rule.quota):
             suspend(rule, problem)
             return False
-        if doubted:
+        if "doubt" in seen:
             return False
-        request = lock_request(found)
+        request = lock_request(found, outside=True)
         gone = request.answered or request.closed or request.settles or request.assignee_id
         if gone or not terms.fits(asked_of(request), request.card):
             return False
         tally["fits"], kind = tally["fits"] + 1, "sample" if sample else "answer"
         tally["samples" if sample else "answers"] += 1
         Rule.objects.filter(pk=rule.pk).update(tally=tally)
-        RuleUse.objects.create(rule=rule, request=request, kind=kind, at=timezone.now())
+        insert(RuleUse(rule=rule, request=request, kind=kind, at=timezone.now()))
         if not sample:
             answer_by_rule(rule, request, value)
         return True
 
 
-def _why_stop(rule: Rule, *, used_up: bool) -> str:
+def _why_stop(rule: Rule, now: datetime, *, used_up: bool) -> str:
     """Return why a rule that is on ends now; empty if it does not."""
-    if rule.expires <= database_now():
+    if rule.expires <= now:
         return "It expired"
     used = f"It has answered {rule.quota} requests today, which is its quota" if used_up else ""
     return _disagreement(rule) or used
 
 
-def _is_in_doubt(rule: Rule) -> bool:
-    """Return whether a person decided a sample otherwise, which can still be undone: until then it answers nothing."""
-    samples = rule.uses.filter(kind="sample", agrees__isnull=True)
-    said = Reply.objects.filter(request__in=samples.values("request"), settles__isnull=False, undone__isnull=True)
-    return said.exclude(verdict=rule.action).exists()
+RULE, ASKED, ACTION = map(Placeholder, ("rule", "asked", "action"))
+_samples = RuleUse.objects.filter(rule_id=RULE, kind="sample", agrees__isnull=True)
+_state = FirstValues(
+    open=HumanRequest.objects.filter(OPEN, pk=ASKED).values_list("pk"),
+    used=RuleUse.objects.filter(Q(rule_id=RULE) | Q(kind="answer"), request_id=ASKED).values_list("pk"),
+    doubt=SETTLING.filter(request__in=_samples.values("request")).exclude(verdict=ACTION).values_list("pk"),
+)
+"""``doubt``: a person decided a sample otherwise, which can still be undone: until then the rule answers nothing."""
 
 
 # The sample: which requests go to people although the rule fits. Keyed by the server's secret, so no program can tell.
