@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from checkpoints.database.compiled import insert_if_free
 from checkpoints.models import HumanRequest, Receipt, Reply
+from checkpoints.models.user_model import User
 from checkpoints.records import JsonObject
 from wfdash.access.signin import second_factor
 from wfdash.access.viewer import Viewer
@@ -69,6 +70,8 @@ def sign_reply(viewer: Viewer, request: HumanRequest, reply: Reply, signed: tupl
         "person": viewer.name,
         "for": reply.acting_for,
     }
+    # Until the end: who removes a passkey waits, so that the removal's entry comes after the answer's.
+    User.objects.select_for_update(no_key=True).get(pk=viewer.user.pk)
     keys = second_factor.allauth_passkeys().public_keys(viewer.user) if second_factor.takes_passkeys() else {}
     if not keys:
         raise _missing(NO_PASSKEY, None)
