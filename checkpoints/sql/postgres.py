@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.generators import send
 from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 from psycopg.types.string import TextLoader
 
@@ -136,6 +137,8 @@ def run_blocking(connection: BlockingConnection, script: Script[T], *, flush: bo
             try:
                 while True:
                     cursors = [connection.execute(sql, params) for sql, params in batch]
+                    # The pipeline's end sends once and then waits for replies, whatever of a long value is unsent.
+                    connection.wait(send(connection.pgconn))
                     pipeline.sync()
                     batch = script.send([cursor.fetchall() if cursor.description else [] for cursor in cursors])
             except StopIteration as end:

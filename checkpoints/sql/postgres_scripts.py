@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 import psycopg
 from psycopg import errors
 from psycopg.abc import PQGen
+from psycopg.generators import send
 from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGresult
 
@@ -169,6 +170,7 @@ async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, f
                 await connection.execute(sql)
             while waiting := [one for one in scripts if one.batch is not None]:
                 sent = [[await connection.execute(sql, params) for sql, params in one.batch or ()] for one in waiting]
+                await connection.wait(send(connection.pgconn))  # As in ``run_blocking``.
                 await pipeline.sync()
                 for one, cursors in zip(waiting, sent, strict=True):
                     found = [await cursor.fetchall() if cursor.description else [] for cursor in cursors]

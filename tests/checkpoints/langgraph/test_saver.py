@@ -288,6 +288,13 @@ def test_loops_that_ended_leave_no_connections(postgres_alias: str) -> None:
     saver.close()
 
 
+async def test_a_row_of_megabytes_is_sent_to_its_end(saver: Any) -> None:
+    config, long = thread(), "long" * 750_000
+    last = await put(saver, config, note=long)
+    saver.put(last, checkpoint(), {"source": "loop", "note": long}, {})
+    assert [one.metadata["note"] async for one in saver.alist(config)] == [long, long]
+
+
 async def test_the_synchronous_twins_work_within_a_running_loop(saver: Any) -> None:
     config, one = thread(), checkpoint(a=1)
     saver.put(config, one, {}, {})
