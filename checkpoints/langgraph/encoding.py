@@ -93,6 +93,11 @@ class Heads:
             self._size -= head.held
 
 
+def new_turn() -> str:
+    """Return a mark that no other version of a row has."""
+    return secrets.token_hex(8)
+
+
 @frozen
 class EncodedCheckpoint:
     """A checkpoint as it is stored. ``chunks``: those that ``base`` has not; without a base, all of them."""
@@ -103,12 +108,7 @@ class EncodedCheckpoint:
     all_chunks: frozenset[str]
     size: int
     base: StoredHead | None
-    turn: str = field(default_factory=lambda: new_turn())
-
-
-def new_turn() -> str:
-    """Return a mark that no other version of a row has."""
-    return secrets.token_hex(8)
+    turn: str = field(default_factory=new_turn)
 
 
 def encode(
@@ -222,7 +222,6 @@ class EncodedWrite:
     idx: int
     channel: str
     payload: bytes
-    turn: str
 
 
 @frozen
@@ -232,6 +231,7 @@ class EncodedWrites:
     writes: Sequence[EncodedWrite]
     chunks: Mapping[str, bytes]
     base: StoredHead | None
+    turn: str = field(default_factory=new_turn)
 
 
 def encode_writes(writes: Sequence[tuple[int, str, Typed]], head: StoredHead | None) -> EncodedWrites:
@@ -240,10 +240,7 @@ def encode_writes(writes: Sequence[tuple[int, str, Typed]], head: StoredHead | N
     inline = sizes(typed for _, _, typed in writes) <= INLINE
     encoded = [
         EncodedWrite(
-            idx=idx,
-            channel=channel,
-            payload=payload_of({"f": FORMAT, "w": store(typed, made, inline=inline)[0]}),
-            turn=new_turn(),
+            idx=idx, channel=channel, payload=payload_of({"f": FORMAT, "w": store(typed, made, inline=inline)[0]})
         )
         for idx, channel, typed in writes
     ]
@@ -259,7 +256,7 @@ def checkpoint_row(family: str, ns: str, checkpoint: str, parent: str | None, me
 
 def write_row(family: str, ns: str, checkpoint: str, task: str, idx: int, path: str, channel: str) -> bytes:
     """Return what a write's content is bound to."""
-    return canonical([family, ns, checkpoint, task, idx, path, channel])
+    return dumps([family, ns, checkpoint, task, idx, path, channel])
 
 
 # Dicts and lists of long texts as chunks: a text that the value before had is neither packed nor hashed again.
@@ -538,15 +535,13 @@ def hashes_in(node: bytes) -> list[str]:
 
 def load(stored: Stored, chunks: Mapping[str, bytes]) -> Typed:
     """Return a value as its serializer wrote it. ``Damaged`` if a chunk is missing."""
-    depth, hashes = hashes_of(stored)
-    if isinstance(stored[1], str):
-        try:
-            return stored[0], b64decode(stored[1])
-        except ValueError as error:
-            raise Damaged(f"a stored value cannot be read: choose an older checkpoint ({error})") from error
-    for _ in range(depth):
-        hashes = [key for node in hashes for key in hashes_in(_found(node, chunks))]
-    return stored[0], b"".join([_found(key, chunks) for key in hashes])
+    *_, pieces = extent(stored, chunks)
+    if not isinstance(stored[1], str):
+        return stored[0], pieces.data
+    try:
+        return stored[0], b64decode(stored[1])
+    except ValueError as error:
+        raise Damaged(f"a stored value cannot be read: choose an older checkpoint ({error})") from error
 
 
 def extent(stored: Stored, chunks: Mapping[str, bytes]) -> tuple[frozenset[str], int, Pieces]:

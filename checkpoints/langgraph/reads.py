@@ -23,7 +23,7 @@ from checkpoints.langgraph.encoding import (
 from checkpoints.langgraph.values import Json, ThreadPlace, matches, plain_text, run_key, thread_key, whole_number
 from checkpoints.records import frozen
 from checkpoints.sql.reads import ReadScripts, Script
-from checkpoints.sql.statements import Dialect, Statement, placeholders
+from checkpoints.sql.statements import INSERT_ARRAYS, Dialect, Statement, placeholders
 
 PAGE = 200
 """Checkpoints per statement of a list."""
@@ -293,9 +293,15 @@ WRITTEN = ("path", "channel", "turn", "body")
 """A write's columns besides its key."""
 ROOTS = {CHECKPOINT: "id, turn, ns, checkpoint, body", WRITE: "id, turn, ns, checkpoint, task, idx, body"}
 """What a pruning reads of rows that stay, by table."""
+ROOTS_BY_ROW = {table: f"SELECT {columns} FROM {table} WHERE id IN ({{}})" for table, columns in ROOTS.items()}
 FOUND = "c.id, c.thread_id, t.name, t.family, c.ns, c.checkpoint, c.parent, c.size, c.turn, {metadata}, c.body"
 """What is read of a checkpoint."""
 FROM = f" FROM {THREAD} t JOIN {CHECKPOINT} c ON c.thread_id=t.id"
+DROP_ROWS = f"DELETE FROM {CHECKPOINT} WHERE id IN ({{}})"
+DROP_WRITES = f"DELETE FROM {WRITE} WHERE thread_id=? AND ns=? AND checkpoint IN ({{}})"
+DROP_CALLS = f"DELETE FROM {WRITE} WHERE thread_id=? AND ns IN ({{}})"
+THREADS_OF_RUNS = f"SELECT DISTINCT t.key, t.name{FROM} WHERE c.run_key IN ({{}})"
+ROWS_OF_RUNS = f"SELECT id FROM {CHECKPOINT} WHERE thread_id=? AND run_key IN ({{}})"
 OF_THREAD = f"thread_id=(SELECT id FROM {THREAD} WHERE key=?)"
 NEWEST = " ORDER BY c.checkpoint DESC, c.thread_id DESC, c.ns DESC LIMIT ?"
 
@@ -307,6 +313,7 @@ class ThreadStatements:
         say = dialect.sql
         share = " FOR KEY SHARE" if dialect.lock else ""
         self.columns = FOUND.format(metadata="c.metadata::text" if dialect.lock else "c.metadata")
+        self.by_row = f"SELECT {self.columns}{FROM} WHERE c.id IN ({{}})"
         self.new_thread = say(
             f"INSERT INTO {THREAD} (key, name, family) VALUES (?,?,?) ON CONFLICT (key) DO NOTHING RETURNING id"
         )
@@ -325,29 +332,18 @@ class ThreadStatements:
         newest = f"SELECT id FROM {CHECKPOINT} WHERE {OF_THREAD} AND ns=? ORDER BY checkpoint DESC LIMIT 1"
         self.latest = say(f"SELECT {self.columns}{FROM} WHERE c.id=({newest})")
         self.one = say(f"SELECT {self.columns}{FROM} WHERE c.{OF_THREAD} AND c.ns=? AND c.checkpoint=?")
-        self.writes = say(
-            f"SELECT task, idx, path, channel, turn, body FROM {WRITE} WHERE thread_id=? AND ns=? AND checkpoint=?"
-        )
         self.drop_writes = say(f"DELETE FROM {WRITE} WHERE thread_id=?")
         self.drop_checkpoints = say(f"DELETE FROM {CHECKPOINT} WHERE thread_id=?")
         self.drop_thread = say(f"DELETE FROM {THREAD} WHERE id=?")
         self.drop_chunks = say("DELETE FROM checkpoints_chunk WHERE family=?")
         self.hashes = say("SELECT hash FROM checkpoints_chunk WHERE family=?")
         self.rebind = say(f"UPDATE {CHECKPOINT} SET parent=NULL, turn=?, body=? WHERE id=?")
-        self._copies(dialect)
-        self._pruning(dialect)
-
-    def _copies(self, dialect: Dialect) -> None:
-        for name, table, columns in (
-            ("copy_checkpoints", CHECKPOINT, (*CHECKPOINT_KEY, *ROW)),
-            ("copy_writes", WRITE, (*WRITE_KEY, *WRITTEN)),
-        ):
-            rest = ", ".join(columns[1:])
+        self.copies = []
+        for table, (_, *columns) in ((CHECKPOINT, (*CHECKPOINT_KEY, *ROW)), (WRITE, (*WRITE_KEY, *WRITTEN))):
+            rest = ", ".join(columns)
             copied = f"INSERT INTO {table} (thread_id, {rest}) SELECT CAST(? AS bigint), {rest} FROM {table}"
-            setattr(self, name, dialect.sql(f"{copied} WHERE thread_id=?"))
-
-    copy_checkpoints: str
-    copy_writes: str
+            self.copies.append(say(f"{copied} WHERE thread_id=?"))
+        self._pruning(dialect)
 
     def _pruning(self, dialect: Dialect) -> None:
         say = dialect.sql
@@ -376,6 +372,34 @@ def put_writes(dialect: Dialect, count: int, *, replace: bool) -> str:
     return dialect.sql(
         f"INSERT INTO {WRITE} ({names}) VALUES {','.join([row] * count)} ON CONFLICT ({', '.join(WRITE_KEY)}) DO {act}"
     )
+
+
+@lru_cache
+def store_whole(dialect: Dialect, *, put: bool, base: bool) -> str:
+    """Return PostgreSQL's statement that stores a checkpoint (if any) with writes and chunks, and returns its row or 0.
+
+    It stores nothing and returns nothing if the thread is another one by now, or ``base`` is gone. It locks both: what
+    was removed while it waited for the thread is still there in what a statement sees that had begun before.
+
+    Parameters: the thread's key, row and family; row and turn of the base; ``ThreadStatements.put``'s; the writes as a
+    JSON list of rows; those of ``INSERT_ARRAYS``.
+    """
+    known, fence = f"SELECT id FROM {THREAD} WHERE key=? AND id=? AND family=? FOR KEY SHARE", "thread"
+    parts = [f"thread AS MATERIALIZED ({known})"]
+    if base:
+        fence = "fence"
+        held = f"SELECT thread.id FROM thread, {CHECKPOINT} c WHERE c.id=? AND c.turn=? FOR KEY SHARE OF c"
+        parts.append(f"fence AS MATERIALIZED ({held})")
+    if put:
+        stored = statements_of(dialect).put.replace("VALUES (", "SELECT ").replace(") ON", f" FROM {fence} ON")
+        parts.append(f"kept AS ({stored})")
+    row = "(w->>0)::bigint, w->>1, w->>2, w->>3, (w->>4)::int, w->>5, w->>6, w->>7, w->>8"
+    written = (
+        f"INSERT INTO {WRITE} ({', '.join((*WRITE_KEY, *WRITTEN))}) SELECT {row} FROM {fence}, json_array_elements(?) w"
+    )
+    chunks = INSERT_ARRAYS.format(f"{fence}, ")
+    parts += f"written AS ({written} ON CONFLICT DO NOTHING)", f"chunks AS ({chunks})"
+    return dialect.sql(f"WITH {', '.join(parts)} SELECT {'id FROM kept' if put else f'0 FROM {fence}'}")
 
 
 @frozen
@@ -466,43 +490,3 @@ def ancestors(dialect: Dialect, key: str, ns: str, checkpoint: str, limit: int) 
         f" JOIN {THREAD} t ON t.id=c.thread_id ORDER BY chain.place"
     )
     return dialect.sql(sql), (key, ns, checkpoint, key, ns, limit)
-
-
-def drop_rows(dialect: Dialect, ids: Sequence[int]) -> Statement:
-    """Return the statement that deletes checkpoints by row."""
-    return dialect.sql(f"DELETE FROM {CHECKPOINT} WHERE id IN ({placeholders(len(ids))})"), tuple(ids)
-
-
-def drop_writes_of(dialect: Dialect, thread: int, ns: str, checkpoints: Sequence[str]) -> Statement:
-    """Return the statement that deletes the writes of checkpoints of a namespace."""
-    sql = f"DELETE FROM {WRITE} WHERE thread_id=? AND ns=? AND checkpoint IN ({placeholders(len(checkpoints))})"
-    return dialect.sql(sql), (thread, ns, *checkpoints)
-
-
-def drop_calls(dialect: Dialect, thread: int, namespaces: Sequence[str]) -> Statement:
-    """Return the statement that deletes all writes of namespaces."""
-    sql = f"DELETE FROM {WRITE} WHERE thread_id=? AND ns IN ({placeholders(len(namespaces))})"
-    return dialect.sql(sql), (thread, *namespaces)
-
-
-def roots_by_id(dialect: Dialect, table: str, ids: Sequence[int]) -> Statement:
-    """Return the statement that reads what a pruning follows, of rows of one of the tables."""
-    return dialect.sql(f"SELECT {ROOTS[table]} FROM {table} WHERE id IN ({placeholders(len(ids))})"), tuple(ids)
-
-
-def rows_by_id(dialect: Dialect, ids: Sequence[int]) -> Statement:
-    """Return the statement that reads checkpoints by row."""
-    columns = statements_of(dialect).columns
-    return dialect.sql(f"SELECT {columns}{FROM} WHERE c.id IN ({placeholders(len(ids))})"), tuple(ids)
-
-
-def threads_of_runs(dialect: Dialect, keys: Sequence[str]) -> Statement:
-    """Return the statement that finds key and name of the threads with checkpoints of these runs."""
-    sql = f"SELECT DISTINCT t.key, t.name{FROM} WHERE c.run_key IN ({placeholders(len(keys))})"
-    return dialect.sql(sql), tuple(keys)
-
-
-def rows_of_runs(dialect: Dialect, thread: int, keys: Sequence[str]) -> Statement:
-    """Return the statement that finds a thread's checkpoints of these runs, by row."""
-    sql = f"SELECT id FROM {CHECKPOINT} WHERE thread_id=? AND run_key IN ({placeholders(len(keys))})"
-    return dialect.sql(sql), (thread, *keys)

@@ -36,25 +36,24 @@ from checkpoints.langgraph.encoding import (
 )
 from checkpoints.langgraph.reads import (
     CHECKPOINT,
-    PARAMETERS,
+    DROP_CALLS,
+    DROP_ROWS,
+    DROP_WRITES,
+    ROOTS_BY_ROW,
+    ROWS_OF_RUNS,
+    THREADS_OF_RUNS,
     WRITE,
     ThreadReads,
     ThreadRow,
-    drop_calls,
-    drop_rows,
-    drop_writes_of,
     pages,
     put_writes,
-    roots_by_id,
-    rows_by_id,
-    rows_of_runs,
-    threads_of_runs,
+    store_whole,
 )
 from checkpoints.langgraph.values import Json, ThreadPlace, plain_text, run_key, thread_key, whole_number
 from checkpoints.records import frozen
 from checkpoints.sql.reads import Script
-from checkpoints.sql.statements import Statement, delete_chunks, insert_chunks
-from checkpoints.sql.writes import BaseGone
+from checkpoints.sql.statements import DELETE_CHUNKS, Statement, among, arrays_of, insert_chunks
+from checkpoints.sql.writes import BaseGone, WholeBatch
 
 # Writes of tasks that wait a moment, so that the checkpoint that follows them is stored in the same transaction.
 
@@ -178,43 +177,40 @@ class ThreadWrites(ThreadReads):
         """Store a checkpoint and writes of one namespace. ``BaseGone`` if what they reuse may be gone."""
         parts: list[PreparedWrites | PreparedPut] = [*writes, *([] if put is None else [put])]
         hint = next((part.hint for part in parts if part.hint is not None), None)
-        thread, family, look = yield from self._thread(parts[0].place, hint)
-        bases = {base.row: base for part in parts if (base := part.encoded.base) is not None}
-        chunks = {key: data for part in parts for key, data in part.encoded.chunks.items()}
-        rows = yield [
-            *look,
-            *((self.threads.has_turn, (base.row, base.turn)) for base in bases.values()),
-            *([] if put is None else [self._checkpoint(put, thread, family)]),
-            *(statement for given in writes for statement in self._writes(given, thread, family)),
-            *self._chunks(family, chunks),
-        ]
-        if hint is not None and [tuple(row) for row in rows[0]] != [(thread, family)]:
-            raise BaseGone(hint.checkpoint)
-        for base, found in zip(bases.values(), rows[len(look) :], strict=False):
-            if not found:
-                raise BaseGone(base.checkpoint)
-        return StoredPut(thread, family, 0 if put is None else rows[len(look) + len(bases)][0][0])
-
-    def _thread(self, place: ThreadPlace, hint: StoredHead | None) -> Script[tuple[int, str, list[Statement]]]:
-        """Return a thread's key and family, and what the next batch has to begin with to make sure of them."""
-        key = thread_key(place.thread)
+        key = thread_key(parts[0].place.thread)
         look = (self.threads.thread, (key,))
-        if hint is not None:
-            return hint.thread, hint.family, [look]
-        (rows,) = yield [look]
+        (rows,) = (yield [look]) if hint is None else [[(hint.thread, hint.family)]]
         while not rows:
             # A family is in no run's id: it is never shown, and no one guesses it.
-            made = (key, place.thread, f"thread:{uuid4().hex}")
+            made = (key, parts[0].place.thread, f"thread:{uuid4().hex}")
             _, rows = yield [(self.threads.new_thread, made), look]
         thread, family = rows[0]
-        return thread, family, []
-
-    def _chunks(self, family: str, chunks: Mapping[str, bytes]) -> list[Statement]:
-        if not chunks:
-            return []
-        # In the order of their names, so that two writers of the same ones do not wait for each other.
-        stored = sorted(self.encryptor.encrypt_chunks(chunks, family).items())
-        return insert_chunks(self.dialect, family, dict(stored))
+        bases = {base.row: base for part in parts if (base := part.encoded.base) is not None}
+        chunks = self.encryptor.encrypt_chunks(
+            {key: data for part in parts for key, data in part.encoded.chunks.items()}, family
+        )
+        held = [(self.threads.has_turn, (base.row, base.turn)) for base in bases.values()]
+        kept = [] if put is None else [self._checkpoint(put, thread, family)]
+        # Questions to people replace what their task had asked before.
+        asks = any(write.idx < 0 for given in writes for write in given.encoded.writes)
+        if self.dialect.writes_in_one and hint is not None and len(held) < 2 and not asks:
+            written = [self._write(given, write, thread, family) for given in writes for write in given.encoded.writes]
+            known = key, thread, family, *(value for _, params in (*held, *kept) for value in params)
+            sql = store_whole(self.dialect, put=bool(kept), base=bool(held))
+            params = *known, dumps(written).decode(), family, *arrays_of(chunks)
+            (rows,) = yield WholeBatch([(sql, params)])
+            if rows:
+                return StoredPut(thread, family, int(rows[0][0]))
+        same, *rest = yield [
+            look,
+            *held,
+            *kept,
+            *(statement for given in writes for statement in self._writes(given, thread, family)),
+            *insert_chunks(self.dialect, family, chunks),
+        ]
+        if [*map(tuple, same)] != [(thread, family)] or not all(rest[: len(held)]):
+            raise BaseGone(key)
+        return StoredPut(thread, family, rest[len(held)][0][0] if kept else 0)
 
     def _checkpoint(self, given: PreparedPut, thread: int, family: str) -> Statement:
         (_, ns, checkpoint), metadata, encoded = given.place, given.metadata, given.encoded
@@ -238,8 +234,7 @@ class ThreadWrites(ThreadReads):
         statements: list[Statement] = []
         for replacing in (False, True):
             chosen = [write for write in given.encoded.writes if (write.idx < 0) is replacing]
-            for at in range(0, len(chosen), PARAMETERS):
-                some = chosen[at : at + PARAMETERS]
+            for some in pages(chosen):
                 rows = [value for write in some for value in self._write(given, write, thread, family)]
                 statements.append((put_writes(self.dialect, len(some), replace=replacing), tuple(rows)))
         return statements
@@ -249,7 +244,7 @@ class ThreadWrites(ThreadReads):
         row = write_row(family, ns, str(checkpoint), task, write.idx, path, write.channel)
         identity = ("langgraph.write", family, ns, str(checkpoint), task, str(write.idx))
         body = self.encryptor.encrypt(bind_to_row(write.payload, row), *identity)
-        return thread, ns, checkpoint, task, write.idx, path, write.channel, write.turn, body
+        return thread, ns, checkpoint, task, write.idx, path, write.channel, given.encoded.turn, body
 
     def copy(self, source: str, target: str) -> Script[None]:
         """Copy a thread with everything it has; they share its chunks. ``Conflict`` if the target exists."""
@@ -263,7 +258,7 @@ class ThreadWrites(ThreadReads):
                 "the target thread exists already: copy into a fresh one, or delete it before", thread=target
             )
         ((copy,),) = made
-        yield [(self.threads.copy_checkpoints, (copy, thread)), (self.threads.copy_writes, (copy, thread))]
+        yield [(sql, (copy, thread)) for sql in self.threads.copies]
 
 
 # Which checkpoints of a thread may go, decided without a database.
@@ -418,7 +413,7 @@ class ThreadPruning(ThreadWrites):
         """Return key and name of the threads with checkpoints of these runs."""
         found: dict[str, str] = {}
         for page in pages(run_keys(runs)):
-            (rows,) = yield [threads_of_runs(self.dialect, page)]
+            (rows,) = yield [among(self.dialect, THREADS_OF_RUNS, page)]
             found |= dict(rows)
         return sorted(found.items())
 
@@ -458,7 +453,7 @@ class ThreadPruning(ThreadWrites):
             return
         yield from self._follow_new(survey, relatives)
         for hashes in pages(sorted(survey.unreached)):
-            yield [delete_chunks(self.dialect, survey.family, hashes)]
+            yield [among(self.dialect, DELETE_CHUNKS, hashes, survey.family)]
 
     # What goes
 
@@ -477,7 +472,7 @@ class ThreadPruning(ThreadWrites):
         def choose(thread: int, family: str) -> Script[Removal]:
             found: set[int] = set()
             for page in pages(run_keys(runs)):
-                (rows,) = yield [rows_of_runs(self.dialect, thread, page)]
+                (rows,) = yield [among(self.dialect, ROWS_OF_RUNS, page, thread)]
                 found.update(row for (row,) in rows)
             outlines = yield from self._outlines(thread, family)
             gone = [one for one in outlines if one.row in found]
@@ -493,7 +488,7 @@ class ThreadPruning(ThreadWrites):
         partial = [one.row for inside in spaces.values() if any(one.deltas for one in inside) for one in inside]
         values: dict[int, frozenset[str]] = {}
         for page in pages(partial):
-            (read,) = yield [rows_by_id(self.dialect, page)]
+            (read,) = yield [among(self.dialect, self.threads.by_row, page)]
             values |= {row[0]: frozenset(self.content(ThreadRow(*row))[1]["c"]) for row in read}
         return [replace(one, values=values.get(one.row, frozenset())) for one in outlines]
 
@@ -532,11 +527,11 @@ class ThreadPruning(ThreadWrites):
             for page in pages(gone):
                 names = [one.checkpoint for one in page]
                 rows = [one.row for one in page]
-                yield [drop_rows(self.dialect, rows), drop_writes_of(self.dialect, thread, ns, names)]
+                yield [among(self.dialect, DROP_ROWS, rows), among(self.dialect, DROP_WRITES, names, thread, ns)]
         for page in pages(removal.calls):
-            yield [drop_calls(self.dialect, thread, page)]
+            yield [among(self.dialect, DROP_CALLS, page, thread)]
         for page in pages([one.row for one in removal.orphans]):
-            (read,) = yield [rows_by_id(self.dialect, page)]
+            (read,) = yield [among(self.dialect, self.threads.by_row, page)]
             yield [(sql.rebind, self._without_parent(ThreadRow(*row))) for row in read]
 
     def _without_parent(self, row: ThreadRow) -> tuple[Any, ...]:
@@ -554,7 +549,7 @@ class ThreadPruning(ThreadWrites):
                 (rows,) = yield [(self.threads.turns[table], (thread,))]
                 new = [row for row, turn in rows if (table, row, turn) not in survey.seen]
                 for page in pages(new):
-                    (read,) = yield [roots_by_id(self.dialect, table, page)]
+                    (read,) = yield [among(self.dialect, ROOTS_BY_ROW[table], page)]
                     yield from self._follow(survey, table, read)
 
     def _follow(self, survey: ThreadSurvey, table: str, rows: Sequence[Sequence[Any]]) -> Script[None]:

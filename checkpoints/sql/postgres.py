@@ -25,14 +25,13 @@ from psycopg.types.string import TextLoader
 
 from checkpoints.sql.durability import Durability, meter
 from checkpoints.sql.postgres_scripts import (
-    ASYNC_COMMIT,
     BegunScript,
     Connection,
     GroupRolledBack,
+    beginning,
     run_script,
     run_scripts,
     set_up_session,
-    set_up_transaction,
 )
 from checkpoints.sql.reads import Script
 
@@ -125,30 +124,30 @@ class BlockingPostgres:
 
 
 def run_blocking(connection: BlockingConnection, script: Script[T], *, flush: bool) -> T:
-    """Return the result of a script, run in one transaction: each of its batches in one round trip."""
+    """Return the result of a script: its whole batch alone, or all in one transaction, each batch in one round trip."""
+    begun = BegunScript(script)
+    batch = begun.batch
+    if begun.is_whole and flush and connection.prepare_threshold is not None:
+        ((sql, params),) = batch or ()
+        batch = begun.resume([connection.execute(sql, params, prepare=True).fetchall()])
+    if batch is None:
+        return begun.result  # type: ignore[no-any-return]
     try:
         with connection.pipeline() as pipeline:
-            connection.execute("BEGIN")
-            if connection.prepare_threshold is None:
-                connection.execute(set_up_transaction(connection.info.server_version))
-            if not flush:
-                connection.execute(ASYNC_COMMIT)
-            batch = next(script)
-            try:
-                while True:
-                    cursors = [connection.execute(sql, params) for sql, params in batch]
-                    # The pipeline's end sends once and then waits for replies, whatever of a long value is unsent.
-                    connection.wait(send(connection.pgconn))
-                    pipeline.sync()
-                    batch = script.send([cursor.fetchall() if cursor.description else [] for cursor in cursors])
-            except StopIteration as end:
-                result: T = end.value
+            for sql in beginning(connection, flush=flush):
+                connection.execute(sql)
+            while batch is not None:
+                cursors = [connection.execute(sql, params) for sql, params in batch]
+                # The pipeline's end sends once and then waits for replies, whatever of a long value is still unsent.
+                connection.wait(send(connection.pgconn))
+                pipeline.sync()
+                batch = begun.resume([cursor.fetchall() if cursor.description else [] for cursor in cursors])
             connection.execute("COMMIT")
     except BaseException:
         with contextlib.suppress(psycopg.Error):
             connection.rollback()
         raise
-    return result
+    return begun.result  # type: ignore[no-any-return]
 
 
 def finish_idle(idle: deque[tuple[BlockingConnection, float]]) -> None:

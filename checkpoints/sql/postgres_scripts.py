@@ -100,12 +100,13 @@ class BegunScript:
             TEXT_OF.keys() >= set(map(type, one)) for _, one in self.batch
         )
 
-    def resume(self, rows: list[Rows] | None) -> None:
-        """Hand it the rows of its batch. Its errors are raised."""
+    def resume(self, rows: list[Rows] | None) -> Sequence[Statement] | None:
+        """Hand it the rows of its batch and return the next one. Its errors are raised."""
         try:
             self.batch = self.script.send(rows)  # type: ignore[arg-type]
         except StopIteration as end:
             self.batch, self.result = None, end.value
+        return self.batch
 
 
 async def run_script(connection: Connection, script: Script[Any], *, flush: bool = True) -> Any:
@@ -158,7 +159,7 @@ async def _written(
     """Return the rows of statements that are committed in the same round trip."""
     if len(statements) == 1 and flush and not hurried and connection.names is not None:
         return await fetch(connection, statements)
-    before = [(sql, ()) for sql in _beginning(connection, flush=flush, hurried=hurried)]
+    before = [(sql, ()) for sql in beginning(connection, flush=flush, hurried=hurried)]
     return (await fetch(connection, [*before, *statements, ("COMMIT", ())]))[len(before) : -1]
 
 
@@ -166,7 +167,7 @@ async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, f
     """Run scripts in one transaction side by side: the next batch of each in one round trip."""
     async with connection.pipeline() as pipeline:
         try:
-            for sql in _beginning(connection, flush=flush, hurried=hurried):
+            for sql in beginning(connection, flush=flush, hurried=hurried):
                 await connection.execute(sql)
             while waiting := [one for one in scripts if one.batch is not None]:
                 sent = [[await connection.execute(sql, params) for sql, params in one.batch or ()] for one in waiting]
@@ -188,10 +189,11 @@ async def _transact(connection: Connection, scripts: Sequence[BegunScript], *, f
         one.committed = True
 
 
-def _beginning(connection: Connection, *, flush: bool, hurried: bool) -> list[str]:
+def beginning(connection: psycopg.Connection | Connection, *, flush: bool, hurried: bool = False) -> list[str]:
+    """Return the statements that begin a transaction."""
     return [
         "BEGIN",
-        *([set_up_transaction(connection.info.server_version)] if connection.names is None else []),
+        *([set_up_transaction(connection.info.server_version)] if connection.prepare_threshold is None else []),
         *([] if flush else [ASYNC_COMMIT]),
         *([LOCK_TIMEOUT] if hurried else []),
     ]

@@ -6,7 +6,7 @@ the rest. Code that writes elsewhere keeps that order, or PostgreSQL detects dea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -275,38 +275,37 @@ def select_chunks(dialect: Dialect, count: int) -> str:
     return dialect.sql(f"SELECT hash, data FROM checkpoints_chunk WHERE family=? AND hash IN ({placeholders(count)})")
 
 
+REPAIR = " ON CONFLICT (family, hash) DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
+"""Rewriting a corrupt chunk repairs it."""
+INSERT_ARRAYS = (
+    f"INSERT INTO checkpoints_chunk (family, hash, data) SELECT ?, c.* FROM {{}}unnest(?::text[], ?::bytea[]) c{REPAIR}"
+)
+"""PostgreSQL's statement that inserts any number of chunks: family, and ``arrays_of`` them."""
+
+
 def insert_chunks(dialect: Dialect, family: str, chunks: Mapping[str, bytes]) -> list[Statement]:
-    """Return the statements that insert chunks of one family by hash, where they are missing."""
-    rows = [(family, key, data) for key, data in chunks.items()]
+    """Return the statements that insert chunks of one family by hash, where they are missing.
+
+    In the order of their hashes, so that two writers of the same ones do not wait for each other.
+    """
+    if dialect.writes_in_one:
+        return [(dialect.sql(INSERT_ARRAYS.format("")), (family, *arrays_of(chunks)))] if chunks else []
+    rows = [(family, key, data) for key, data in sorted(chunks.items())]
     groups = [rows[at : at + CHUNKS_PER_STATEMENT] for at in range(0, len(rows), CHUNKS_PER_STATEMENT)]
     return [(_insert_chunks(dialect, len(group)), tuple(chain.from_iterable(group))) for group in groups]
 
 
 @lru_cache(maxsize=4 * CHUNKS_PER_STATEMENT)
 def _insert_chunks(dialect: Dialect, count: int) -> str:
-    # Rewriting a corrupt chunk repairs it.
     return dialect.sql(
-        f"INSERT INTO checkpoints_chunk (family, hash, data) VALUES {','.join(['(?,?,?)'] * count)}"
-        " ON CONFLICT (family, hash) DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
+        f"INSERT INTO checkpoints_chunk (family, hash, data) VALUES {','.join(['(?,?,?)'] * count)}{REPAIR}"
     )
 
 
-def delete_chunks(dialect: Dialect, family: str, hashes: Sequence[str]) -> Statement:
-    """Return the statement that removes chunks of one family by hash."""
-    sql = f"DELETE FROM checkpoints_chunk WHERE family=? AND hash IN ({placeholders(len(hashes))})"
-    return dialect.sql(sql), (family, *hashes)
-
-
-def delete_checkpoints(dialect: Dialect, run: str, ids: Sequence[str]) -> Statement:
-    """Return the statement that deletes checkpoints of one run by id, and returns those it found."""
-    sql = f"DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id IN ({placeholders(len(ids))}) RETURNING n"
-    return dialect.sql(sql), (run, *ids)
-
-
-def select_roots(dialect: Dialect, ids: Sequence[str]) -> Statement:
-    """Return the statement that reads run, id, format and body of checkpoints by id."""
-    sql = f"SELECT run_id, id, format, body FROM checkpoints_checkpoint WHERE id IN ({placeholders(len(ids))})"
-    return dialect.sql(sql), tuple(ids)
+def arrays_of(chunks: Mapping[str, bytes]) -> Iterator[str]:
+    """Return the hashes of chunks and their data as PostgreSQL reads arrays."""
+    names = sorted(chunks)
+    return ("{" + ",".join(one) + "}" for one in (names, [rf"\\x{chunks[name].hex()}" for name in names]))
 
 
 @lru_cache(maxsize=512)
@@ -343,6 +342,16 @@ def current_tokens(dialect: Dialect, count: int) -> str:
         " FROM checkpoints_claim c JOIN checkpoints_run r ON r.id=c.run_id"
         f" WHERE c.token IN ({placeholders(count)}) AND {IS_CURRENT}"
     )
+
+
+DELETE_CHUNKS = "DELETE FROM checkpoints_chunk WHERE family=? AND hash IN ({})"
+DELETE_CHECKPOINTS = "DELETE FROM checkpoints_checkpoint WHERE run_id=? AND id IN ({}) RETURNING n"
+SELECT_ROOTS = "SELECT run_id, id, format, body FROM checkpoints_checkpoint WHERE id IN ({})"
+
+
+def among(dialect: Dialect, sql: str, ids: Sequence[Any], *before: Any) -> Statement:
+    """Return a statement whose ``IN ({})`` lists these ids. ``before``: the parameters ahead of them."""
+    return dialect.sql(sql.format(placeholders(len(ids)))), (*before, *ids)
 
 
 def placeholders(count: int) -> str:

@@ -47,7 +47,7 @@ from checkpoints.records import (
 from checkpoints.sql.claims import ClaimedRun, DueLook, SideStatement, renew_until_sure
 from checkpoints.sql.durability import must_sync
 from checkpoints.sql.reads import ReadScripts, Removed, Script, listed_runs, remove_run
-from checkpoints.sql.statements import SQLITE, Rows, Statements, delete_checkpoints, delete_chunks, select_roots
+from checkpoints.sql.statements import DELETE_CHECKPOINTS, DELETE_CHUNKS, SELECT_ROOTS, SQLITE, Rows, Statements, among
 from checkpoints.sql.writes import BaseGone, Database, PreparedCommit, Scripts, prepared
 from checkpoints.storage import Serves
 
@@ -491,12 +491,12 @@ class Pruning(ReadScripts):
         rules.refuse_needed(run, [id_ for (id_,) in rows], doomed)
         removed = 0
         for ids in pages(doomed):
-            (rows,) = yield [delete_checkpoints(self.dialect, run, ids)]
+            (rows,) = yield [among(self.dialect, DELETE_CHECKPOINTS, ids, run)]
             removed += len(rows)
         if survey.unreached:
             yield from self._follow_new(survey, runs)
         for hashes in pages(survey.unreached):
-            yield [delete_chunks(self.dialect, survey.family, hashes)]
+            yield [among(self.dialect, DELETE_CHUNKS, hashes, survey.family)]
         return removed
 
     def _lock(self, family: str) -> Script[list[RunId]]:
@@ -515,7 +515,7 @@ class Pruning(ReadScripts):
             (rows,) = yield [(self.sql.ids, (run,))]
             new.update(id_ for (id_,) in rows if id_ not in survey.seen)
         for ids in pages(new):
-            (rows,) = yield [select_roots(self.dialect, ids)]
+            (rows,) = yield [among(self.dialect, SELECT_ROOTS, ids)]
             yield from self._follow(survey, rows)
 
     def _follow(self, survey: Survey, roots: Rows) -> Script[None]:

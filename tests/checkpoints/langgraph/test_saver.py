@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -286,6 +288,51 @@ def test_loops_that_ended_leave_no_connections(postgres_alias: str) -> None:
         assert cursor.fetchone()[0] < 10
     connections[postgres_alias].close()
     saver.close()
+
+
+@pytest.mark.postgres
+async def test_a_step_is_one_statement_on_postgresql(postgres_alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with DjangoSaver(using=postgres_alias) as saver:
+        config = thread()
+        (last,) = await chain(saver, config, 1, big=BIG)
+        for blocking in (False, True):
+            one, work = checkpoint(big=BIG | {"key 007": f"{blocking} " * 500}), [("n", 1), ("big", BIG)]
+            given = (last, one, {"source": "loop"}, one["channel_versions"])
+            with monkeypatch.context() as without:
+                without.delattr("checkpoints.sql.postgres.beginning")
+                without.delattr("checkpoints.sql.postgres_scripts.beginning")
+                last = saver.put(*given) if blocking else await saver.aput(*given)
+                written = (last, work, "task")
+                await (asyncio.to_thread(saver.put_writes, *written) if blocking else saver.aput_writes(*written))
+            found = await saver.aget_tuple(last)
+            assert found.checkpoint["channel_values"] == one["channel_values"]
+            assert found.pending_writes == [("task", "n", 1), ("task", "big", BIG)]
+
+
+@pytest.mark.postgres
+async def test_what_a_removal_takes_while_a_step_waits_for_it_is_stored_again(postgres_alias: str) -> None:
+    async with DjangoSaver(using=postgres_alias) as saver:
+        config, locked = thread(), threading.Event()
+        (last,) = await chain(saver, config, 1, big=BIG)
+
+        def remove() -> None:
+            threads = LangGraphThread.objects.using(postgres_alias).select_for_update()
+            found = threads.get(name=config["configurable"]["thread_id"])
+            locked.set()
+            with connections[postgres_alias].cursor() as cursor:
+                for _ in range(1000):
+                    cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                    if cursor.fetchone()[0]:
+                        break
+                    time.sleep(0.01)
+            ThreadCheckpoint.objects.using(postgres_alias).filter(thread=found).delete()
+            Chunk.objects.using(postgres_alias).filter(family=found.family).delete()
+
+        removing = asyncio.create_task(in_orm(postgres_alias, remove))
+        await asyncio.to_thread(locked.wait, 30)
+        await saver.aput(last, checkpoint(big=BIG), {}, {})
+        await removing
+        assert (await saver.aget_tuple(config)).checkpoint["channel_values"] == {"big": BIG}
 
 
 async def test_a_row_of_megabytes_is_sent_to_its_end(saver: Any) -> None:
