@@ -128,8 +128,8 @@ class NoIndex(Func):
         """Return the column with nothing added to it, which no index knows."""
         sql, params = compiler.compile(self.source_expressions[0])
         kind = self.output_field.get_internal_type()
-        nothing = {"CharField": "|| ''", "DateTimeField": "+ interval '0'"}.get(kind, "+ 0")
-        return f"({sql} {nothing})", tuple(params)
+        kinds = {"CharField": "{} || ''", "DateTimeField": "{} + interval '0'", "BooleanField": "COALESCE({}, false)"}
+        return f"({kinds.get(kind, '{} + 0').format(sql)})", tuple(params)
 
 
 def prefix_end(prefix: str) -> str | None:
