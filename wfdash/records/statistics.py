@@ -238,7 +238,7 @@ class OperationsRecord(DescribedRecord):
 
 
 class OversightRule(ApiRecord):
-    """What a rule did in a month: its answers, the samples left to people, and how many they decided alike."""
+    """What a rule did in a month: its answers, the samples asked of people, and how many they decided alike."""
 
     name: str
     step: str

@@ -280,12 +280,13 @@ def sweep_deadlines() -> float:
 
 
 def tidy_requests() -> float:
-    """Remove rows that are not needed any more; check undecidable requests again, and schedules that are late. Returns
-    the seconds until it is to be called again.
+    """Remove rows that are not needed any more; check undecidable requests again, schedules that are late, and rules
+    whose day has ended. Returns the seconds until it is to be called again.
     """
     _process(audit.log_head)
     _process(announce.recheck_stuck)
     _process(announce_late)
+    _process(rules.compare_samples)
     lifecycle.forget_claims()
     return math.inf
 

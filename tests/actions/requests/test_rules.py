@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from checkpoints import models
 from checkpoints.models import Answer, AuditEntry, Grant, HumanRequest, Notice, Reply, Rule, RuleUse, ServiceAccount
 from tests.people import ACTIONS, DECISION, THEN, WORKFLOW, answered, ask, make_people, make_run, viewer
 from wfdash.access.viewer import RIGHTS, THROUGH_AGENTS, Principal, TokenScope
@@ -29,6 +30,7 @@ from wfdash.actions.requests import rules
 from wfdash.actions.requests.answer import answer_request, undo_answer
 from wfdash.actions.requests.finalize import finalize_due
 from wfdash.actions.requests.rules import create_rule, move_rule
+from wfdash.actions.requests.second import give_second_look
 from wfdash.queries.requests.decisions import read_decisions
 from wfdash.queries.requests.request import read_request
 from wfdash.queries.requests.rules import (
@@ -41,6 +43,8 @@ from wfdash.queries.requests.rules import (
     suggest,
     terms_of,
 )
+from wfdash.queries.requests.second import read_quality
+from wfdash.queries.statistics.oversight import read_oversight
 from wfdash.records.requests import CreateRule
 from wfdash.testing import Bench, BenchRun, Invalid, NotAllowed, NotFound, WrongState, bench
 from wfdash.workflow import Approval, Context, Decision, Policy, Workflow
@@ -126,19 +130,21 @@ async def test_ten_weeks_from_a_habit_to_a_rule_that_its_sample_ends(settings: A
         with pytest.raises(NotAllowed, match="another person"):
             await act(t, "ana", move_rule, rule.pk, "on")
         await act(t, "cai", move_rule, rule.pk, "on")
-        # Weeks 6 to 9: it answers, and of each day one goes to people, or is owed.
-        for _ in range(4):
+        # Weeks 6 to 9: it answers, and of each day a person decides one, there and then or at a second look.
+        for week in range(1, 5):
             for amount in (10, 20, 30):
                 await decided(t, {"amount": amount})
-            await t.advance("7d")
+            await t.advance("1d")
+            for one in await look(t, lambda: list(models.SecondLook.objects.filter(at=None))):
+                await act(t, "ben", give_second_look, one.pk, {"action": "approve"})
+            await t.advance("6d")
+            assert await look(t, lambda: RuleUse.objects.filter(kind="sample", agrees=True).count()) >= week
         large = await t.start({"amount": 5000})
         assert large.status == "waiting"
         by_rule = await look(t, lambda: Reply.objects.filter(rule=rule.pk).count())
         samples = await look(t, lambda: RuleUse.objects.filter(kind="sample", agrees=True).count())
-        assert by_rule + samples == 12
-        owed = await look(t, lambda: Rule.objects.get().tally["owed"])
-        assert samples + owed >= 3
-        assert samples < 12
+        looks = await look(t, lambda: models.SecondLook.objects.filter(of__username="ben", by__username="ben").count())
+        assert by_rule + samples - looks == 12
         # Week 10: what is asked has changed, and the first sample that a person rejects ends the rule.
         for number in range(10):
             run = await decided(t, {"amount": 50 + number}, "reject")
@@ -447,16 +453,16 @@ def test_a_suggestion_says_what_it_counted_and_nothing_that_a_text_of_a_card_sli
 
 
 @given(days=st.lists(st.integers(0, 30), min_size=1, max_size=40), share=st.sampled_from([0.05, 0.2, 0.5, 1]))
-def test_each_day_has_a_sample_or_owes_it_to_the_next_days(days: list[int], share: float) -> None:
-    rule, owed = Rule(pk=1, share=share, tally={}), 0
+def test_each_day_has_a_sample_or_is_due_a_second_look(days: list[int], share: float) -> None:
+    rule, due = Rule(pk=1, share=share, tally={}), list[list[str]]()
     for day, number in enumerate(days):
         before = days[day - 1] if day else 0
         samples = len(places_of(rule, day, number))
-        owed = max(0, owed + bool(number) - samples)
-        # A day with as many requests as places has its sample, and no debt is more than the places there are.
+        due += [[f"{day}-{place}" for place in range(number)]] if number and not samples else []
+        # A day with as many requests as places has its sample.
         assert samples or number < min(1 / share, max(5, before))
-        assert owed < min(1 / share, max(5, *days))
         assert share < 1 or samples == number
+    assert rules.today(rule, THEN + timedelta(days=len(days)))["due"] == due
 
 
 def places_of(rule: Rule, day: int, number: int) -> list[int]:
@@ -465,7 +471,8 @@ def places_of(rule: Rule, day: int, number: int) -> list[int]:
     for place in range(number):
         sample = rules.is_sample(rule, f"{day}-{place}", tally)
         found += [place] if sample else []
-        tally = tally | {"fits": place + 1, "samples": len(found)}
+        unseen = [] if found else [*tally["unseen"], f"{day}-{place}"]
+        tally = tally | {"fits": place + 1, "samples": len(found), "unseen": unseen}
     rule.tally = tally
     return found
 
@@ -478,24 +485,128 @@ def test_no_program_can_tell_the_place_of_a_sample_not_even_on_the_first_day(set
     for volumes in days.values():
         rule = Rule(pk=1, share=0.05, tally={})
         found = [places_of(rule, day, number) for day, number in enumerate(volumes)]
-        assert sum(map(len, found)) >= len(volumes) - 19
         assert len({one[0] for one in found if one}) > 3 or max(volumes) == 1
     again, secret = [places_of(Rule(pk=pk, share=0.05, tally={}), 0, 12) for pk in range(20)], settings.SECRET_KEY
     settings.SECRET_KEY = "another"
     assert again != [places_of(Rule(pk=pk, share=0.05, tally={}), 0, 12) for pk in range(20)]
     settings.SECRET_KEY = secret
     # A share of the rest goes to people besides, wherever it comes.
-    rest = [
-        rules.is_sample(Rule(pk=1, share=0.05), f"x{n}", {"before": 9, "owed": 0, "fits": 99, "day": "x"})
-        for n in range(2000)
-    ]
+    tally = {"before": 9, "owed": False, "fits": 99, "day": "x"}
+    rest = [rules.is_sample(Rule(pk=1, share=0.05), f"x{n}", tally) for n in range(2000)]
     assert 60 <= sum(rest) <= 140
 
 
-def test_a_clock_that_is_set_back_gives_no_new_quota() -> None:
-    rule = Rule(pk=1, share=0.05, tally={"day": f"{THEN:%Y-%m-%d}", "fits": 9, "answers": 8, "samples": 1, "owed": 0})
-    assert rules.today(rule, THEN - timedelta(days=1))["answers"] == 8
-    assert rules.today(rule, THEN + timedelta(days=1))["answers"] == 0
+def test_a_clock_that_is_set_back_gives_no_new_quota_and_ends_no_day() -> None:
+    rule = Rule(pk=1, share=0.05, tally={"day": f"{THEN:%Y-%m-%d}", "fits": 8, "answers": 8, "unseen": ["x"]})
+    told = [rules.today(rule, THEN + timedelta(days=days)) for days in (-1, 0, 1)]
+    assert [(one["answers"], one["due"]) for one in told] == [(8, []), (8, []), (0, [["x"]])]
+
+
+@pytest.fixture
+def unsampled(monkeypatch) -> None:
+    """No sample but what is owed."""
+    monkeypatch.setattr(rules, "is_sample", lambda _, request, tally: bool(tally["owed"]))
+
+
+async def test_a_person_who_decides_otherwise_at_the_second_look_of_a_day_ends_the_rule(settings, unsampled) -> None:
+    settings.WFDASH_UNDO = 10
+    async with bench(refunds(), people=["ana", "ben", "cai", "dee"], roles=ROLES) as t:
+        await decided(t, {"amount": 20})
+        rule = await act(t, "ana", create_rule, small(days=1))
+        for state in ("rehearsed", "shadow"):
+            await act(t, "ana", move_rule, rule.pk, state)
+        await decided(t, {"amount": 20})
+        await t.advance("1d")
+        await act(t, "cai", move_rule, rule.pk, "on")
+        for verdict, amounts in (("approve", (10, 30, 40)), ("reject", (50,))):
+            runs = {(await t.start({"amount": amount})).id for amount in amounts}
+            await t.advance("1m")
+            assert not await look(t, lambda: models.SecondLook.objects.filter(at=None).exists())
+            await t.advance("1d")
+            found = await look(t, lambda: models.SecondLook.objects.select_related("of", "request").get(at=None))
+            assert (found.of.username, found.request.run_id in runs) == ("ben", True)
+            shown = await look(t, lambda: read_rule(t._viewer("dee"), rule.pk))
+            assert found.pk not in {use.request for use in shown.uses}
+            with pytest.raises(NotAllowed):
+                await act(t, "cai", give_second_look, found.pk, {"action": verdict})
+            await act(t, "ben", give_second_look, found.pk, {"action": verdict, "reason": "As I see it"})
+        shown = await look(t, lambda: read_rule(t._viewer("dee"), rule.pk))
+        assert (shown.answered, shown.agreed, shown.differed, shown.state) == (4, 2, 1, "suspended")
+        assert (shown.uses[0].request, shown.uses[0].verdict) == (found.pk, "reject")
+        assert "decided otherwise: reject instead of approve" in shown.problem
+        assert await look(t, lambda: Notice.objects.filter(kind="rule", user__username="ana").exists())
+        verbs = await look(t, lambda: list(AuditEntry.objects.order_by("-n").values_list("actor", "verb")[:2]))
+        assert verbs == [("rule r1", "suspend rule"), ("ben", "second look")]
+        assert (await t.start({"amount": 10})).status == "waiting"
+
+
+def end_day() -> None:
+    """Let a rule's day be over, and sweep."""
+    Rule.objects.update(tally={**Rule.objects.get().tally, "day": "2026-01-01"})
+    rules.compare_samples()
+
+
+def test_a_day_is_looked_at_once_its_answers_stand_whatever_became_of_the_rule(everyone, unsampled) -> None:
+    rule = rule_of(everyone["otto"], "proposal.amount:<100", switched_by="adam")
+    one, _ = asked({"amount": 5}, {"blind": 1.0}), asked({"amount": 6})
+    rules.answer_opened()
+    end_day()
+    assert not models.SecondLook.objects.exists()  # They can still be undone.
+    finalize_now(Reply.objects.get(request=one))
+    move_rule(viewer("otto"), rule.pk, "suspended")  # This takes the other back.
+    rules.compare_samples()
+    given = models.SecondLook.objects.get()
+    assert (given.pk, given.of.username in ("ana", "ben")) == (one.pk, True)
+    give_second_look(viewer("ben"), one.pk, {"action": "reject", "reason": "no"})
+    rules.compare_samples()
+    rule.refresh_from_db()
+    assert (rule.state, rule.problem) == ("suspended", "otto suspended it")
+    assert read_rule(viewer("otto"), rule.pk).differed == 1
+    assert not list(read_history(WORKFLOW, "review"))
+    report = read_oversight(viewer("otto"), WORKFLOW, f"{given.asked:%Y-%m}").model_dump()
+    assert [report["rules"][0][name] for name in ("answers", "samples", "agreed")] == [2, 1, 0]
+    assert report["looks"]["asked"] == 0
+    assert read_quality(viewer("otto"), WORKFLOW, "review").agreement.count == 0
+
+
+@pytest.mark.parametrize("why", ["no one else", "all have opened it", "no one gave it", "its run was removed", ""])
+def test_a_second_look_that_no_one_gives_is_replaced_by_the_next_request(everyone, settings, unsampled, why) -> None:
+    settings.WFDASH_UNDO = 0
+    rule = rule_of(everyone["otto"], "proposal.amount:<100", switched_by="adam", quota=2)
+    first, others = asked({"amount": 5}), [everyone["ana"], everyone["ben"]]
+    rules.answer_opened()
+    if why == "no one else":
+        Grant.objects.filter(user__in=others).delete()
+    if why == "all have opened it":
+        seen = {"request": first, "since": timezone.now(), "seen": timezone.now()}
+        models.Presence.objects.bulk_create(models.Presence(user=one, **seen) for one in others)
+    end_day()
+    if not why:
+        give_second_look(viewer("ben"), first.pk, {"action": "approve"})
+    if why == "its run was removed":
+        first.run.delete()
+    end_day()
+    assert models.SecondLook.objects.filter(pk=first.pk).exists() == (why in ("no one gave it", ""))
+    second, third = asked({"amount": 6}), asked({"amount": 7})
+    rules.answer_opened()
+    kinds = [rule.uses.get(request=request).kind for request in (second, third)]
+    assert kinds == ["sample" if why else "answer", "answer"]
+    end_day()
+    assert models.SecondLook.objects.exclude(pk=first.pk).exists() == (not why)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_workers_ask_for_one_second_look(settings, unsampled, monkeypatch) -> None:
+    settings.WFDASH_UNDO = 0
+    rule = rule_of(make_people()["otto"], "proposal.amount:<100", switched_by="adam")
+    asked({"amount": 5})
+    asked({"amount": 6})
+    rules.answer_opened()
+    monkeypatch.setattr(rules, "database_now", lambda: timezone.now() + timedelta(days=1))
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: [rules.compare_samples(), connections.close_all()], range(6)))
+    asked_for = models.SecondLook.objects.count(), Notice.objects.filter(kind="second").count()
+    assert (*asked_for, rule.uses.filter(kind="sample").count()) == (1, 1, 1)
 
 
 def test_while_a_disagreement_can_be_undone_the_rule_answers_nothing(everyone, monkeypatch) -> None:

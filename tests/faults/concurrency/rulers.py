@@ -77,24 +77,28 @@ def decide(ledger: str, *, against: bool) -> None:
             continue
 
 
-def die_in_its_transaction(ledger: str, committed: bool) -> int:
-    """Ask rules of a request, as a worker does, and die: before the transaction of the answer ends, or after it.
-
-    The day has had its sample.
+def die_in_its_transaction(ledger: str, committed: bool, looks: bool) -> int:
+    """Let a rule answer, as a worker does, or if ``looks`` a day end in which it did; and die: before the transaction
+    of the answer, or of asking for the second look, ends, or after it. The place of the day's sample is over.
     """
     from checkpoints.database.clock import database_now
     from checkpoints.models import HumanRequest, Rule
     from tests.faults.crashes.failpoints import KILLED
-    from tests.faults.plays import drive, start
+    from tests.faults.plays import admin, drive, start
     from wfdash.actions.requests import rules
 
     # What drives the run sweeps, too: it finds no rule.
     Rule.objects.update(state="draft")
     drive([start("pay", 2, ledger)], ["waiting", "paused"])
-    tally = {"day": f"{database_now():%Y-%m-%d}", "fits": 9, "answers": 0, "samples": 1, "before": 0}
+    tally = {"day": f"{database_now():%Y-%m-%d}", "fits": 9, "answers": 0, "samples": 0, "before": 0}
     Rule.objects.update(state="on", tally=tally)
     HumanRequest.objects.update(told=None)
-    plain, answer, given = rules.write, rules.answer_by_rule, list[Any]()
+    if looks:
+        admin("ben")
+        rules.answer_opened()
+        Rule.objects.update(tally={**Rule.objects.get().tally, "day": "2026-01-01"})
+    act = "ask_second_look" if looks else "answer_by_rule"
+    plain, do, given = rules.write, getattr(rules, act), list[Any]()
 
     @contextlib.contextmanager
     def dying() -> Iterator[None]:
@@ -106,13 +110,13 @@ def die_in_its_transaction(ledger: str, committed: bool) -> int:
             os._exit(KILLED)
 
     rules.write = dying
-    rules.answer_by_rule = lambda *asked: given.append(answer(*asked))  # type: ignore[assignment]
-    return rules.answer_opened()
+    setattr(rules, act, lambda *asked: given.append(do(*asked)) or True)
+    return rules.answer_opened() + rules.compare_samples()
 
 
 def tell() -> dict[str, Any]:
     """Return what the chain and the rows say of the rule."""
-    from checkpoints.models import Answer, AuditEntry, Reply, Rule, RuleUse
+    from checkpoints.models import Answer, AuditEntry, Reply, Rule, RuleUse, SecondLook
     from wfdash.actions.audit import check_chain
 
     rule = Rule.objects.get()
@@ -127,6 +131,7 @@ def tell() -> dict[str, Any]:
         "stand": sorted(stands.values_list("request", flat=True)),
         "answers": sorted(Answer.objects.filter(rule=rule.pk).values_list("request", flat=True)),
         "flaws": [broken.words for broken in check_chain()[1]],
+        "looks": SecondLook.objects.count(),
         "state": rule.state,
         "problem": rule.problem,
         "tally": rule.tally,

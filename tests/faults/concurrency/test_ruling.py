@@ -89,20 +89,23 @@ def test_a_rule_whose_workers_are_killed_ends_once_and_answers_nothing_after_it(
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_rule_answers_once_although_its_worker_dies_in_or_after_its_transaction(
-    any_world: World, committed: bool
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_rule_answers_once_and_is_looked_at_once_although_its_worker_dies_in_or_after_its_transaction(
+    any_world: World, committed: bool, looks: bool
 ) -> None:
     switch_on(any_world, undo="0", share=1e-9)
-    given = {"ledger": str(any_world.ledger), "committed": committed}
+    given = {"ledger": str(any_world.ledger), "committed": committed, "looks": looks}
     dying = any_world.start_play("concurrency.rulers.die_in_its_transaction", **given)
     assert dying.wait() == 137
     told = any_world.play("concurrency.rulers.tell")
-    assert len(told["replies"]) == len(told["answered"]) == committed
+    assert len(told["replies"]) == (looks or committed)
+    assert len(told["samples"]) == told["looks"] == (looks and committed)
     worker = any_world.worker("one").start()
     try:
-        wait_until(lambda: len(any_world.play("concurrency.rulers.tell")["answers"]) == 1)
+        done = "samples" if looks else "answers"
+        wait_until(lambda: len(any_world.play("concurrency.rulers.tell")[done]) == 1)
     finally:
         worker.kill()
     told = any_world.play("concurrency.rulers.tell")
     assert [verb for mine, verb, _ in told["entries"] if mine] == ["answer"]
-    assert told["flaws"] == []
+    assert (told["looks"], told["flaws"]) == (looks, [])

@@ -19,6 +19,7 @@ from django.db.models.expressions import BaseExpression
 from django.utils import timezone
 
 from checkpoints import ids, records
+from checkpoints.database.clock import SETTLING
 from checkpoints.database.compiled import insert
 from checkpoints.database.storage import write
 from checkpoints.errors import Unreadable
@@ -244,7 +245,7 @@ def undo_answer(viewer: Viewer, request_id: str, *, key: str | None = None) -> N
 
 def _undo_of_rule(viewer: Viewer, request: HumanRequest) -> bool:
     """Suspend the rule whose answer to this request has not taken effect, which undoes it. False if none gave it."""
-    rows = Reply.objects.filter(request=request, rule__isnull=False, settles__isnull=False, undone__isnull=True)
+    rows = SETTLING.filter(request=request, rule__isnull=False)
     number = rows.values_list("rule", flat=True).first()
     if number is None or not viewer.reaches("answer", request.workflow) or viewer.through_agents:
         return False

@@ -26,7 +26,7 @@ from wfdash.actions import audit
 from wfdash.actions.common import ID, CountedEvent, append_request_event, lock_request, notify_inbox, notify_workers
 from wfdash.actions.pacing import SweepBackoff
 from wfdash.actions.requests.receipts import refuse_unsigned
-from wfdash.actions.requests.second import ask_second_look
+from wfdash.actions.requests.second import ask_second_look, is_drawn
 from wfdash.domain import json_patch
 from wfdash.domain.errors import Invalid, NoLongerOpen, NotAllowed
 from wfdash.domain.labels import visible
@@ -157,7 +157,7 @@ def finalize_answer(
     others = sorted({*names_of_voters(request, but=reply), *makers})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
-    if request.policy.get("blind") and reply.stands != "overrode":
+    if reply.by_id and reply.stands != "overrode" and is_drawn(request):
         ask_second_look(request, answer)
     request.answered, request.settles = now, None
     if reply.settles is not None:
@@ -282,8 +282,7 @@ def suspend(rule: Rule, problem: str, by: Viewer | None = None) -> None:
         return
     rule.state, rule.since, rule.problem = "suspended", timezone.now(), visible(problem)[:500]
     rule.save(update_fields=["state", "since", "problem"])
-    pending = Reply.objects.filter(rule=rule.pk, settles__isnull=False, undone__isnull=True)
-    for reply in pending.select_related("request", "request__run").order_by("request__run_id"):
+    for reply in SETTLING.filter(rule=rule.pk).select_related("request", "request__run").order_by("request__run_id"):
         request = lock_request(reply.request)
         if Reply.objects.filter(pk=reply.pk, settles__isnull=False).update(undone=timezone.now(), settles=None) != 1:
             continue  # It has taken effect since.

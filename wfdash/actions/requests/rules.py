@@ -19,7 +19,7 @@ from django.utils import timezone
 from checkpoints.database.clock import SETTLING, database_now
 from checkpoints.database.compiled import FirstValues, Placeholder, insert
 from checkpoints.database.storage import write
-from checkpoints.models import OPEN, HumanRequest, Rule, RuleUse
+from checkpoints.models import OPEN, Answer, HumanRequest, Rule, RuleUse, SecondLook
 from checkpoints.models.fields import encrypted_for
 from checkpoints.records import Json, JsonObject
 from checkpoints.rules import rule_name
@@ -30,6 +30,7 @@ from wfdash.actions.pacing import SweepBackoff, idempotent, made_before
 from wfdash.actions.requests.announce import UNANNOUNCED
 from wfdash.actions.requests.answer import answer_by_rule, validate_answer
 from wfdash.actions.requests.finalize import ACTIVE, lock_rule, record_rule, suspend
+from wfdash.actions.requests.second import ask_second_look
 from wfdash.domain.errors import Invalid, NotAllowed, WrongState
 from wfdash.queries.requests.rules import (
     FEWEST,
@@ -49,6 +50,7 @@ from wfdash.queries.requests.rules import (
     rehearse,
     terms_of,
     value_at,
+    verdict_of_people,
 )
 from wfdash.queries.unreadable import is_readable
 from wfdash.records.requests import CreateRule
@@ -273,19 +275,13 @@ def _answer(rule_id: int, found: HumanRequest, value: Json) -> bool:
             return False
         tally["fits"], kind = tally["fits"] + 1, "sample" if sample else "answer"
         tally["samples" if sample else "answers"] += 1
+        tally["unseen"] = [] if tally["samples"] else [*tally["unseen"], found.pk]
+        tally["owed"] &= not sample
         Rule.objects.filter(pk=rule.pk).update(tally=tally)
         insert(RuleUse(rule=rule, request=request, kind=kind, at=timezone.now()))
         if not sample:
             answer_by_rule(rule, request, value)
         return True
-
-
-def _why_stop(rule: Rule, now: datetime, *, used_up: bool) -> str:
-    """Return why a rule that is on ends now; empty if it does not."""
-    if rule.expires <= now:
-        return "It expired"
-    used = f"It has answered {rule.quota} requests today, which is its quota" if used_up else ""
-    return _disagreement(rule) or used
 
 
 RULE, ASKED, ACTION = map(Placeholder, ("rule", "asked", "action"))
@@ -299,64 +295,95 @@ _state = FirstValues(
 
 
 # The sample: which requests go to people although the rule fits. Keyed by the server's secret, so no program can tell.
+# A day that ends without one has a second look at one of its answers, which is its sample from then on.
 
 SALT = "wfdash.rules"
+NEW_DAY: JsonObject = {"fits": 0, "answers": 0, "samples": 0, "unseen": [], "asked": []}
 PLACES = 5
 """The first requests of a day that fit, one of which goes to people; more where more fitted the day before."""
 
 
 def today(rule: Rule, now: datetime) -> dict[str, Any]:
-    """Return what a rule did today: how much fitted it, its answers and samples; ``before``: how much fitted on the
-    last day; ``owed``: how many of its days ended without their sample.
+    """Return what a rule did today: how much fitted it, its answers and samples, ``unseen``: which it answered while
+    there was no sample, ``asked``: of which a second look was asked; ``before``: how much fitted on the last day;
+    ``due``: what was unseen or asked of days that ended so; ``owed``: whether the next that fits is a sample, as no one
+    could give a second look, or did within a day.
 
     A clock that is set back begins no new day.
     """
-    day, known = f"{now:%Y-%m-%d}", {"fits": 0, "samples": 0, "owed": 0, **rule.tally}
+    day, known = f"{now:%Y-%m-%d}", {**NEW_DAY, "due": [], "owed": False, **rule.tally}
     if known.get("day", "") >= day:
         return known
-    owed = max(0, known["owed"] + bool(known["fits"]) - known["samples"])
-    return {"day": day, "fits": 0, "answers": 0, "samples": 0, "before": known["fits"], "owed": owed}
+    ended = filter(None, [*known["asked"], known["unseen"]])
+    return {**known, **NEW_DAY, "day": day, "before": known["fits"], "due": [*known["due"], *ended]}
 
 
 def is_sample(rule: Rule, request_id: str, tally: dict[str, Any]) -> bool:
     """Return whether a request that fits goes to people: a share of all, and one a day at a place that is drawn, too.
 
-    The place is one of the first of the day, of which there are a few even on the first day. A day that ended before it
-    owes its sample: the days after it draw as many places more.
+    The place is one of the first of the day, of which there are a few even on the first day.
     """
-    if drawn(SALT, f"{rule.pk}:{request_id}") < rule.share:
+    if tally["owed"] or drawn(SALT, f"{rule.pk}:{request_id}") < rule.share:
         return True
     places = range(min(ceil(1 / rule.share), max(PLACES, tally["before"])))
-    ranked = sorted(places, key=lambda place: drawn(SALT, f"{rule.pk}:{tally['day']}:{place}"))
-    return tally["fits"] in ranked[: 1 + tally["owed"]]
+    place = min(places, key=lambda place: drawn(SALT, f"{rule.pk}:{tally['day']}:{place}"))
+    return place == int(tally["fits"])
+
+
+def _look_back(rule: Rule) -> None:
+    """Ask for a second look at an answer of each day that ended without a sample, of a locked rule; which, is drawn
+    once those of the day have taken effect, whatever became of the rule since.
+    """
+    tally = today(rule, database_now())
+    for day in list(tally["due"]):
+        if SETTLING.filter(request__in=day).exists():
+            continue
+        look = SecondLook.objects.filter(request__in=day).first()
+        found = Answer.objects.filter(rule=rule.pk, request__in=day).select_related("request__run__created_by")
+        ranked = sorted([] if look else found, key=lambda one: drawn(SALT, f"{rule.pk} at {one.pk}"))
+        asked = next(([one.pk] for one in ranked if ask_second_look(lock_request(one.request), one)), [])
+        rule.uses.filter(request__in=asked).update(kind="sample")
+        tally["owed"] |= not (look.at if look else asked)
+        tally["asked"] = [*tally["asked"], asked]
+        tally["due"].remove(day)
+        Rule.objects.filter(pk=rule.pk).update(tally=tally)
 
 
 # What people decided of samples and beside a shadow.
 
 UNCOMPARED = RuleUse.objects.filter(
-    agrees__isnull=True, kind__in=("shadow", "sample"), request__answer__by__isnull=False
+    Q(request__answer__by__isnull=False) | Q(request__second_look__at__isnull=False),
+    agrees__isnull=True,
+    kind__in=("shadow", "sample"),
 )
-"""What people have decided and was not compared yet."""
+"""What people have decided, or would have at a second look, and was not compared yet."""
 EXPIRING = Rule.objects.filter(state__in=ACTIVE).order_by("expires")
 
 
-def _disagreement(rule: Rule) -> str:
-    """Compare what people decided, of a locked rule. Returns what differs in a sample; empty where nothing does."""
+def _why_stop(rule: Rule, now: datetime, *, used_up: bool = False) -> str:
+    """Compare what people decided, of a locked rule. Returns why it ends now: what differs in a sample, expiry or
+    quota; empty if it does not.
+    """
     problem = ""
-    for use in UNCOMPARED.filter(rule=rule).select_related("request__answer").order_by("pk"):
-        verdict = use.request.answer.verdict
+    for use in UNCOMPARED.filter(rule=rule).select_related("request__answer", "request__second_look").order_by("pk"):
+        verdict = verdict_of_people(use.request)
         agrees = verdict == rule.action
         RuleUse.objects.filter(pk=use.pk).update(agrees=agrees)
         if not agrees and use.kind == "sample":
             problem = problem or f"In its sample a person decided otherwise: {verdict} instead of {rule.action}"
-    return problem
+    used = f"It has answered {rule.quota} requests today, which is its quota" if used_up else ""
+    return problem or ("It expired" if rule.expires <= now else used)
 
 
 def compare_samples(limit: int = 100) -> int:
-    """Compare what people decided with what rules would have, and end rules that have expired. Returns of how many."""
+    """Compare what people decided with what rules would have, ask for second looks at days without a sample, and end
+    rules that have expired. Returns of how many.
+    """
+    now = database_now()
     due = [*UNCOMPARED.values_list("rule", flat=True).order_by().distinct()[:limit]]
-    due += EXPIRING.filter(expires__lte=database_now()).values_list("pk", flat=True)[:limit]
-    return _comparing.run_each([str(rule) for rule in dict.fromkeys(due)], _compare)
+    for rule in Rule.objects.only("tally", "state", "expires"):
+        due += [rule.pk] if today(rule, now)["due"] or (rule.state in ACTIVE and rule.expires <= now) else []
+    return _comparing.run_each([str(rule) for rule in dict.fromkeys(due)][:limit], _compare)
 
 
 _comparing = SweepBackoff("Rule r%s could not be compared with what people decided")
@@ -365,6 +392,7 @@ _comparing = SweepBackoff("Rule r%s could not be compared with what people decid
 def _compare(rule_id: str) -> int:
     with write():
         rule = lock_rule(int(rule_id))
-        if problem := _disagreement(rule) or ("It expired" if rule.expires <= database_now() else ""):
+        _look_back(rule)
+        if problem := _why_stop(rule, database_now()):
             suspend(rule, problem)
     return 1

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from checkpoints.database.storage import write
 from checkpoints.models import Answer, HumanRequest, Presence, SecondLook
+from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json
 from wfdash.access.directory import people_who
 from wfdash.access.viewer import Right, Viewer
@@ -25,29 +26,30 @@ SETTLED = {"first": "The first was right", "second": "The second was right", "bo
 OVER = "You took part in the decision, or have seen it: a second look is for someone who has not"
 
 
-def ask_second_look(request: HumanRequest, answer: Answer) -> None:
-    """Ask one more person about a decision, if it is one of the share that the policy names, inside its transaction.
+def is_drawn(request: HumanRequest) -> bool:
+    """Return whether it is of the share of decisions that its policy names: no program can know before."""
+    return drawn(SALT, request.pk) < float(request.policy.get("blind") or 0)
 
-    Which ones are asked about no program can know before. Decisions by a deadline or an override are none of them; nor
-    are those about which no one else can be asked.
-    """
-    share = float(request.policy["blind"])
-    if answer.by is None or drawn(SALT, request.pk) >= share:
-        return
-    but = deciders(answer)
+
+def ask_second_look(request: HumanRequest, answer: Answer) -> bool:
+    """Ask one more person about a decision, inside the caller's transaction. False: no one is left who can be asked."""
+    but = who_knows(answer)
     people = people_who("answer", request.workflow, programs=False)
     able = [one for one in people if one.name not in but and one.right_to(request) is not None]
     if not able:
-        return
+        return False
     chosen = min(able, key=lambda one: drawn(SALT, f"{one.name} at {request.pk}"))
     SecondLook.objects.create(request=request, of=chosen.user, asked=timezone.now())
     facts = {"subject": str(request.card.get("subject") or ""), "look": request.pk}
     notify_workflow("second", request.workflow, [chosen.user], facts=facts, once=f"second look at {request.pk}")
+    return True
 
 
-def deciders(answer: Answer) -> set[str]:
-    """Return the names of everyone who took part in a decision, and in whose name."""
-    return {audit.name_of(answer.by), *filter(None, [answer.acting_for]), *json.loads(answer.others or "[]")}
+def who_knows(answer: Answer) -> set[str]:
+    """Return the names of everyone who took part in a decision, in whose name, and who has had it open since."""
+    seen = Presence.objects.filter(request=answer.request_id, seen__gt=answer.at).values_list(f"user__{USERNAME}")
+    known = {audit.name_of(answer.by), *filter(None, [answer.acting_for]), *json.loads(answer.others or "[]")}
+    return known.union(*seen)
 
 
 def right_to_look(viewer: Viewer, request: HumanRequest) -> Right:
@@ -64,8 +66,7 @@ def right_to_look(viewer: Viewer, request: HumanRequest) -> Right:
     right = viewer.right_to(request) if viewer.may("answer", request.workflow) else None
     if right is None:
         raise NotAllowed("Only people who could have answered the request give a second look")
-    seen = Presence.objects.filter(request=request, user=viewer.user, seen__gt=answer.at)
-    if {viewer.name, right.acting_for} & deciders(answer) or seen.exists():
+    if {viewer.name, right.acting_for} & who_knows(answer):
         raise NotAllowed(OVER)
     return right
 

@@ -24,7 +24,7 @@ from django.db.models.functions import Cast
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.content.encryption import Encryptor, encrypted_text_in
 from checkpoints.errors import Unreadable
-from checkpoints.models import HumanRequest, Reply, Rule, RuleUse
+from checkpoints.models import Answer, HumanRequest, Reply, Rule, RuleUse
 from checkpoints.models.fields import StoredDocument, current_encryptor, decrypted
 from checkpoints.models.user_model import USERNAME
 from checkpoints.records import Json, JsonObject, frozen
@@ -305,7 +305,8 @@ def asked_of(row: HumanRequest) -> RuledQuestion:
     return RuledQuestion(row.workflow, row.step, row.kind, row.risk, *given, bool(row.replaces or note_of(row.card)))
 
 
-# History: what people decided of one step, without what was undone, asked again, overridden, or decided by no person.
+# History: what people decided of one step, without what was undone, asked again, overridden, or decided by no person;
+# second looks are no decisions.
 
 MOST_DECISIONS = 100_000
 """The latest decisions of a step that are read."""
@@ -575,7 +576,9 @@ def read_rule(viewer: Viewer, rule_id: int) -> RuleDetail:
     """Return a rule with its rehearsal and latest uses (four queries). ``NotFound``."""
     row = find_rule(viewer, rule_id)
     known = row.rehearsal and RehearsalRecord.model_validate(row.rehearsal)
-    rows = row.uses.filter(Q(agrees__isnull=False) | Q(kind="answer")).select_related("request", "request__answer")
+    rows = row.uses.filter(Q(agrees__isnull=False) | Q(kind="answer")).select_related(
+        "request__answer", "request__second_look"
+    )
     latest = [
         *rows.filter(agrees=False).order_by("-id")[:MOST_LISTED],
         *rows.exclude(agrees=False).order_by("-id")[:MOST_LISTED],
@@ -593,15 +596,28 @@ MOST_RULES = 500
 
 
 def _use(use: RuleUse) -> RuleUseRecord:
-    row, answer = use.request, getattr(use.request, "answer", None)
+    row = use.request
     return RuleUseRecord.trusted(
         request=row.pk,
         subject=visible(card_subject(row.card, row.step)) if is_readable(row) else row.step,
         kind=use.kind,
-        verdict=answer.verdict if answer else "",
+        verdict=verdict_of_people(row),
         at=use.at,
         agrees=use.agrees,
     )
+
+
+def verdict_of_people(row: HumanRequest) -> str:
+    """Return what a person decided, or would have at a second look; else what was decided, empty if nothing was."""
+    answer, look = getattr(row, "answer", None), getattr(row, "second_look", None)
+    said = look if look and answer and not answer.by_id else answer
+    return said.verdict if said else ""
+
+
+BY_RULE = Q(kind="answer") | Q(
+    Exists(Answer.objects.filter(request=OuterRef("request"), rule=OuterRef("rule"))), kind="sample"
+)
+"""Uses that the rule answered, whether a second look was asked for or not."""
 
 
 def _counts(rules: Sequence[int]) -> dict[int, Counter[str]]:
@@ -609,13 +625,12 @@ def _counts(rules: Sequence[int]) -> dict[int, Counter[str]]:
     found: dict[int, Counter[str]] = {pk: Counter() for pk in rules}
     rows = (
         RuleUse.objects.filter(rule__in=rules)
-        .values_list("rule_id", "kind", "agrees")
-        .annotate(n=Count("pk"))
+        .values_list("rule_id", "agrees")
+        .annotate(n=Count("pk"), answered=Count("pk", filter=BY_RULE))
         .order_by()
     )
-    for rule, kind, agrees, number in rows:
-        if kind == "answer":
-            found[rule]["answered"] += number
+    for rule, agrees, number, by_rule in rows:
+        found[rule]["answered"] += by_rule
         if agrees is not None:
             found[rule]["agreed" if agrees else "differed"] += number
     return found

@@ -93,7 +93,7 @@ def read_questions(viewer: Viewer) -> tuple[QuestionAsked, ...]:
     if not viewer.may_anywhere("operate"):
         return ()
     latest = SecondLook.objects.filter(asked__gt=timezone.now() - SPAN).order_by("-asked").values("pk")[:MOST_COUNTED]
-    rows = HumanRequest.objects.filter(viewer.scope("operate"), pk__in=latest)
+    rows = HumanRequest.objects.filter(viewer.scope("operate"), pk__in=latest, answer__by__isnull=False)
     counted = rows.values("workflow", "step").annotate(asked=Count("second_look"), given=Count("second_look__at"))
     return tuple(QuestionAsked(**row) for row in counted.order_by("workflow", "step")[:MOST_LISTED])
 
@@ -131,7 +131,8 @@ class Quality:
 
 
 def read_quality(viewer: Viewer, workflow: str, step: str) -> Quality:
-    """Return what is known of a question, from its latest ``MOST_READ`` decisions within ``SPAN``.
+    """Return what is known of a question, from its latest ``MOST_READ`` decisions within ``SPAN``. Second looks at what
+    rules answered count with those rules, not here.
 
     Cards are read again only when something was decided or settled since (two queries, else six). ``NotFound`` for
     those who do not operate the workflow.
@@ -141,6 +142,7 @@ def read_quality(viewer: Viewer, workflow: str, step: str) -> Quality:
     since, asked = timezone.now() - SPAN, {"workflow": workflow, "step": step}
     rows = HumanRequest.objects.filter(**asked, answered__gt=since, answer__isnull=False).order_by("-answered")
     looks = SecondLook.objects.filter(at__gt=since, request__workflow=workflow, request__step=step).order_by("-at")
+    looks = looks.filter(request__answer__by__isnull=False)
     decisions = rows.values_list("pk", "answered", "answer__at", "answer__verdict")[:MOST_READ]
     given = looks.values_list("pk", "at", "settled", "request__answer__at")[:MOST_READ]
     return _quality(tuple(decisions), tuple(given))

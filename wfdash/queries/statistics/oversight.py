@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
@@ -18,6 +17,7 @@ from wfdash.access.directory import people_who
 from wfdash.access.viewer import Viewer
 from wfdash.domain.errors import Invalid, NotFound
 from wfdash.queries.requests.decisions import ANSWERED, outcome, reversed_later
+from wfdash.queries.requests.rules import BY_RULE
 from wfdash.queries.runs.retention import current_rules
 from wfdash.records.statistics import OversightReport, OversightRule
 
@@ -46,7 +46,7 @@ def read_oversight(viewer: Viewer, workflow: str, month: str) -> OversightReport
     ended = Run.objects.filter(workflow=workflow, finished__gte=since, finished__lt=until).order_by()
     asked = HumanRequest.objects.filter(FOR_PEOPLE, run=OuterRef("pk"))
     latest = SecondLook.objects.filter(asked__gte=since, asked__lt=until).order_by("-asked").values("pk")[:MOST_LOOKS]
-    looks = SecondLook.objects.filter(pk__in=latest, request__workflow=workflow)
+    looks = SecondLook.objects.filter(pk__in=latest, request__workflow=workflow, request__answer__by__isnull=False)
     same = Count("pk", filter=Q(verdict=F("request__answer__verdict"), at__isnull=False))
     head, still = AuditHead.objects.first(), HumanRequest.objects.filter(OPEN, workflow=workflow)
     return OversightReport(
@@ -77,22 +77,18 @@ def _names(right: str, workflow: str) -> tuple[str, ...]:
 def _rules(workflow: str, since: datetime, until: datetime) -> tuple[OversightRule, ...]:
     found = list(Rule.objects.filter(workflow=workflow, created__lt=until).order_by("pk"))
     uses = RuleUse.objects.filter(rule__in=[rule.pk for rule in found], at__gte=since, at__lt=until)
-    counted = uses.values("rule", "kind").annotate(number=Count("pk"), same=Count("pk", filter=Q(agrees=True)))
-    by_kind = {(row["rule"], row["kind"]): row for row in counted.order_by()}
-    none: dict[str, Any] = {"number": 0, "same": 0}
+    sample = Q(kind="sample")
+    counted = uses.values_list("rule").annotate(
+        answers=Count("pk", filter=BY_RULE),
+        samples=Count("pk", filter=sample),
+        agreed=Count("pk", filter=sample & Q(agrees=True)),
+    )
+    numbers = {rule: counts for rule, *counts in counted.order_by()}
     rules = []
     for rule in found:
-        answers, samples = (by_kind.get((rule.pk, kind), none) for kind in ("answer", "sample"))
-        rules.append(
-            OversightRule(
-                name=rule_name(rule.pk),
-                step=rule.step,
-                state=rule.state,
-                answers=answers["number"],
-                samples=samples["number"],
-                agreed=samples["same"],
-            )
-        )
+        answers, samples, agreed = numbers.get(rule.pk, (0, 0, 0))
+        facts = {"name": rule_name(rule.pk), "step": rule.step, "state": rule.state}
+        rules.append(OversightRule(**facts, answers=answers, samples=samples, agreed=agreed))
     return tuple(rules)
 
 
