@@ -23,7 +23,7 @@ from typing_extensions import is_protocol, is_typeddict
 
 from checkpoints.content.canonical_json import DIGITS, LEVELS, TOO_LARGE
 from checkpoints.records import Json, JsonObject
-from wfdash.values.errors import NotStorable, WorkflowError, WrongType
+from wfdash.values.errors import InvalidCall, NotStorable, WorkflowError, WrongType
 from wfdash.values.schemas.secrets import secret_names
 from wfdash.values.schemas.validate import Problem, problems_of
 
@@ -96,6 +96,19 @@ def copy_plain(value: Json) -> Json:
         return {key: item if type(item) in FLAT else copy_plain(item) for key, item in value.items()}
     if type(value) is list:
         return [item if type(item) in FLAT else copy_plain(item) for item in value]
+    return value
+
+
+def replaced(value: Any, old: str, new: str) -> Any:
+    """Return a value with a text replaced, in lists and dicts, too; ``InvalidCall`` if another object has the text."""
+    if type(value) is str:
+        return value.replace(old, new)
+    if type(value) is dict:
+        return {key: replaced(item, old, new) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(replaced(item, old, new) for item in value)
+    if old in repr(value):
+        raise InvalidCall(f"{type(value).__name__} holds the effect key of another task: give it as an argument")
     return value
 
 

@@ -94,6 +94,8 @@ class JournalEntry(TypedDict):
 
     # Calls.
     once: NotRequired[bool]
+    keyed: NotRequired[bool]
+    """Saved before it is made, as a ``once`` call: its arguments may hold its key."""
     schema: NotRequired[dict[str, Any]]
     args: NotRequired[dict[str, Any]]
     """See ``CallIntent``."""
@@ -111,6 +113,16 @@ class JournalEntry(TypedDict):
     until: NotRequired[str]
     label: NotRequired[str]
     done: NotRequired[bool]
+
+
+def task_name_of(entry: JournalEntry) -> str:
+    """Return the name of the task that a journal entry was made in."""
+    return entry.get("t", "")
+
+
+def numbered(task_name: str, number: int) -> str:
+    """Return what tells an operation from all others of its activation: the task's name and its number there."""
+    return f"{task_name}.{number}" if task_name else str(number)
 
 
 class Activation(TypedDict):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.workflow.world import ListRecorder, PowerCut, flow
-from wfdash.contract import Finished, Waiting
+from wfdash.contract import Failed, Finished, Waiting
 from wfdash.workflow import Context, Workflow
+from wfdash.workflow.runtime import step_ops
 
 PAUSES = [(0.0, 0.02, 0.04), (0.04, 0.02, 0.0)]
 """Seconds before each branch begins, in one process and the next."""
@@ -61,3 +64,80 @@ async def test_a_branch_that_had_not_begun_at_a_kill_does_not_get_the_result_of_
         assert done.output == ["found 00", "found 11", "found 22"], commits
         assert len(calls) <= before + 3, calls
     assert commits > 1
+
+
+@dataclass(frozen=True)
+class Key:
+    text: str
+
+
+def paying(paid: list[Any], pauses: tuple[float, ...], rest: float = 0.0, *, pack: Any = str) -> Workflow:
+    async def pay(number: int, key: Any) -> int:
+        paid.append((number, key))
+        return number
+
+    async def step(n: int, ctx: Context) -> Any:
+        async def branch(number: int) -> str:
+            await asyncio.sleep(pauses[number])
+            key = pack(ctx.effect_key)
+            await asyncio.sleep(rest)
+            found = await ctx.call(pay, number, key)
+            return str(found) + await ctx.ask(f"Is {found} right?")
+
+        return await asyncio.gather(*(branch(number) for number in range(len(pauses))))
+
+    return flow(step, name="paying", people=True)
+
+
+async def answered_in(flow: Workflow, first: Waiting) -> Any:
+    words = {request.key: request.card["subject"].split()[1] for request in first.requests}
+    return await flow.run(answers=words, checkpoint=first.checkpoint)
+
+
+async def test_calls_with_effect_keys_are_found_again_in_another_order():
+    paid: list[tuple[int, str]] = []
+    first = await paying(paid, PAUSES[0]).run(1)
+    done = await answered_in(paying(paid, PAUSES[1]), first)
+    assert done.output == ["00", "11", "22"]
+    assert len(paid) == len({key for _, key in paid}) == 3
+
+
+async def test_branches_that_read_their_effect_keys_at_once_have_keys_of_their_own():
+    paid: list[tuple[int, str]] = []
+    assert isinstance(await paying(paid, (0.0, 0.0, 0.0), rest=0.01).run(1), Waiting)
+    assert len({key for _, key in paid}) == 3
+
+
+async def test_no_branch_gets_the_effect_key_or_result_of_another_after_a_kill():
+    for commits in range(1, 15):
+        paid: list[tuple[int, str]] = []
+        recorder = ListRecorder(dies_after=commits)
+        try:
+            await paying(paid, PAUSES[0]).run(1, storage=recorder, run_id="r")
+            break
+        except PowerCut:
+            again = await paying(paid, PAUSES[1]).run(checkpoint=recorder.latest)
+        assert (await answered_in(paying(paid, PAUSES[0]), again)).output == ["00", "11", "22"], commits
+        assert len({key for _, key in paid}) == len(set(paid)) == 3, paid
+    assert commits > 6
+
+
+async def test_an_effect_key_inside_of_an_object_is_refused_where_it_is_that_of_another():
+    paid: list[tuple[int, str]] = []
+
+    recorder = ListRecorder(dies_after=2)
+    with pytest.raises(PowerCut):
+        await paying(paid, PAUSES[0], pack=Key).run(1, storage=recorder, run_id="r")
+    again = await paying(paid, PAUSES[1], pack=Key).run(checkpoint=recorder.latest)
+    assert isinstance(again, Failed), again
+    assert "Key holds the effect key of another" in again.error.message
+
+
+async def test_a_call_whose_arguments_change_is_refused_and_not_made_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(step_ops, "PATIENCE", 0.3)
+    paid: list[tuple[int, str]] = []
+    first = await paying(paid, PAUSES[0], pack=lambda key: str(uuid4())).run(1)
+    done = await answered_in(paying(paid, PAUSES[0], pack=lambda key: str(uuid4())), first)
+    assert isinstance(done, Failed), done
+    assert "with other arguments" in done.error.message
+    assert [number for number, _ in paid] == [0, 1, 2]

@@ -234,7 +234,7 @@ def test_circles_depth_and_multitudes_are_bounded():
 STORED = {
     Position: "next v live joins asked outputs loose since past wrote levels labels transcripts",
     Activation: "step message scope journal rounds born attempt attempts retry_at queued parked called used",
-    JournalEntry: "k name t o again request prints seen renewed answer once schema args at differed result raised"
+    JournalEntry: "k name t o again request prints seen renewed answer once keyed schema args at differed result raised"
     " failed unknown stopped until label done",
     RecordedAnswer: "value by at n acting_for others lapsed",
     RecordedError: "type args facts at",

@@ -21,13 +21,15 @@ from wfdash.workflow.reducer.ticks import (
     MakeCall,
     ResolveEntry,
 )
-from wfdash.workflow.stored import JournalEntry, Packed, secrets_of
+from wfdash.workflow.stored import JournalEntry, Packed, numbered, secrets_of, task_name_of
 
 
 def call_key(builder: MomentBuilder, activation: str, index: int) -> str:
     """Return a call's stable name: activation numbers repeat in branches; ``called`` is a renamed step's first name."""
     record = builder.position["live"][activation]
-    return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{index}"
+    task_name = task_name_of(record["journal"][index])
+    place = numbered(task_name, list(map(task_name_of, record["journal"][:index])).count(task_name))
+    return f"{builder.run}:{record.get('called', record['step'])}.{activation}:{place}"
 
 
 def log_effect(builder: MomentBuilder, activation: str, index: int, state: str, result: Json = None) -> JsonObject:

@@ -175,7 +175,7 @@ def on_operation_issued(builder: MomentBuilder, tick: OperationIssued) -> None:
                 raise AssertionError("an ask has a request")
             open_request(builder, tick.activation, index, tick.request)
             builder.save(Reason.PAUSE, step)
-        case "call" if tick.entry.get("once"):
+        case "call" if {"once", "keyed"} & tick.entry.keys():
             call = log_effect(builder, tick.activation, index, "intended")
             builder.emit(EventKind.CALL_INTENDED, tick.activation, **call)
             builder.save(Reason.CALL, step)

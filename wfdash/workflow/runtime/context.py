@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import takewhile
 from operator import is_
 from typing import Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, overload
@@ -25,7 +26,7 @@ from wfdash.questions.cards import Approval, Decision, Question, make_request, p
 from wfdash.questions.choices import Choice, fails_after, key_prefix, waiting_for
 from wfdash.questions.policy import Duration, Policy, policy_of, refuse_unknown, span_of
 from wfdash.questions.tools import ToolCall, ToolDecision
-from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, is_large, return_type
+from wfdash.values.codec import Codec, check_plain, codec_for, copy_plain, is_large, replaced, return_type
 from wfdash.values.display import to_display
 from wfdash.values.errors import message_of
 from wfdash.values.fingerprints import MOST_AGAIN, digest, identify, parts_to_keep
@@ -35,7 +36,7 @@ from wfdash.workflow.errors import CallStopped, InvalidCall, NotStorable, Replay
 from wfdash.workflow.reducer.ticks import CallDiffers, CallDone, ModelUsed, TranscriptGrown
 from wfdash.workflow.runtime.invoke import RecordedCall, chosen, name_of, retrying
 from wfdash.workflow.runtime.invoke import invoke as invoke_function
-from wfdash.workflow.runtime.step_ops import ARGUMENTS, PendingQuestion, StepOps
+from wfdash.workflow.runtime.step_ops import ARGUMENTS, CLOSED, PendingQuestion, StepOps
 from wfdash.workflow.stored import CallIntent, JournalEntry, decode_exception, encode_exception, intent
 
 T = TypeVar("T")
@@ -248,14 +249,28 @@ class Context(StepContext, Generic[S]):
         if once:
             kept = intent(function, args, kwargs, self._ops.host.now())
             entry |= {"once": True, "schema": codec.schema(), "args": kept["args"], "at": kept["at"]}
+        if key := self.effect_key if self._ops.replay.has_guessed() else "":
+            entry["keyed"] = True
         if not self._ops.replay.is_alone() and not is_large([args, kwargs]):
-            entry["prints"] = {ARGUMENTS: digest(to_display([args, kwargs]))}
+            shown = json.dumps(to_display([args, kwargs]), sort_keys=True)
+            entry["prints"] = {ARGUMENTS: digest(shown.replace(key, "") if key else shown)}
+            if self._ops.replay.is_another(("call", entry["name"]), entry["prints"]):
+                again = partial(self.call, function, *args, once=once, name=name, retry=retry, **kwargs)
+                return self._once_found(entry, again)
         fresh = len(self._ops.replay.entries)
         index, called = self._ops.issue(entry), chosen(entry["name"], function)
+        was = self._ops.entry(index)
+        if key and not CLOSED & was.keys():
+            own = f"{key.rpartition(':')[0]}:{was['t']}.0"
+            args, kwargs = (args, kwargs) if key == own else replaced([args, kwargs], key, own)
         made = self._call(
             index, index == fresh, entry, codec, lambda: self._invoke(entry["name"], called, args, kwargs), retry
         )
         return self._ops.expect(index, "call", made)
+
+    async def _once_found(self, entry: JournalEntry, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        await self._ops.others_found(entry["name"], entry["prints"])
+        return await call()
 
     async def _invoke(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -291,7 +306,7 @@ class Context(StepContext, Generic[S]):
         ops.calling += 1
         ops.calling_once += once
         try:
-            if once and fresh:
+            if fresh and (once or "keyed" in entry):
                 await ops.wait(index, people=False)
             ops.reopen(index)
             try:

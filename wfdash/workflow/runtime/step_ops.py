@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,7 +24,7 @@ from wfdash.workflow.errors import InvalidCall, ReplayMismatch
 from wfdash.workflow.graph import Node
 from wfdash.workflow.reducer.moment import item_of
 from wfdash.workflow.reducer.ticks import AskedAgain, OperationIssued, StepsIdle, Tick
-from wfdash.workflow.stored import Activation, JournalEntry
+from wfdash.workflow.stored import Activation, JournalEntry, numbered, task_name_of
 
 Operation: TypeAlias = tuple[str, str]
 """Kind and name of an operation."""
@@ -58,6 +59,10 @@ class Replay:
         self._begun: dict[str, tuple[Operation, Prints]] = {}
         """The first recorded operation of each task, by its name."""
         self._taken: set[str] = set()
+        self._guessed: dict[asyncio.Task[Any] | None, str] = {}
+        """Names of child tasks that have read an effect key and done nothing else: their call may find another one."""
+        self._done: Counter[str] = Counter()
+        """How many operations each task has done."""
         self._left: dict[str, list[int]] = {}
         self._open: dict[str, list[int]] = {}
         """Entries by task that had no result when last looked at."""
@@ -81,6 +86,7 @@ class Replay:
         if self._mismatch is not None:
             raise self._mismatch
         task_name = self._task_name((kind, name), prints)
+        self._done[task_name] += 1
         left = self._left.get(task_name)
         if not left:
             return None, task_name
@@ -93,9 +99,32 @@ class Replay:
             left.remove(found)
         return found, task_name
 
-    def upcoming(self) -> int:
-        """Return the index that the running task's next operation has, or will get."""
-        return self._next_of(self._task_name(None))
+    def upcoming(self) -> str:
+        """Return the number of the running task's next operation, with the task's name: the same in a replay."""
+        task = asyncio.current_task()
+        task_name = self._known_name(task)
+        if task_name is not None:
+            return numbered(task_name, self._done[task_name])
+        if task not in self._guessed:
+            self._guessed[task] = self._free_name(self._parent(), None, None)
+        return numbered(self._guessed[task], 0)
+
+    def has_guessed(self) -> bool:
+        """Say whether the running task has read an effect key which may turn out to be that of another."""
+        return asyncio.current_task() in self._guessed
+
+    def is_another(self, did: Operation, prints: Prints) -> bool:
+        """Say whether recorded tasks that did this at first, all with other arguments, are not found again yet.
+
+        The running task may be one that was never recorded, or one of them whose arguments change when it runs again.
+        """
+        if prints is None or self._known_name(asyncio.current_task()) is not None:
+            return False
+        left, beside = self._begun.keys() - self._taken, self._parent()
+        printed = [
+            self._begun[one][1] for one in left if one.rpartition(".")[0] == beside and self._begun[one][0] == did
+        ]
+        return bool(printed) and prints not in printed and None not in printed
 
     def place(self) -> int:
         """Return behind how many entries the running task is; 0 for one that has done nothing recorded yet."""
@@ -103,9 +132,8 @@ class Replay:
             task_name = self._known_name(asyncio.current_task())
         except RuntimeError:
             task_name = ""  # Work in a thread is the main task's.
-        return 0 if task_name is None else self._next_of(task_name)
-
-    def _next_of(self, task_name: str) -> int:
+        if task_name is None:
+            return 0
         left = self._left.get(task_name)
         return left[-1] if left else len(self.entries)
 
@@ -132,25 +160,31 @@ class Replay:
         task = asyncio.current_task()
         return self._known_name(task) == "" and "" not in self._overlapped and not self._still_open("")
 
-    def _task_name(self, did: Operation | None, prints: Prints = None) -> str:
-        """Return the name of the running task, which is about to do this (None: that is not known yet)."""
+    def _parent(self) -> str:
+        owner, parent = _inherited.get((self, ""))
+        return parent if owner is self else ""
+
+    def _task_name(self, did: Operation, prints: Prints = None) -> str:
+        """Return the name of the running task, which is about to do this."""
         task = asyncio.current_task()
         task_name = self._known_name(task)
         if task_name is None and task is not None:
-            owner, parent = _inherited.get((self, ""))
-            task_name = self._task_names[task] = self._free_name(parent if owner is self else "", did, prints)
+            guess = self._guessed.pop(task, "")
+            task_name = self._task_names[task] = self._free_name(self._parent(), did, prints, guess)
             self._taken.add(task_name)
         _inherited.set((self, task_name or ""))
         return task_name or ""
 
-    def _free_name(self, parent: str, did: Operation | None, prints: Prints) -> str:
-        number, like = 1, ""
-        while (task_name := f"{parent}.{number}") in self._begun or task_name in self._taken:
+    def _free_name(self, parent: str, did: Operation | None, prints: Prints, guess: str = "") -> str:
+        if guess and guess not in self._taken and (prints is None or ARGUMENTS not in prints):
+            return guess
+        number, like, held = 1, "", self._guessed.values()
+        while (task_name := f"{parent}.{number}") in self._begun or task_name in self._taken or task_name in held:
             begun, printed = self._begun.get(task_name, (None, None))
             if task_name not in self._taken and did in (None, begun):
-                if prints == printed:
+                if prints == printed and did is not None:
                     return task_name
-                if not like and (not prints or not printed or ARGUMENTS not in prints):
+                if not like and task_name not in held and (not prints or not printed or ARGUMENTS not in prints):
                     like = task_name
             number += 1
         return like or task_name
@@ -158,7 +192,7 @@ class Replay:
     def _strict(self, left: list[int], kind: str, name: str) -> int:
         if not self._is_entry(left[-1], kind, name):
             was = self.entries[left[-1]]
-            raise self._refusal(
+            raise self.refusal(
                 f"step {self.step!r}, number {left[-1] + 1}: recorded {was['k']} {was['name']!r},"
                 f" the code now does {kind} {name!r}"
             )
@@ -186,12 +220,12 @@ class Replay:
         if "answer" not in was:
             return
         if self.recorded > was["answer"].get("n", -1):
-            raise self._refusal(
+            raise self.refusal(
                 f"{said} than the one that was answered ({', '.join(parts)} differ), and the step continued from that"
                 " answer: run the code that asked it, or restore a checkpoint from before it"
             )
         if was.get("again", 0) >= MOST_AGAIN:
-            raise self._refusal(
+            raise self.refusal(
                 f"{said} each time it ran ({', '.join(parts)} differ): get what changes through ctx.call, or leave it"
                 " out of what must be the same with ctx.ask(..., same=...)"
             )
@@ -227,17 +261,15 @@ class Replay:
             entry = self.entries[min(left)]
             raise ReplayMismatch(f"step {self.step!r} returned without its recorded {entry['k']} {entry['name']!r}")
 
-    def _refusal(self, text: str) -> ReplayMismatch:
+    def refusal(self, text: str) -> ReplayMismatch:
+        """Return the error of code that does otherwise than recorded. It can do nothing more."""
         self._mismatch = ReplayMismatch(text)
         return self._mismatch
 
 
-def task_name_of(entry: JournalEntry) -> str:
-    """Return the name of the task that a journal entry was made in."""
-    return entry.get("t", "")
-
-
 T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds for which a call that is none of the recorded ones beside it waits until those are found again."""
 SETTLE = 0.05
 """Seconds without news after which a step that asks in child tasks counts as waiting: its main task's own
 doings cannot be seen."""
@@ -388,6 +420,24 @@ class StepOps:
         if made is None:
             self._open_held()
         return index
+
+    async def others_found(self, name: str, prints: Prints) -> None:
+        """Return once all calls recorded beside a new one are found again; ``ReplayMismatch`` if some are not."""
+        self.calling += 1
+        try:
+            with self.counted(waits=1):
+                until = self.host.loop.time() + PATIENCE
+                while self.host.loop.time() < until:
+                    if not self.replay.is_another(("call", name), prints):
+                        return
+                    await asyncio.sleep(SETTLE)
+        finally:
+            self.calling -= 1
+            self.host.recheck_idle()
+        raise self.replay.refusal(
+            f"step {self.node.name!r}: {name!r} was recorded in a child task with other arguments: restore a checkpoint"
+            " from before it, and get what changes when the step runs again through ctx.call"
+        )
 
     def _open_held(self) -> None:
         held, self._held = self._held, []
