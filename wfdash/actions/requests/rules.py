@@ -6,6 +6,7 @@ suspended it by then counts. It looks at its samples in the same transaction, so
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime, timedelta
 from functools import reduce
 from math import ceil
@@ -258,13 +259,13 @@ def _answer(rule_id: int, found: HumanRequest, value: Json) -> bool:
     """Let a rule answer, or leave the request to people as a sample; all is looked at again, locked. False: neither."""
     with write():
         rule = lock_rule(rule_id)
-        # Doubt first: what takes effect after it was looked for is a disagreement by then.
+        # In one statement: a disagreement is a doubt until it takes effect, and news from then on.
         now, seen = _state.read(rule=rule.pk, asked=found.pk, action=rule.action)
         if rule.state != "on" or "used" in seen or "open" not in seen:
             return False
         terms, tally = terms_of(rule), today(rule, now)
         sample = is_sample(rule, found.pk, tally)
-        if problem := _why_stop(rule, now, used_up=not sample and tally["answers"] >= rule.quota):
+        if problem := _why_stop(rule, now, seen, used_up=not sample and tally["answers"] >= rule.quota):
             suspend(rule, problem)
             return False
         if "doubt" in seen:
@@ -284,11 +285,18 @@ def _answer(rule_id: int, found: HumanRequest, value: Json) -> bool:
         return True
 
 
+UNCOMPARED = RuleUse.objects.filter(
+    Q(request__answer__by__isnull=False) | Q(request__second_look__at__isnull=False),
+    agrees__isnull=True,
+    kind__in=("shadow", "sample"),
+)
+"""What people have decided, or would have at a second look, and was not compared yet."""
 RULE, ASKED, ACTION = map(Placeholder, ("rule", "asked", "action"))
 _samples = RuleUse.objects.filter(rule_id=RULE, kind="sample", agrees__isnull=True)
 _state = FirstValues(
     open=HumanRequest.objects.filter(OPEN, pk=ASKED).values_list("pk"),
     used=RuleUse.objects.filter(Q(rule_id=RULE) | Q(kind="answer"), request_id=ASKED).values_list("pk"),
+    news=UNCOMPARED.filter(rule_id=RULE).values_list("pk"),
     doubt=SETTLING.filter(request__in=_samples.values("request")).exclude(verdict=ACTION).values_list("pk"),
 )
 """``doubt``: a person decided a sample otherwise, which can still be undone: until then the rule answers nothing."""
@@ -351,21 +359,16 @@ def _look_back(rule: Rule) -> None:
 
 # What people decided of samples and beside a shadow.
 
-UNCOMPARED = RuleUse.objects.filter(
-    Q(request__answer__by__isnull=False) | Q(request__second_look__at__isnull=False),
-    agrees__isnull=True,
-    kind__in=("shadow", "sample"),
-)
-"""What people have decided, or would have at a second look, and was not compared yet."""
 EXPIRING = Rule.objects.filter(state__in=ACTIVE).order_by("expires")
 
 
-def _why_stop(rule: Rule, now: datetime, *, used_up: bool = False) -> str:
-    """Compare what people decided, of a locked rule. Returns why it ends now: what differs in a sample, expiry or
-    quota; empty if it does not.
+def _why_stop(rule: Rule, now: datetime, seen: Container[str] = ("news",), *, used_up: bool = False) -> str:
+    """Compare what people decided, if there is ``news``, of a locked rule. Returns why it ends now: what differs in a
+    sample, expiry or quota; empty if it does not.
     """
     problem = ""
-    for use in UNCOMPARED.filter(rule=rule).select_related("request__answer", "request__second_look").order_by("pk"):
+    uses = UNCOMPARED.filter(rule=rule).select_related("request__answer", "request__second_look").order_by("pk")
+    for use in uses if "news" in seen else ():
         verdict = verdict_of_people(use.request)
         agrees = verdict == rule.action
         RuleUse.objects.filter(pk=use.pk).update(agrees=agrees)
