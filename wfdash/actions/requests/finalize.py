@@ -157,7 +157,7 @@ def finalize_answer(
     others = sorted({*names_of_voters(request, but=reply), *makers})
     answer = Answer(request=request, others=json.dumps(others) if others else "", **outcome, **given)
     insert(answer.bound())
-    if reply.by_id and reply.stands != "overrode" and is_drawn(request):
+    if request.policy.get("blind") and reply.by_id and reply.stands != "overrode" and is_drawn(request):
         ask_second_look(request, answer)
     request.answered, request.settles = now, None
     if reply.settles is not None:

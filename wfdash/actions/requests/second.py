@@ -28,7 +28,7 @@ OVER = "You took part in the decision, or have seen it: a second look is for som
 
 def is_drawn(request: HumanRequest) -> bool:
     """Return whether it is of the share of decisions that its policy names: no program can know before."""
-    return drawn(SALT, request.pk) < float(request.policy.get("blind") or 0)
+    return drawn(SALT, request.pk) < float(request.policy["blind"])
 
 
 def ask_second_look(request: HumanRequest, answer: Answer) -> bool:

@@ -92,8 +92,9 @@ def read_questions(viewer: Viewer) -> tuple[QuestionAsked, ...]:
     """Return the questions with second looks of the workflows that this person operates (one query)."""
     if not viewer.may_anywhere("operate"):
         return ()
-    latest = SecondLook.objects.filter(asked__gt=timezone.now() - SPAN).order_by("-asked").values("pk")[:MOST_COUNTED]
-    rows = HumanRequest.objects.filter(viewer.scope("operate"), pk__in=latest, answer__by__isnull=False)
+    latest = SecondLook.objects.filter(asked__gt=timezone.now() - SPAN, request__answer__by__isnull=False)
+    few = latest.order_by("-asked").values("pk")[:MOST_COUNTED]
+    rows = HumanRequest.objects.filter(viewer.scope("operate"), pk__in=few)
     counted = rows.values("workflow", "step").annotate(asked=Count("second_look"), given=Count("second_look__at"))
     return tuple(QuestionAsked(**row) for row in counted.order_by("workflow", "step")[:MOST_LISTED])
 
