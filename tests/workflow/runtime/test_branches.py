@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ from tests.workflow.world import ListRecorder, PowerCut, flow
 from wfdash.contract import Failed, Finished, Waiting
 from wfdash.workflow import Context, Workflow
 from wfdash.workflow.runtime import step_ops
+from wfdash.workflow.runtime.drive import Drive
 
 PAUSES = [(0.0, 0.02, 0.04), (0.04, 0.02, 0.0)]
 """Seconds before each branch begins, in one process and the next."""
@@ -141,3 +143,14 @@ async def test_a_call_whose_arguments_change_is_refused_and_not_made_again(monke
     assert isinstance(done, Failed), done
     assert "with other arguments" in done.error.message
     assert [number for number, _ in paid] == [0, 1, 2]
+
+
+async def test_a_run_parks_although_its_branches_become_idle_between_two_looks(monkeypatch: pytest.MonkeyPatch):
+    perform = Drive._perform
+
+    def slowly(drive: Drive) -> None:
+        perform(drive)
+        time.sleep(step_ops.SETTLE)
+
+    monkeypatch.setattr(Drive, "_perform", slowly)
+    assert isinstance(await asyncio.wait_for(paying([], PAUSES[0]).run(1), 20), Waiting)
