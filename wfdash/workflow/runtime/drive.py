@@ -94,6 +94,7 @@ class Drive:
         self.loop = asyncio.get_running_loop()
         self._wakeup = Wakeup(self.loop)
         self._thread = threading.get_ident()
+        self._seen_idle = False
         # The next commit, and what is to be done or has come to pass once it is durable.
         self._events: list[EventDraft] = []
         self._events_due: float | None = None
@@ -185,32 +186,31 @@ class Drive:
             if self._broken is not None:
                 raise self._broken
             self._take_ticks()
-            # One moment for all: what becomes idle between two looks would never be seen.
-            now = self.loop.time()
-            ending = self._ending(now)
+            ending = self._ending()
             if ending is not None:
                 return await ending
-            if self._reason is not None or (self._events_due is not None and now >= self._events_due):
+            if self._reason is not None or (self._events_due is not None and self.loop.time() >= self._events_due):
                 await self._commit()
             self._perform()
-            if self._drain is not None and self._drain.draining and not self._inbox and self._idle_at(now) == 0.0:
+            if self._drain is not None and self._drain.draining and not self._inbox and self._idle_at() == 0.0:
                 await self._drain.drained()
             elif not self._inbox:
                 # Until a tick, an answer, a time, or events that are ripe.
                 if self._listener is None and self._moment.requests:
                     self._listener = asyncio.create_task(self._recorder.answers())
                     self._listener.add_done_callback(self._on_answers)
-                await self._wakeup.wait(self._delay(now))
-                if self._timers and self._timers.clear_passed(at := self.now()):
-                    self._inbox.append(ticks.TimePassed(at=at))
+                await self._wakeup.wait(self._delay())
+                if self._timers and self._timers.clear_passed(now := self.now()):
+                    self._inbox.append(ticks.TimePassed(at=now))
 
-    def _ending(self, now: float) -> Coroutine[Any, Any, Outcome] | None:
+    def _ending(self) -> Coroutine[Any, Any, Outcome] | None:
         """Return what ends the drive, where nothing is left to do."""
         if self._failure is not None:
             return self._fail(self._failure)
         if self._complete:
             return self._finish()
-        if self._follow_ups or self._inbox or self._idle_at(now) != 0.0:
+        self._seen_idle = not self._follow_ups and not self._inbox and self._idle_at() == 0.0
+        if not self._seen_idle:
             return None
         wakes_soon = self._timers and self._timers.seconds_left(self.now()) <= self.park_after
         return None if wakes_soon else self._park()
@@ -281,19 +281,22 @@ class Drive:
 
     # -- waiting
 
-    def _idle_at(self, now: float) -> float | None:
-        """Return when no activation can do anything but wait: 0.0 by ``now``, a loop time, None while one works."""
+    def _idle_at(self) -> float | None:
+        """Return when no activation can do anything but wait: 0.0 now, a loop time, None while one works."""
         latest = 0.0
         for run in self._runs.values():
             when = run.ops.idle_at()
             if when is None:
                 return None
             latest = max(latest, when)
-        return 0.0 if latest <= now else latest
+        return 0.0 if latest <= self.loop.time() else latest
 
-    def _delay(self, now: float) -> float | None:
+    def _delay(self) -> float | None:
         """Return the seconds until there is something to do; None if only a tick or an answer can bring that."""
-        due = min(self._events_due or math.inf, self._idle_at(now) or math.inf)
+        idle = self._idle_at()
+        if idle == 0.0 and not self._seen_idle:
+            return 0.0  # It became idle since the last look.
+        due = min(self._events_due or math.inf, idle or math.inf)
         left = due if due == math.inf else due - self.loop.time()
         if self._timers:
             left = min(left, self._timers.seconds_left(self.now()))
