@@ -73,7 +73,9 @@ class Key:
     text: str
 
 
-def paying(paid: list[Any], pauses: tuple[float, ...], rest: float = 0.0, *, pack: Any = str) -> Workflow:
+def paying(
+    paid: list[Any], pauses: tuple[float, ...], rest: float = 0.0, *, pack: Any = str, once: bool = False
+) -> Workflow:
     async def pay(number: int, key: Any) -> int:
         paid.append((number, key))
         return number
@@ -83,7 +85,7 @@ def paying(paid: list[Any], pauses: tuple[float, ...], rest: float = 0.0, *, pac
             await asyncio.sleep(pauses[number])
             key = pack(ctx.effect_key)
             await asyncio.sleep(rest)
-            found = await ctx.call(pay, number, key)
+            found = await ctx.call(pay, number, key, once=once)
             return str(found) + await ctx.ask(f"Is {found} right?")
 
         return await asyncio.gather(*(branch(number) for number in range(len(pauses))))
@@ -122,6 +124,17 @@ async def test_no_branch_gets_the_effect_key_or_result_of_another_after_a_kill()
         assert (await answered_in(paying(paid, PAUSES[0]), again)).output == ["00", "11", "22"], commits
         assert len({key for _, key in paid}) == len(set(paid)) == 3, paid
     assert commits > 6
+
+
+async def test_what_is_recorded_of_a_call_before_it_is_made_has_its_own_key():
+    recorder, last = ListRecorder(dies_after=2), ListRecorder()
+    with pytest.raises(PowerCut):
+        await paying([], PAUSES[0], once=True).run(1, storage=recorder, run_id="r")
+    await paying([], PAUSES[1], once=True).run(checkpoint=recorder.latest, storage=last)
+    points = [commit.checkpoint for commit in last.commits if commit.checkpoint is not None]
+    journal = [entry for point in points for entry in point.body["position"]["live"]["1"]["journal"]]
+    kept = {entry["t"]: entry["args"]["key"] for entry in journal if "args" in entry}
+    assert kept == {task: f"r:step.1:{task}.0" for task in (".1", ".2", ".3")}
 
 
 async def test_an_effect_key_inside_of_an_object_is_refused_where_it_is_that_of_another():

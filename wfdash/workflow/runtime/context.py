@@ -260,9 +260,9 @@ class Context(StepContext, Generic[S]):
         fresh = len(self._ops.replay.entries)
         index, called = self._ops.issue(entry), chosen(entry["name"], function)
         was = self._ops.entry(index)
-        if key and not CLOSED & was.keys():
-            own = f"{key.rpartition(':')[0]}:{was['t']}.0"
-            args, kwargs = (args, kwargs) if key == own else replaced([args, kwargs], key, own)
+        if key and not CLOSED & was.keys() and key != (own := f"{key.rpartition(':')[0]}:{was['t']}.0"):
+            args, kwargs, kept = replaced([args, kwargs, entry.get("args", {})], key, own)
+            entry |= {"args": kept} if once else {}
         made = self._call(
             index, index == fresh, entry, codec, lambda: self._invoke(entry["name"], called, args, kwargs), retry
         )

@@ -120,10 +120,8 @@ class Replay:
         """
         if prints is None or self._known_name(asyncio.current_task()) is not None:
             return False
-        left, beside = self._begun.keys() - self._taken, self._parent()
-        printed = [
-            self._begun[one][1] for one in left if one.rpartition(".")[0] == beside and self._begun[one][0] == did
-        ]
+        left, beside = self._begun.keys() - self._taken, (self._parent(), did)
+        printed = [self._begun[one][1] for one in left if (one.rpartition(".")[0], self._begun[one][0]) == beside]
         return bool(printed) and prints not in printed and None not in printed
 
     def place(self) -> int:
@@ -132,10 +130,7 @@ class Replay:
             task_name = self._known_name(asyncio.current_task())
         except RuntimeError:
             task_name = ""  # Work in a thread is the main task's.
-        if task_name is None:
-            return 0
-        left = self._left.get(task_name)
-        return left[-1] if left else len(self.entries)
+        return 0 if task_name is None else (self._left.get(task_name) or [len(self.entries)])[-1]
 
     def is_behind(self) -> bool:
         """Say whether the running task only repeats what was done before; of a task not known yet: whether any does."""
