@@ -433,7 +433,8 @@ def _failed_since(viewer: Viewer, since: datetime) -> QuerySet[Any, Any]:
 
 @compiled
 def _held_for(viewer: Viewer) -> QuerySet[Any, Any]:
-    return _held(viewer.scope("operate")).values("pk")[:MOST_COUNTED]
+    # In the order of the index of phases, which a plan that does not know the phase would not choose.
+    return _held(viewer.scope("operate")).order_by("-created", "-pk").values("pk")[:MOST_COUNTED]
 
 
 def _held(mine: Q) -> QuerySet[Run]:
