@@ -381,7 +381,7 @@ def read_operations(
             )
         ),
         muted=tuple(_as_muted(one) for one in known.values() if one.muted),
-        held=run_rows(viewer, held.order_by("-created", "-id").values_list("pk", flat=True)[:MOST_RUNS]),
+        held=run_rows(viewer, held.values_list("pk", flat=True)[:MOST_RUNS]),
         held_count=holds,
         stuck=_stuck(viewer, running, now),
         overdue=oldest_requests(overdue),
@@ -433,23 +433,26 @@ def _failed_since(viewer: Viewer, since: datetime) -> QuerySet[Any, Any]:
 
 @compiled
 def _held_for(viewer: Viewer) -> QuerySet[Any, Any]:
-    # In the order of the index of phases, which a plan that does not know the phase would not choose.
-    return _held(viewer.scope("operate")).order_by("-created", "-pk").values("pk")[:MOST_COUNTED]
+    return _held(viewer.scope("operate")).values("pk")[:MOST_COUNTED]
 
 
 def _held(mine: Q) -> QuerySet[Run]:
-    return Run.objects.filter(mine, phase=Phase.PAUSED.value, acted_by="").order_by()
+    # In the order of the index of phases, which a plan for any phase would not choose otherwise.
+    return Run.objects.filter(mine, phase=Phase.PAUSED.value, acted_by="").order_by("-created", "-id")
 
 
-def _running(mine: Q) -> list[tuple[str, str, str, datetime]]:
-    """Return run, workflow, worker and latest commit of the runs that a worker has now."""
+Busy = tuple[str, str, str, datetime]
+"""Run, workflow, worker and latest commit of a run that a worker has now."""
+
+
+def _running(mine: Q) -> list[Busy]:
     runs = Run.objects.filter(mine, pk=OuterRef("run_id"))
     claims = Claim.objects.filter(Exists(runs), expires__gt=Now(), epoch__gte=F("run__epoch"))
     columns = ("run_id", "run__workflow", "worker", "run__updated")
     return list(claims.order_by("run__updated").values_list(*columns)[:MOST_CLAIMS])
 
 
-def _stuck(viewer: Viewer, running: Iterable[tuple[str, str, str, datetime]], now: datetime) -> tuple[SilentRun, ...]:
+def _stuck(viewer: Viewer, running: Iterable[Busy], now: datetime) -> tuple[SilentRun, ...]:
     silent = silences({run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}, now)
     rows = run_rows(viewer, [*silent][:MOST_RUNS])
     return tuple(
@@ -487,7 +490,7 @@ def _usual(workflows: Iterable[str], now: datetime) -> dict[str, float]:
     return slowest
 
 
-def _workers(running: Iterable[tuple[str, str, str, datetime]]) -> tuple[WorkerRecord, ...]:
+def _workers(running: Iterable[Busy]) -> tuple[WorkerRecord, ...]:
     commits: defaultdict[str, list[datetime]] = defaultdict(list)
     for _, _, worker, updated in running:
         commits[worker].append(updated)
