@@ -45,16 +45,16 @@ def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
     from checkpoints.models import Run
-    from tests.benchmarks.pages import bench_inbox
+    from tests.benchmarks.pages import inboxfill
     from tests.benchmarks.pages.runsfill import fill_runs, vacuum
 
     began = time.perf_counter()
     if not Run.objects.exists():
         fill_runs(RUNS)
-        bench_inbox.fill()
+        inboxfill.fill()
         vacuum()
     filled = time.perf_counter() - began
-    report = Report(f"pages over {RUNS:,} runs and {bench_inbox.REQUESTS:,} open requests, {vendor}; {filled:.0f} s")
+    report = Report(f"pages over {RUNS:,} runs and {inboxfill.REQUESTS:,} open requests, {vendor}; {filled:.0f} s")
     load_server()
     client = signed_in("otto", headers={"accept-encoding": "gzip"})
     for name, (path, bar) in addresses(BAR[vendor]).items():

@@ -72,13 +72,13 @@ def run(vendor: str) -> int:
     """Measure every page on one database and print."""
     set_django_up()
     from checkpoints.models import Run
-    from tests.benchmarks.pages import bench_inbox
+    from tests.benchmarks.pages import inboxfill
     from tests.benchmarks.pages.growthfill import fill_growth, roll_up
     from tests.benchmarks.pages.runsfill import vacuum
 
     if not Run.objects.exists():
         fill_growth(RUNS)
-        bench_inbox.fill()
+        inboxfill.fill()
         roll_up()
         vacuum()
     load_server()

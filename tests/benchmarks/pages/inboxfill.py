@@ -1,49 +1,19 @@
-"""The inbox over 10,000 open requests of 200 workflows: milliseconds of server time per page, and queries.
-
-A page is the whole of it: session, person, tabs with their counts, list, card, rendering. ``work`` is the processor
-time of the server's own thread: all there is on SQLite, without the database's share on PostgreSQL.
-Both, each in a process:
-``python -m tests.benchmarks.pages.bench_inbox [sqlite|postgres]``.
-"""
+"""10,000 open requests of 200 workflows, with cards as big as real ones."""
 
 from __future__ import annotations
 
 import random
-import sys
 from datetime import timedelta
 from typing import Any
 
-from tests.benchmarks.pages.measure import on_each_database, report_look, signed_in
-from tests.benchmarks.world import Report, set_django_up
-
 REQUESTS = 10_000
 WORKFLOWS = 200
-TIMES = 30
-BAR = 50
 BY: list[list[str]] = [[], [], ["finance"], ["editors", "legal"], ["ana"], ["ben"], ["requester"], ["otto", "cfo"]]
 NOT_BY: list[list[str]] = [[], [], [], ["requester"], ["ana"]]
-PAGES = {
-    "for me, oldest first": {},
-    "for me, by deadline": {"sort": "due"},
-    "for me, by risk": {"sort": "risk"},
-    "for me, alike together": {"sort": "alike"},
-    "my groups": {"tab": "groups"},
-    "unassigned": {"tab": "unassigned"},
-    "asked of me": {"tab": "asked"},
-    "all open": {"tab": "all"},
-    "answered": {"tab": "answered"},
-    "a word": {"q": "novak"},
-    "a word that is nowhere": {"q": "nothingofthiskind"},
-    "workflow:": {"q": "workflow:workflow_003"},
-    "risk: and due:": {"q": "risk:high due:<2d"},
-    "by: and assignee:": {"q": "by:finance assignee:none"},
-    "is:unread age:": {"q": "is:unread age:>2d"},
-    "one at a time": {"focus": "1"},
-}
 
 
 def fill() -> None:
-    """Store people, runs and requests, with cards as big as real ones."""
+    """Store people, runs and requests."""
     from django.utils import timezone
 
     from checkpoints import ids
@@ -97,18 +67,3 @@ def card(rnd: random.Random, number: int) -> dict[str, Any]:
             {"title": "Order", "kind": "json", "value": {"lines": [{"sku": "a" * 20, "n": n} for n in range(8)]}}
         ],
     }
-
-
-def run(vendor: str) -> int:
-    """Measure every page on one database and print."""
-    set_django_up()
-    fill()
-    report = Report(f"the inbox over {REQUESTS:,} open requests of {WORKFLOWS} workflows, {vendor}")
-    client = signed_in("ana")
-    for name, query in PAGES.items():
-        report_look(report, name, BAR, lambda query=query: client.get("/", query), TIMES)
-    return report.show()
-
-
-if __name__ == "__main__":
-    sys.exit(on_each_database("tests.benchmarks.pages.bench_inbox", run))
