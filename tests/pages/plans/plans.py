@@ -137,19 +137,47 @@ class Node:
     rows: float
     searched: bool
     """Whether the index is searched, not read from one end to the other."""
+    cost: float
     parts: tuple[Node, ...]
 
+    def read_whole(self) -> int:
+        """Return how many growing tables are read from their beginning."""
+        own = self.kind == "Seq Scan" and self.table in growing()
+        return own + sum(part.read_whole() for part in self.parts)
 
+
+PLANNING = 50
+"""What planning costs at most, in the unit of a plan's costs: a plan for any value that costs less is kept."""
 GATHERS = frozenset({"Sort", "Aggregate", "Hash", "SetOp", "WindowAgg"})
 """Steps that read all there is before they return anything."""
 
 
 def _flaws_on_postgres(sql: str, params: Any) -> Iterator[str]:
+    plan = _plan(sql, params)
+    yield from _flaws_of(plan, limited=False)
+    kept = _plan_for_any(sql, params) if sql.startswith("SELECT") else plan
+    if kept.read_whole() > plan.read_whole() and kept.cost < plan.cost + PLANNING:
+        yield "reads a whole table once it is prepared"
+
+
+def _plan(sql: str, params: Any = None) -> Node:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
         ((found,),) = cursor.fetchall()
-    plan = json.loads(found) if isinstance(found, str) else found
-    yield from _flaws_of(_node(plan[0]["Plan"]), limited=False)
+    return _node((json.loads(found) if isinstance(found, str) else found)[0]["Plan"])
+
+
+def _plan_for_any(sql: str, params: Any) -> Node:
+    """Return the plan for any values, which PostgreSQL may keep after some executions."""
+    with connection.cursor() as cursor:
+        cursor.cursor.execute(sql, params, prepare=True)
+        cursor.execute("SELECT name, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY prepare_time")
+        name, count = cursor.fetchall()[-1]
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        values = f"({', '.join(['NULL'] * count)})" if count else ""
+        plan = _plan(f'EXECUTE "{name}"{values}')
+        cursor.execute("SET LOCAL plan_cache_mode = auto")
+    return plan
 
 
 def _node(plan: dict[str, Any]) -> Node:
@@ -159,6 +187,7 @@ def _node(plan: dict[str, Any]) -> Node:
         index=plan.get("Index Name", ""),
         rows=plan["Plan Rows"],
         searched="Index Cond" in plan,
+        cost=plan["Total Cost"],
         parts=tuple(_node(part) for part in plan.get("Plans", ())),
     )
 
